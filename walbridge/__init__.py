@@ -1,0 +1,1 @@
+"""The operator's command, and real servers for demo and tests."""

