@@ -1,0 +1,121 @@
+"""Avro single-object encoding: ``C3 01``, 8 bytes of CRC-64-AVRO fingerprint, body.
+
+In: schemas and values; out: bytes, and back. Control records (Relation, Type, Cut, Progress) go
+through fastavro; events are written by the producer's generated transcoder, piece by piece, with
+``long_bytes`` and ``bytes_value`` of this module. Source: Avro 1.12 specification,
+"Single-object encoding" and "Binary encoding".
+"""
+
+import json
+from functools import cache
+from importlib.resources import files
+from io import BytesIO
+from typing import Any
+
+import fastavro
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from schemas.errors import ProtocolError
+
+MARKER = b"\xc3\x01"
+HEADER_BYTES = 10
+CONTROL_RECORDS = ("Relation", "Type", "Cut", "Progress")
+
+
+def schema_id(schema: Any) -> str:
+    """16 hexadecimal digits: the fingerprint as its 8 bytes stand in a record (little-endian)."""
+    return fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO")
+
+
+def header(of_schema_id: str) -> bytes:
+    """The 10 bytes before a body of that schema."""
+    return MARKER + bytes.fromhex(of_schema_id)
+
+
+def schema_id_of(value: bytes) -> str:
+    """The schema id of an encoded record.
+
+    Raises:
+        ProtocolError: not single-object encoding.
+    """
+    if len(value) < HEADER_BYTES or not value.startswith(MARKER):
+        raise ProtocolError(f"not Avro single-object encoding: starts with {value[:2].hex() or 'nothing'}")
+    return value[2:HEADER_BYTES].hex()
+
+
+@cache
+def control_schema(name: str) -> Any:
+    """The frozen schema of a control record, parsed. ``name``: one of CONTROL_RECORDS."""
+    return fastavro.parse_schema(json.loads(files("schemas").joinpath(f"{name}.avsc").read_text()))
+
+
+@cache
+def _control_id(name: str) -> str:
+    return schema_id(json.loads(files("schemas").joinpath(f"{name}.avsc").read_text()))
+
+
+def encode_control(name: str, record: dict[str, Any]) -> bytes:
+    """Encode a control record."""
+    out = BytesIO()
+    out.write(header(_control_id(name)))
+    fastavro.schemaless_writer(out, control_schema(name), record)
+    return out.getvalue()
+
+
+def decode_control(value: bytes, names: tuple[str, ...] = CONTROL_RECORDS) -> tuple[str, dict[str, Any]]:
+    """Decode a control record: its name and fields.
+
+    Raises:
+        ProtocolError: another schema (newer code wrote it), truncated, or bytes left over.
+    """
+    found = schema_id_of(value)
+    name = next((name for name in names if _control_id(name) == found), None)
+    if name is None:
+        raise ProtocolError(f"schema {found} is none of {', '.join(names)}: newer code may have written it")
+    return name, decode_body(value, control_schema(name))
+
+
+def decode_body(value: bytes, parsed_schema: Any) -> dict[str, Any]:
+    """Decode the body of a single-object record whose schema is known.
+
+    Raises:
+        ProtocolError: truncated, malformed, or bytes left over.
+    """
+    source = BytesIO(value)
+    source.seek(HEADER_BYTES)
+    try:
+        record = fastavro.schemaless_reader(source, parsed_schema, None)
+    except Exception as error:  # fastavro lets IndexError, EOFError, struct.error and others through
+        raise ProtocolError(f"malformed Avro body: {type(error).__name__}") from error
+    if source.tell() != len(value):
+        raise ProtocolError(f"{len(value) - source.tell()} bytes left over after an Avro body")
+    return record  # type: ignore[no-any-return]  # every schema here is a record
+
+
+_ONE_BYTE = [bytes([n]) for n in range(128)]
+_TWO_BYTES = [bytes([n & 127 | 128, n >> 7]) for n in range(1 << 14)]
+
+
+def long_bytes(value: int) -> bytes:
+    """Avro int or long: zigzag, then base 128, least significant group first."""
+    n = value << 1 if value >= 0 else ~(value << 1)
+    if n < 128:
+        return _ONE_BYTE[n]
+    if n < 16384:
+        return _TWO_BYTES[n]
+    groups = bytearray()
+    while n > 127:
+        groups.append(n & 127 | 128)
+        n >>= 7
+    groups.append(n)
+    return bytes(groups)
+
+
+def bytes_value(value: bytes) -> bytes:
+    """Avro bytes or string: length, then the bytes."""
+    return long_bytes(len(value)) + value
+
+
+def string_value(value: str) -> bytes:
+    """Avro string of a Python one."""
+    return bytes_value(value.encode())

@@ -1,0 +1,35 @@
+"""Errors sorted by who must act.
+
+``ProtocolError`` is all that decoding raises, ``RetryableError`` heals by reconnecting,
+``OperatorError`` stops the program with exit code 2 and says what mends it. Anything else
+is a bug: crash with code 1; nothing was confirmed, so a restart replays.
+"""
+
+EXIT_BUG = 1
+EXIT_OPERATOR = 2
+
+
+class WalbridgeError(Exception):
+    """Base of every error that walbridge raises on purpose."""
+
+
+class ProtocolError(WalbridgeError):
+    """Bytes that do not follow their format: pgoutput, COPY or Avro."""
+
+
+class RetryableError(WalbridgeError):
+    """A peer is away. Reconnect with back-off; nothing is lost."""
+
+
+class OperatorError(WalbridgeError):
+    """Only a person can mend this.
+
+    Args:
+        what: what happened, and to what. Never holds a row value or a secret (I10).
+        remedy: the SQL, command or setting that mends it.
+    """
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what}\n  remedy: {remedy}")
+        self.what = what
+        self.remedy = remedy

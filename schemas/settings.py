@@ -1,0 +1,235 @@
+"""The whole ``walbridge.toml`` as one frozen object; both programs take their part.
+
+Order of precedence: arguments, ``WALBRIDGE_*`` variables (``WALBRIDGE_KAFKA__BOOTSTRAP_SERVERS``),
+the file, the defaults. Unknown keys and unknown variables are refused: a misspelt limit that
+is silently ignored is found on the worst night. Secrets print as ``***``.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from schemas.errors import OperatorError
+from schemas.topics import is_pipeline_name
+
+ENV_PREFIX = "WALBRIDGE_"
+ENV_NOT_SETTINGS = {"CONFIG", "HOME", "JAVA", "KILL_POINT", "TEST_SERVERS"}
+"""Variables read elsewhere: the settings file, embedded servers, Java, tests."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Postgres(_Section):
+    """Where changes come from."""
+
+    dsn: SecretStr = SecretStr("")
+    publication: str = "walbridge"
+    slot: str = Field(default="walbridge", pattern=r"^[a-z0-9_]{1,63}$")
+    publication_tables: tuple[str, ...] = ()
+    """Tables (``schema.table``) of the publication to make when it is missing; empty: never make one."""
+    status_interval_ms: int = Field(default=10_000, ge=100, le=60_000)
+    """Upper bound; never more than half of the server's wal_sender_timeout."""
+    start_timeout_s: int = Field(default=30, ge=1)
+
+
+class Topics(_Section):
+    """How data topics are created; checked at every start."""
+
+    partitions: int = Field(default=1, ge=1, le=1000)
+    """Of tables with a key; frozen once the topic exists. Tables without one have exactly 1."""
+    replication_factor: int = Field(default=-1, ge=-1)
+    """-1: the broker's default."""
+    retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=-1)
+    names: dict[str, str] = Field(default_factory=dict)
+    """Operator's own topic names: ``"schema.table" = "topic"``."""
+
+
+class Kafka(_Section):
+    """The broker, with properties passed through to either client."""
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    client: dict[str, SecretStr] = Field(default_factory=dict)
+    """librdkafka properties; nested tables become dotted names."""
+    spark: dict[str, SecretStr] = Field(default_factory=dict)
+    """Java client properties, without Spark's ``kafka.`` prefix."""
+
+    @field_validator("client", "spark", mode="before")
+    @classmethod
+    def _flatten(cls, value: Any) -> Any:
+        return flatten(value) if isinstance(value, Mapping) else value
+
+
+class Producer(_Section):
+    """Limits of one Kafka transaction; the first that is reached closes it."""
+
+    batch_rows_max: int = Field(default=20_000, ge=1)
+    batch_bytes_max: int = Field(default=16 * 2**20, ge=1024)
+    batch_ms_max: int = Field(default=250, ge=1)
+    cut_bytes_max: int = Field(default=500_000, ge=10_000)
+    commit_suspect_ms: int = Field(default=5_000, ge=100)
+    """A commit slower than this replaces the producer instance (DESIGN §4)."""
+    idle_cut_interval_ms: int = Field(default=2_000, ge=10)
+    transaction_timeout_ms: int = Field(default=300_000, ge=1_000, le=900_000)
+    row_bytes_max: int = Field(default=16 * 2**20, ge=1024)
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+
+
+class Lake(_Section):
+    """Where tables go."""
+
+    path: str = "lake"
+    plan_rows_max: int = Field(default=250_000, ge=1)
+    """Rows of one plan, rounded up to whole cuts."""
+    apply_threads: int = Field(default=4, ge=1, le=64)
+    trigger_interval_ms: int = Field(default=0, ge=0)
+    visible_timeout_s: int = Field(default=60, ge=1)
+    """How long a cut's rows may take to become readable once the cut is."""
+    cut_retention_hours: int = Field(default=7 * 24, ge=1)
+    storage_options: dict[str, SecretStr] = Field(default_factory=dict)
+
+
+class Spark(_Section):
+    """The session that ``python -m spark_consumer`` makes; ``spark-submit`` brings its own."""
+
+    jars_dir: str | None = None
+    master: str = "local[*]"
+    driver_memory: str = "1g"
+    conf: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("conf", mode="before")
+    @classmethod
+    def _flatten(cls, value: Any) -> Any:
+        return flatten(value) if isinstance(value, Mapping) else value
+
+
+class Settings(BaseSettings):
+    """Everything an operator can set."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, nested_model_default_partial_update=True
+    )
+
+    name: str = "walbridge"
+    postgres: Postgres = Postgres()
+    topics: Topics = Topics()
+    kafka: Kafka = Kafka()
+    producer: Producer = Producer()
+    lake: Lake = Lake()
+    spark: Spark = Spark()
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_a_topic_prefix(cls, value: str) -> str:
+        if not is_pipeline_name(value):
+            raise ValueError("letters, digits, '-' and '_' only, at most 64")
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Variables win over the file, whose values arrive as arguments."""
+        return env_settings, init_settings
+
+
+def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested TOML tables as dotted names: ``sasl = {mechanism = "PLAIN"}`` → ``sasl.mechanism``."""
+    flat: dict[str, str] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, bool):
+            flat[prefix + key] = str(value).lower()
+        else:
+            flat[prefix + key] = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+    return flat
+
+
+def load_settings(path: str | os.PathLike[str] | None = None, **overrides: Any) -> Settings:
+    """Read the settings file (``WALBRIDGE_CONFIG`` or ``walbridge.toml`` when not given).
+
+    Raises:
+        OperatorError: no such file, not TOML, an unknown key or variable, a value out of range.
+    """
+    chosen = Path(path or os.environ.get(f"{ENV_PREFIX}CONFIG") or "walbridge.toml")
+    given = path is not None or f"{ENV_PREFIX}CONFIG" in os.environ
+    try:
+        values = tomllib.loads(chosen.read_text()) if given or chosen.exists() else {}
+    except OSError as error:
+        raise OperatorError(
+            f"settings file {chosen} cannot be read: {error.strerror}", remedy="name one with --config"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OperatorError(f"{chosen} is not TOML: {error}", remedy="mend that line") from None
+    refuse_unknown_variables(os.environ)
+    try:
+        return Settings(**(values | overrides))
+    except ValidationError as error:
+        raise _operator_error(error, chosen) from None
+
+
+def refuse_unknown_variables(environment: Mapping[str, str]) -> None:
+    """pydantic-settings ignores unknown variables, ``extra="forbid"`` or not.
+
+    Raises:
+        OperatorError: naming the variable and those that exist.
+    """
+    for variable in sorted(environment):
+        if not variable.startswith(ENV_PREFIX):
+            continue
+        head, _, rest = variable.removeprefix(ENV_PREFIX).lower().partition("__")
+        if head.upper() in ENV_NOT_SETTINGS:
+            continue
+        section = Settings.model_fields.get(head)
+        fields = getattr(section.annotation, "model_fields", None) if section else None
+        known = section is not None and (not rest if fields is None else rest.partition("__")[0] in fields)
+        if not known:
+            choices = ", ".join(f"{ENV_PREFIX}{name.upper()}" for name in (fields or Settings.model_fields))
+            raise OperatorError(f"unknown environment variable {variable}", remedy=f"unset it; known: {choices}")
+
+
+def _operator_error(error: ValidationError, path: Path) -> OperatorError:
+    problems = []
+    for detail in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in detail["loc"])
+        unknown = detail["type"] == "extra_forbidden"
+        problems.append(f"{where}: {'unknown setting' if unknown else detail['msg']}")
+    return OperatorError(f"{path}: " + "; ".join(problems), remedy="mend the file or the variable; see README, Settings")
+
+
+def effective(settings: Settings) -> dict[str, Any]:
+    """The settings in force, secrets masked; the DSN keeps all but its password."""
+    shown: dict[str, Any] = settings.model_dump(mode="json")
+    shown["postgres"]["dsn"] = mask_dsn(settings.postgres.dsn.get_secret_value())
+    return shown
+
+
+def mask_dsn(dsn: str) -> str:
+    """A conninfo string or URI without its password."""
+    from urllib.parse import urlsplit, urlunsplit
+
+    if "://" not in dsn:
+        import re
+
+        return re.sub(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", r"\1***", dsn)
+    parts = urlsplit(dsn)
+    if parts.password is not None:
+        host = parts.netloc.rpartition("@")[2]
+        parts = parts._replace(netloc=f"{parts.username or ''}:***@{host}")
+    return urlunsplit(parts._replace(query="***" if "password" in parts.query else parts.query))

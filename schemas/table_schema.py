@@ -1,0 +1,51 @@
+"""The shape of one table at one time: what a Relation message says plus what the catalogue adds.
+
+In: Relation messages (producer) or Relation records (readers). Out: ``TableSchema``, from which
+the Avro schemas and the lake's columns follow. Catalogue facts are None where the catalogue no
+longer describes the relation as it was announced: it says *now*, the WAL says *then* (DESIGN §4).
+"""
+
+from dataclasses import dataclass, field
+
+from schemas.pg_types import ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column, in attnum order."""
+
+    name: str
+    type_oid: int
+    type_name: str
+    typmod: int
+    column_type: ColumnType = field(repr=False)
+    in_replica_identity: bool = False
+    """The Relation message's flag; under FULL it is set on every column."""
+    is_key: bool = False
+    """Part of the Kafka key and of the lake's merge key."""
+    attnum: int | None = None
+    nullable: bool | None = None
+    missing_value: str | None = None
+    """Text of the value for rows older than the column (``pg_attribute.attmissingval``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A relation version. ``replica_identity`` is pg_class.relreplident: d, n, f or i."""
+
+    relation_id: int
+    namespace: str
+    name: str
+    replica_identity: str
+    columns: tuple[Column, ...]
+    root_relation_id: int | None = None
+
+    @property
+    def key_columns(self) -> tuple[Column, ...]:
+        """The columns of the key, empty for a table without one."""
+        return tuple(column for column in self.columns if column.is_key)
+
+    @property
+    def qualified_name(self) -> str:
+        """``schema.table``, for messages to people."""
+        return f"{self.namespace}.{self.name}"

@@ -1,0 +1,146 @@
+"""Names: topics, Avro names, lake paths, lake column names. Every mapping is injective.
+
+A value never chooses a name. What a target refuses is written ``_uXXXX`` (UTF-16 code units);
+a plain ``_`` stays unless it is followed by ``u`` and four hex digits, so that two different
+names never meet (Debezium's ``foo@bar`` and ``foo$bar`` did).
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from schemas.errors import OperatorError
+
+TOPIC_NAME_LENGTH_MAX = 249
+PATH_PART_BYTES_MAX = 255
+LAKE_STRUCT = "_walbridge"
+"""The one column that walbridge adds to every lake table."""
+
+_ESCAPE = re.compile(r"_(?=u[0-9a-fA-F]{4})")
+_PIPELINE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DELTA_REFUSES = set(" ,;{}()\n\t=")
+
+
+def _escape_char(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"_u{units[i] << 8 | units[i + 1]:04x}" for i in range(0, len(units), 2))
+
+
+def _escape(name: str, legal: re.Pattern[str]) -> str:
+    name = _ESCAPE.sub("\0", name)
+    return "".join(
+        _escape_char("_") if char == "\0" else char if legal.fullmatch(char) else _escape_char(char)
+        for char in name
+    )
+
+
+_TOPIC_CHAR = re.compile(r"[A-Za-z0-9_-]")
+_AVRO_CHAR = re.compile(r"[A-Za-z0-9_]")
+
+
+def is_pipeline_name(name: str) -> bool:
+    """Letters, digits, ``-`` and ``_``; no dot, since dots separate the parts of a topic."""
+    return _PIPELINE_NAME.fullmatch(name) is not None
+
+
+def topic_part(name: str) -> str:
+    """One part of a topic name: everything but letters, digits, ``_`` and ``-`` escaped."""
+    return _escape(name, _TOPIC_CHAR)
+
+
+def avro_name(name: str) -> str:
+    """An Avro name: letters, digits and ``_``, not starting with a digit, never empty."""
+    escaped = _escape(name, _AVRO_CHAR)
+    if not escaped or escaped[0].isdigit():
+        escaped = (_escape_char(escaped[0]) if escaped else "_") + escaped[1:]
+    return escaped
+
+
+def path_part(name: str) -> str:
+    """One part of a lake path. A leading ``_`` is escaped: folders that start so are ours."""
+    escaped = _escape(name, _TOPIC_CHAR)
+    return _escape_char("_") + escaped[1:] if name.startswith("_") and escaped[0] == "_" else escaped
+
+
+def metadata_topic(pipeline: str) -> str:
+    return f"{pipeline}.metadata"
+
+
+def cuts_topic(pipeline: str) -> str:
+    return f"{pipeline}.cuts"
+
+
+def progress_topic(pipeline: str) -> str:
+    return f"{pipeline}.progress"
+
+
+def data_topic(pipeline: str, namespace: str, name: str, names: Mapping[str, str] | None = None) -> str:
+    """The topic of a table; ``names`` are the operator's ``[topics.names]``: table → topic.
+
+    Raises:
+        OperatorError: longer than Kafka allows.
+    """
+    topic = (names or {}).get(f"{namespace}.{name}")
+    if topic is None:
+        topic = f"{pipeline}.{topic_part(namespace)}.{topic_part(name)}"
+    if len(topic) > TOPIC_NAME_LENGTH_MAX:
+        raise OperatorError(
+            f"the topic name of table {namespace}.{name} has {len(topic)} characters, "
+            f"Kafka allows {TOPIC_NAME_LENGTH_MAX}",
+            remedy=f'give it one: [topics.names] "{namespace}.{name}" = "..."',
+        )
+    return topic
+
+
+def refuse_topic_collisions(topics: Iterable[str]) -> None:
+    """Kafka refuses two topics that are equal once every ``.`` is a ``_`` (its metric names).
+
+    Raises:
+        OperatorError: naming both topics.
+    """
+    seen: dict[str, str] = {}
+    for topic in topics:
+        metric = topic.replace(".", "_")
+        other = seen.setdefault(metric, topic)
+        if other != topic:
+            raise OperatorError(
+                f"Kafka cannot hold both {other} and {topic}: they are equal after '.' becomes '_'",
+                remedy="rename one of them with an entry in [topics.names]",
+            )
+
+
+def table_path(namespace: str, name: str) -> str:
+    """The lake path of a table, relative to the lake: ``<schema>/<table>``.
+
+    Raises:
+        OperatorError: a part longer than file systems allow.
+    """
+    parts = path_part(namespace), path_part(name)
+    if any(len(part) > PATH_PART_BYTES_MAX for part in parts):
+        raise OperatorError(
+            f"the escaped name of table {namespace}.{name} is longer than {PATH_PART_BYTES_MAX} bytes",
+            remedy="rename the table, or leave it out of the publication",
+        )
+    return "/".join(parts)
+
+
+def lake_column_names(columns: Sequence[str]) -> list[str]:
+    """The lake's names of a table's columns, in their order.
+
+    Delta refuses some characters, and two names that differ in case only: the later of such
+    two gets its first cased letter escaped, as does a name equal to our own ``_walbridge``.
+    """
+    taken = {LAKE_STRUCT}
+    names = []
+    for column in columns:
+        name = _ESCAPE.sub(_escape_char("_"), column)
+        name = "".join(_escape_char(char) if char in _DELTA_REFUSES else char for char in name) or "_"
+        start = 0
+        while name.lower() in taken:
+            # Escapes from left to right until the name is free; each step keeps it injective.
+            while name[start : start + 2] == "_u" and _ESCAPE.match(name, start):
+                start += 6
+            name = name[:start] + _escape_char(name[start : start + 1] or "_") + name[start + 1 :]
+            start += 6
+        taken.add(name.lower())
+        names.append(name)
+    return names

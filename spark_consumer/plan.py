@@ -1,0 +1,164 @@
+"""From consecutive cuts to a plan: which events of which table, in which segments.
+
+In: cuts whose chain is unbroken and the tables' heads as the newest ``_cuts`` row has them.
+Out: a ``Plan``, the unit of idempotence. Pure: no Spark, no clock.
+
+Barriers split a table's events into segments; a fold never crosses one. Everything before the
+last truncate or copy_begin of the plan is void, so segments begin there and the first one
+empties the table. A segment's events are those with start <= position < end.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.cut import Barrier, Cut, Epoch, PartitionRange, merge_ranges
+from schemas.errors import OperatorError
+from schemas.position import Position
+
+SEGMENTS_MAX = 16
+"""Transaction versions of one plan on one table: ``to_cut * 16 + segment``."""
+EMPTYING = frozenset({"truncate", "copy_begin"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableHead:
+    """A table as the newest finished plan left it.
+
+    ``version`` is the Delta version; ``schema_id`` the shape it has; ``state`` one of
+    current, copying, stale, quarantined; ``since`` the LSN at which the state began.
+    """
+
+    relation_id: int
+    topic: str
+    path: str
+    version: int
+    schema_id: str
+    state: str
+    since: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Events between two barriers, all of one schema.
+
+    ``empties``: the table holds nothing but this segment's rows afterwards.
+    ``copies``: the events are copied rows (op r), appended as they are.
+    """
+
+    index: int
+    schema_id: str
+    start: Position | None
+    end: Position | None
+    empties: bool = False
+    copies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """What one plan does to one table. ``base`` is None where the lake has no such table yet."""
+
+    relation_id: int
+    topic: str
+    base: TableHead | None
+    segments: tuple[Segment, ...]
+    state: str
+    """After the plan: copying or current."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Cuts from_cut … to_cut of one epoch, with the exact ranges to read."""
+
+    epoch: Epoch
+    from_cut: int
+    to_cut: int
+    end_lsn: int
+    commit_time_us: int | None
+    complete: bool
+    metadata_end_offset: int
+    next_offset: int
+    """Offset in the cuts topic after the plan's last cut."""
+    ranges: Mapping[tuple[str, int], PartitionRange]
+    tables: tuple[TablePlan, ...]
+
+    @property
+    def rows(self) -> int:
+        """Records over all partitions."""
+        return sum(part.records for part in self.ranges.values())
+
+    def txn_version(self, segment: int) -> int:
+        """The Delta transaction version of a segment's commit."""
+        return self.to_cut * SEGMENTS_MAX + segment
+
+
+def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
+    """How many of the (offset, cut) pairs go into the next plan: at least one, of one epoch,
+    until ``rows_max`` rows are reached or a table would need more than SEGMENTS_MAX segments."""
+    rows = 0
+    barriers: dict[int, int] = {}
+    for count, (_, cut) in enumerate(cuts):
+        rows += sum(part.records for part in cut.partitions)
+        for table in cut.tables:
+            barriers[table.relation_id] = barriers.get(table.relation_id, 0) + len(table.barriers)
+        full = rows > rows_max or max(barriers.values(), default=0) >= SEGMENTS_MAX
+        if count and (full or cut.epoch != cuts[0][1].epoch):
+            return count
+    return len(cuts)
+
+
+def make_plan(cuts: Sequence[tuple[int, Cut]], heads: Mapping[int, TableHead]) -> Plan:
+    """The plan of these (offset, cut) pairs over the lake's tables (by relation id).
+
+    Raises:
+        OperatorError: a table that this lake never copied (I7).
+    """
+    first, last = cuts[0][1], cuts[-1][1]
+    timed = [cut.commit_time_us for _, cut in cuts if cut.commit_time_us is not None]
+    return Plan(
+        epoch=last.epoch,
+        from_cut=first.cut_id,
+        to_cut=last.cut_id,
+        end_lsn=last.end_lsn,
+        commit_time_us=timed[-1] if timed else None,
+        complete=last.complete,
+        metadata_end_offset=last.metadata_end_offset,
+        next_offset=cuts[-1][0] + 1,
+        ranges=merge_ranges(cut for _, cut in cuts),
+        tables=tuple(_table_plans([cut for _, cut in cuts], heads)),
+    )
+
+
+def _table_plans(cuts: Iterable[Cut], heads: Mapping[int, TableHead]) -> Iterable[TablePlan]:
+    barriers: dict[int, list[Barrier]] = {}
+    topics: dict[int, str] = {}
+    for cut in cuts:
+        for table in cut.tables:
+            barriers.setdefault(table.relation_id, []).extend(table.barriers)
+            topics[table.relation_id] = table.topic
+    for relation_id, topic in topics.items():
+        yield _table_plan(relation_id, topic, heads.get(relation_id), barriers[relation_id])
+
+
+def _table_plan(relation_id: int, topic: str, base: TableHead | None, barriers: Sequence[Barrier]) -> TablePlan:
+    if base is None and not any(barrier.kind == "copy_begin" for barrier in barriers):
+        raise OperatorError(
+            f"topic {topic} has changes of a table that this lake holds no copy of",
+            remedy=f"copy it again: walbridge copy (relation {relation_id}), or start with an empty lake and a new slot",
+        )
+    schema_id = base.schema_id if base else ""
+    state = base.state if base else "copying"
+    segments: list[Segment] = []
+    start: Position | None = None
+    empties = copies = False
+    if state == "copying":
+        copies = True
+    for barrier in barriers:
+        segments.append(Segment(len(segments), schema_id, start, barrier.position, empties, copies))
+        start, empties, copies = barrier.position, False, copies and barrier.kind != "copy_end"
+        schema_id = barrier.schema_id or schema_id
+        if barrier.kind in EMPTYING:
+            segments.clear()
+            empties, copies = True, barrier.kind == "copy_begin"
+        state = {"copy_begin": "copying", "copy_end": "current"}.get(barrier.kind, state)
+    segments.append(Segment(len(segments), schema_id, start, None, empties, copies))
+    return TablePlan(relation_id, topic, base, tuple(segments), state)
