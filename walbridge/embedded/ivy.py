@@ -1,0 +1,129 @@
+"""Run Apache Ivy, which comes inside the pyspark wheel, to fetch jars.
+
+In: coordinates and a folder. Out: their jars in it. Ivy's cache and its idea of a user's home
+lie in a folder of ours, kept until a fetch succeeds so that a second try goes on where the
+first broke off.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from schemas.errors import OperatorError
+from walbridge.embedded.folders import folder
+from walbridge.embedded.java import find_java
+
+ATTEMPTS = 3  # a registry's hiccup should not end a long set-up
+STALL_S = 900  # Ivy itself waits without end
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Coordinate:
+    group: str
+    name: str
+    version: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        return cls(*text.split(":"))
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.name}-{self.version}.jar"
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.name}:{self.version}"
+
+
+def retrieve(
+    coordinates: Sequence[Coordinate],
+    into: Path,
+    report: Callable[[str], None],
+    *,
+    closure: bool = False,
+    pattern: str = "[artifact]-[revision].[ext]",
+    exclude_groups: Iterable[str] = (),
+) -> None:
+    """Put the jars of these coordinates, with ``closure`` all they need at run time, into a folder.
+
+    Raises:
+        OperatorError: Ivy failed; the tail of what it said is in the text.
+    """
+    work = folder("ivy")
+    module = work / f"ivy-{os.getpid()}.xml"
+    module.write_text(_module(coordinates, closure, exclude_groups))
+    try:
+        for attempt in range(1, ATTEMPTS + 1):
+            tail = _run(_command(work, module, into / pattern), report)
+            if tail is None:
+                shutil.rmtree(work / "cache", ignore_errors=True)
+                return
+            report(f"fetching failed, attempt {attempt} of {ATTEMPTS}")
+    finally:
+        module.unlink()
+    raise OperatorError(
+        "jars could not be fetched; Ivy said:\n" + "\n".join(tail or ()),
+        "check the network (a proxy: JAVA_TOOL_OPTIONS; certificates: SSL_CERT_FILE), then run it again",
+    )
+
+
+def pyspark_jars() -> Path:
+    """Folder of the jars that pyspark carries."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise OperatorError("pyspark is not installed", "pip install walbridge, or `make`")
+    return Path(spec.origin).parent / "jars"
+
+
+def _command(work: Path, module: Path, pattern: Path) -> list[str]:
+    java = find_java()
+    ivy = next(pyspark_jars().glob("ivy-*.jar"))
+    properties = [f"-Duser.home={work}", f"-Divy.default.ivy.user.dir={work}"]
+    call = ["-jar", str(ivy), "-cache", str(work / "cache"), "-ivy", str(module)]
+    retrieve_args = ["-retrieve", str(pattern), "-types", "jar", "bundle"]
+    return [str(java.executable), *java.trust_store_args, *properties, *call, *retrieve_args]
+
+
+def _run(command: list[str], report: Callable[[str], None]) -> list[str] | None:
+    """None when it worked, else the tail of what it said."""
+    tail: deque[str] = deque(maxlen=25)
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    fetched = 0
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            tail.append(line.rstrip())
+            if "[SUCCESSFUL ]" in line and ".jar" in line:
+                fetched += 1
+                if fetched % 10 == 0:
+                    report(f"{fetched} jars")
+        return None if process.wait(STALL_S) == 0 else list(tail)
+    finally:
+        process.kill()  # Ctrl-C, or a report that raised
+        process.wait()
+
+
+def _module(coordinates: Iterable[Coordinate], closure: bool, exclude_groups: Iterable[str]) -> str:
+    """An ivy.xml: ``master`` is a module's own jar, ``runtime`` what it needs."""
+    conf = "default->master,runtime" if closure else "default->master"
+    lines = [
+        f'<dependency org="{c.group}" name="{c.name}" rev="{c.version}" force="true" conf="{conf}" '
+        f'transitive="{"true" if closure else "false"}"/>'
+        for c in coordinates
+    ]
+    lines += [f'<exclude org="{group}"/>' for group in exclude_groups]
+    return (
+        '<ivy-module version="2.0"><info organisation="walbridge" module="jars"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{''.join(lines)}</dependencies></ivy-module>\n"
+    )

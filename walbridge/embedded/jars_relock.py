@@ -1,0 +1,81 @@
+"""Rewrite jars.lock after a version changed. A developer runs it; users never do.
+
+In: the roots below. Out: the lock: their run-time closure, less what pyspark carries already.
+Two versions of one library on one class path fail in ways that name neither, so what Spark
+carries is served in Spark's version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from pathlib import Path
+
+from walbridge.embedded import ivy
+from walbridge.embedded.folders import folder
+
+ROOTS = {
+    "spark": [
+        "io.delta:delta-spark_4.0_2.13:4.4.0",
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.spark:spark-avro_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.0",
+    ],
+    "kafka": [
+        "org.apache.kafka:kafka_2.13:4.3.1",
+        # Without a binding the broker logs nothing, even when it fails.
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+        "org.apache.logging.log4j:log4j-core:2.25.4",
+    ],
+}
+# Delta's closure names these; pyspark has them all, some under another artifact's name.
+CARRIED_GROUPS = {
+    "spark": (
+        "org.apache.hadoop",
+        "org.apache.parquet",
+        "org.apache.logging.log4j",
+        "org.slf4j",
+        "org.scala-lang",
+        "com.google.code.findbugs",
+    ),
+    "kafka": (),
+}
+# Named in the closure, used by none: Delta's kernel shades its own Jackson, and pyspark's newer
+# RoaringBitmap has no shims.
+UNUSED = {"spark": {"jackson-datatype-jdk8", "shims"}, "kafka": set[str]()}
+HEADER = "# Written by `python -m walbridge.embedded.jars --relock`: <sha256> <set> <group>:<name>:<version>"
+
+
+def relock(lock: Path) -> None:
+    """Resolve every set anew and write the lock."""
+    lines = [HEADER]
+    for set_name, roots in ROOTS.items():
+        lines += _locked(set_name, [ivy.Coordinate.parse(root) for root in roots])
+    lock.write_text("\n".join(lines) + "\n")
+
+
+def _locked(set_name: str, roots: list[ivy.Coordinate]) -> list[str]:
+    with tempfile.TemporaryDirectory(dir=folder("ivy")) as directory:
+        ivy.retrieve(
+            roots,
+            Path(directory),
+            print,
+            closure=True,
+            pattern="[organisation]=[module]=[revision]=[artifact].[ext]",
+            exclude_groups=CARRIED_GROUPS[set_name],
+        )
+        left_out = UNUSED[set_name] | (_carried() if set_name == "spark" else set())
+        lines = []
+        for path in sorted(Path(directory).iterdir()):
+            group, name, version, _ = path.name.split("=")
+            if name not in left_out:
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                lines.append(f"{digest} {set_name} {ivy.Coordinate(group, name, version)}")
+        return lines
+
+
+def _carried() -> set[str]:
+    """Names, without version, of the jars in the pyspark wheel."""
+    return {re.sub(r"-\d[^/]*\.jar$", "", path.name) for path in ivy.pyspark_jars().glob("*.jar")}
