@@ -1,0 +1,209 @@
+"""A real Kafka 4.3 broker on loopback, for the demo and the tests.
+
+In: broker settings. Out: a running single-node KRaft broker and its ``bootstrap_servers``.
+Topics are never made by accident, transactions need one replica, and the JVM is tuned to
+start quickly and stay small, not to be fast for hours.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from schemas.errors import OperatorError
+from walbridge.embedded.folders import RunFolder
+from walbridge.embedded.jars import fetch
+from walbridge.embedded.java import Java, find_java
+from walbridge.embedded.server_process import ServerProcess, accepts, free_port
+
+START_S = 90.0
+STOP_S = 20.0
+STARTS_MAX = 5  # another process may take a port between our look and the broker's
+STARTED = "Kafka Server started"
+
+SETTINGS: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",  # the default 50 costs 50 folders and their files
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # How long a killed broker's place stays taken, which its next start waits for (default 9 s).
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "log.segment.delete.delay.ms": "1000",
+    "log.retention.check.interval.ms": "10000",
+}
+JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
+
+LOG4J = """\
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %m (%c{1})%n
+"""
+
+
+class KafkaBroker:
+    """One broker with its own data. A context manager: started on entry, gone on exit.
+
+    Args:
+        settings: more of server.properties, e.g. ``{"message.max.bytes": "2000000"}``; these win.
+        keep: leave data and log under home when it stops.
+        report: told of progress should jars have to be fetched first.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        keep: bool = False,
+        report: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._settings = {**SETTINGS, **(settings or {})}
+        self._jars = fetch(["kafka"], report)["kafka"]
+        self._java = find_java()
+        self._folder = RunFolder("kafka", keep=keep)
+        self._process: ServerProcess | None = None
+        self._controller_port = 0
+        self.data = self._folder.path / "data"
+        self.log = self._folder.path / "kafka.log"
+        self.port = 0
+
+    def start(self) -> Self:
+        """Start, or start again on the same data and port. Returns when it takes requests."""
+        if self.running:
+            return self
+        first = not self.data.exists()
+        for attempt in range(1, STARTS_MAX + 1):
+            if first:
+                self.port, self._controller_port = free_port(), free_port()
+                self._write_properties()
+            try:
+                if not self.data.exists():
+                    self._format_data()
+                self._launch()
+                break
+            except OperatorError as error:
+                # Once clients know the port it is not changed under them.
+                if not first or attempt == STARTS_MAX or "Address already in use" not in error.what:
+                    raise
+        return self
+
+    def stop(self) -> None:
+        """Orderly shutdown. Data stays until ``remove``."""
+        if self._process:
+            self._process.stop([signal.SIGTERM], STOP_S)
+            self._process = None
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        if self._process:
+            self._process.kill()
+            self._process = None
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def remove(self) -> None:
+        """Stop it and, unless ``keep``, delete its data and log."""
+        self.stop()
+        self._folder.remove()
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.running
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.remove()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Nobody reads this data again: killing spares the seconds of an orderly shutdown.
+        if not self._folder.keep:
+            self.kill()
+        self.remove()
+
+    @property
+    def _properties(self) -> Path:
+        return self._folder.path / "server.properties"
+
+    def _write_properties(self) -> None:
+        broker, controller = f"127.0.0.1:{self.port}", f"127.0.0.1:{self._controller_port}"
+        lines = {
+            **self._settings,
+            "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+            "controller.quorum.bootstrap.servers": controller,
+            "log.dirs": str(self.data),
+        }
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        self._properties.with_name("log4j2.properties").write_text(LOG4J)
+
+    def _format_data(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        # An id that begins with a dash would read as an option.
+        cluster_id = "w" + cluster_id[1:]
+        arguments = ["format", "--standalone", "-t", cluster_id, "-c", str(self._properties)]
+        self._java_process("Kafka's formatting", "kafka.tools.StorageTool", arguments).finish(START_S)
+
+    def _launch(self) -> None:
+        started_at = self.log.stat().st_size
+        process = self._java_process("Kafka", "kafka.Kafka", [str(self._properties)])
+        process.wait_until(lambda: self._is_ready(started_at), START_S)
+        self._process = process
+
+    def _is_ready(self, started_at: int) -> bool:
+        with self.log.open("rb") as log:
+            log.seek(started_at)
+            return STARTED.encode() in log.read() and accepts(self.port)
+
+    def _java_process(self, name: str, main_class: str, arguments: list[str]) -> ServerProcess:
+        return ServerProcess(
+            name,
+            [*_command(self._java, self._jars, self._folder.path), main_class, *arguments],
+            self.log,
+            # JAVA_TOOL_OPTIONS and the like are meant for programs of the user, not for this.
+            environ={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+        )
+
+
+def _command(java: Java, jars: Path, run: Path) -> list[str]:
+    options = [
+        *JVM,
+        # Only the first compiler: half the CPU of a start, and enough for what a test asks.
+        "-XX:TieredStopAtLevel=1",
+        f"-Dlog4j2.configurationFile={run / 'log4j2.properties'}",
+        f"-Djava.io.tmpdir={run}",
+    ]
+    return [str(java.executable), *options, "-cp", f"{jars}/*"]
