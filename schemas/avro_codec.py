@@ -89,7 +89,9 @@ def decode_body(value: bytes, parsed_schema: Any) -> dict[str, Any]:
         raise ProtocolError(f"malformed Avro body: {type(error).__name__}") from error
     if source.tell() != len(value):
         raise ProtocolError(f"{len(value) - source.tell()} bytes left over after an Avro body")
-    return record  # type: ignore[no-any-return]  # every schema here is a record
+    if not isinstance(record, dict):
+        raise ProtocolError("an Avro body that is not a record")
+    return record
 
 
 _ONE_BYTE = [bytes([n]) for n in range(128)]

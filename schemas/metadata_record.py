@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from schemas.avro_codec import decode_control, encode_control
+from schemas.errors import ProtocolError
 from schemas.pg_types import TypeFacts, column_type
 from schemas.table_schema import Column, TableSchema
 
@@ -99,8 +100,15 @@ def decode_metadata(value: bytes) -> RelationRecord | TypeRecord:
         kept = {name: record[name] for name in ("oid", "namespace", "name", "kind", "base_type", "element_type")}
         facts = TypeFacts(**kept, enum_labels=tuple(record["enum_labels"]), fields=fields)
         return TypeRecord(facts, record["version"])
-    avro_fields = json.loads(record["value_schema"])["fields"][0]["type"][1]["fields"]
-    columns = tuple(_column(column, field) for column, field in zip(record["columns"], avro_fields, strict=True))
+    try:
+        avro_fields = json.loads(record["value_schema"])["fields"][0]["type"][1]["fields"]
+        columns = tuple(
+            _column(column, field) for column, field in zip(record["columns"], avro_fields, strict=True)
+        )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ProtocolError(
+            f"the value schema of {record['namespace']}.{record['name']} is no Envelope"
+        ) from error
     table = TableSchema(**{name: record[name] for name in _TABLE_FIELDS}, columns=columns)
     return RelationRecord(table, **{name: record[name] for name in _RECORD_FIELDS})
 
@@ -112,4 +120,8 @@ def _column(column: Mapping[str, Any], avro_field: Mapping[str, Any]) -> Column:
     if isinstance(avro, dict) and avro["type"] == "array":
         element = TypeFacts(0, "", "", "e")
         types = {column["type_oid"]: TypeFacts(column["type_oid"], "", "", "a", element_type=0), 0: element}
-    return Column(**column, column_type=column_type(column["type_oid"], column["typmod"], types))
+    known = column_type(column["type_oid"], column["typmod"], types)
+    if known.avro != avro:
+        # Newer code may map a type otherwise; its bytes must not be read by our table (I7).
+        raise ProtocolError(f"type {column['type_name']} travels as {avro}, this code knows {known.avro}")
+    return Column(**column, column_type=known)

@@ -5,6 +5,7 @@ its first change), so an event is ordered by the LSN of its transaction's commit
 its ordinal among the transaction's events, counted over all tables from 0 (invariant I4).
 """
 
+import re
 from typing import NamedTuple, NewType
 
 from schemas.errors import ProtocolError
@@ -16,6 +17,7 @@ COPIED_ORDINAL = -1
 """Ordinal of rows of a copy: before every event committed at or after its snapshot."""
 
 _LSN_MAX = 2**64 - 1
+_LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 
 
 class Position(NamedTuple):
@@ -31,15 +33,10 @@ def parse_lsn(text: str) -> Lsn:
     Raises:
         ProtocolError: not two hexadecimal halves of at most 32 bits.
     """
-    high, slash, low = text.partition("/")
-    try:
-        halves = int(high, 16), int(low, 16)
-    except ValueError:
-        slash = ""
-        halves = 0, 0
-    if not slash or not all(0 <= half < 2**32 for half in halves):
+    halves = _LSN.fullmatch(text)
+    if halves is None:
         raise ProtocolError(f"not an LSN: {text!r}")
-    return Lsn(halves[0] << 32 | halves[1])
+    return Lsn(int(halves[1], 16) << 32 | int(halves[2], 16))
 
 
 def format_lsn(lsn: int) -> str:

@@ -13,6 +13,7 @@ from schemas.errors import ProtocolError
 from schemas.position import Lsn
 
 FORMAT_VERSION = 1
+_BEGINNING = Lsn(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class Progress:
     database: str
     consistent_point: Lsn | None = None
     cut_id: int = 0
-    done: Lsn = Lsn(0)
-    floor: Lsn = Lsn(0)
+    done: Lsn = _BEGINNING
+    floor: Lsn = _BEGINNING
     split: Split | None = None
     relation_ids: tuple[int, ...] = ()
     options: dict[str, str] = field(default_factory=dict)

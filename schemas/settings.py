@@ -1,11 +1,12 @@
 """The whole ``walbridge.toml`` as one frozen object; both programs take their part.
 
-Order of precedence: arguments, ``WALBRIDGE_*`` variables (``WALBRIDGE_KAFKA__BOOTSTRAP_SERVERS``),
+Order of precedence: ``WALBRIDGE_*`` variables (``WALBRIDGE_KAFKA__BOOTSTRAP_SERVERS``), arguments,
 the file, the defaults. Unknown keys and unknown variables are refused: a misspelt limit that
 is silently ignored is found on the worst night. Secrets print as ``***``.
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,14 +17,18 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
+from schemas.dsn import MASK, mask_dsn
 from schemas.errors import OperatorError
 from schemas.topics import is_pipeline_name
 
 ENV_PREFIX = "WALBRIDGE_"
 ENV_NOT_SETTINGS = {"CONFIG", "HOME", "JAVA", "KILL_POINT", "TEST_SERVERS"}
 """Variables read elsewhere: the settings file, embedded servers, Java, tests."""
+_SPARK_REDACTS = re.compile(r"(?i)secret|password|token|access[.]?key")
+"""``spark.redaction.regex``, and what other stores' properties add to it is named alike."""
 
 
 class _Section(BaseModel):
@@ -105,7 +110,8 @@ class Spark(_Section):
     jars_dir: str | None = None
     master: str = "local[*]"
     driver_memory: str = "1g"
-    conf: dict[str, str] = Field(default_factory=dict)
+    conf: dict[str, str] = Field(default_factory=dict, repr=False)
+    """Spark properties; those with a name that Spark itself redacts are masked when shown."""
 
     @field_validator("conf", mode="before")
     @classmethod
@@ -117,7 +123,11 @@ class Settings(BaseSettings):
     """Everything an operator can set."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, nested_model_default_partial_update=True
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
     )
 
     name: str = "walbridge"
@@ -149,16 +159,25 @@ class Settings(BaseSettings):
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested TOML tables as dotted names: ``sasl = {mechanism = "PLAIN"}`` → ``sasl.mechanism``."""
+    """Nested TOML tables as dotted names: ``sasl = {mechanism = "PLAIN"}`` → ``sasl.mechanism``.
+
+    Lists become what both clients read: values joined by commas.
+    """
     flat: dict[str, str] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
             flat |= flatten(value, f"{prefix}{key}.")
-        elif isinstance(value, bool):
-            flat[prefix + key] = str(value).lower()
         else:
-            flat[prefix + key] = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+            flat[prefix + key] = _property_text(value)
     return flat
+
+
+def _property_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(_property_text, value))
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 
 def load_settings(path: str | os.PathLike[str] | None = None, **overrides: Any) -> Settings:
@@ -182,6 +201,11 @@ def load_settings(path: str | os.PathLike[str] | None = None, **overrides: Any) 
         return Settings(**(values | overrides))
     except ValidationError as error:
         raise _operator_error(error, chosen) from None
+    except SettingsError as error:  # the variable of a list or table is not JSON
+        raise OperatorError(
+            f"a {ENV_PREFIX} variable cannot be read: {error}",
+            remedy="write its list or table as JSON, or unset it",
+        ) from None
 
 
 def refuse_unknown_variables(environment: Mapping[str, str]) -> None:
@@ -191,16 +215,17 @@ def refuse_unknown_variables(environment: Mapping[str, str]) -> None:
         OperatorError: naming the variable and those that exist.
     """
     for variable in sorted(environment):
-        if not variable.startswith(ENV_PREFIX):
+        if not variable.upper().startswith(ENV_PREFIX):  # pydantic-settings reads either case
             continue
-        head, _, rest = variable.removeprefix(ENV_PREFIX).lower().partition("__")
+        head, _, rest = variable[len(ENV_PREFIX) :].lower().partition("__")
         if head.upper() in ENV_NOT_SETTINGS:
             continue
         section = Settings.model_fields.get(head)
         fields = getattr(section.annotation, "model_fields", None) if section else None
         known = section is not None and (not rest if fields is None else rest.partition("__")[0] in fields)
         if not known:
-            choices = ", ".join(f"{ENV_PREFIX}{name.upper()}" for name in (fields or Settings.model_fields))
+            prefix = f"{ENV_PREFIX}{head.upper()}__" if fields else ENV_PREFIX
+            choices = ", ".join(f"{prefix}{name.upper()}" for name in (fields or Settings.model_fields))
             raise OperatorError(f"unknown environment variable {variable}", remedy=f"unset it; known: {choices}")
 
 
@@ -210,26 +235,15 @@ def _operator_error(error: ValidationError, path: Path) -> OperatorError:
         where = ".".join(str(part) for part in detail["loc"])
         unknown = detail["type"] == "extra_forbidden"
         problems.append(f"{where}: {'unknown setting' if unknown else detail['msg']}")
-    return OperatorError(f"{path}: " + "; ".join(problems), remedy="mend the file or the variable; see README, Settings")
+    return OperatorError(
+        f"{path}: " + "; ".join(problems), remedy="mend the file or the variable; see README, Settings"
+    )
 
 
 def effective(settings: Settings) -> dict[str, Any]:
     """The settings in force, secrets masked; the DSN keeps all but its password."""
     shown: dict[str, Any] = settings.model_dump(mode="json")
     shown["postgres"]["dsn"] = mask_dsn(settings.postgres.dsn.get_secret_value())
+    conf = settings.spark.conf
+    shown["spark"]["conf"] = {name: MASK if _SPARK_REDACTS.search(name) else conf[name] for name in conf}
     return shown
-
-
-def mask_dsn(dsn: str) -> str:
-    """A conninfo string or URI without its password."""
-    from urllib.parse import urlsplit, urlunsplit
-
-    if "://" not in dsn:
-        import re
-
-        return re.sub(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", r"\1***", dsn)
-    parts = urlsplit(dsn)
-    if parts.password is not None:
-        host = parts.netloc.rpartition("@")[2]
-        parts = parts._replace(netloc=f"{parts.username or ''}:***@{host}")
-    return urlunsplit(parts._replace(query="***" if "password" in parts.query else parts.query))

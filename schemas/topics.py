@@ -18,6 +18,8 @@ LAKE_STRUCT = "_walbridge"
 _ESCAPE = re.compile(r"_(?=u[0-9a-fA-F]{4})")
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DELTA_REFUSES = set(" ,;{}()\n\t=")
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
+_AVRO_RESERVED = re.compile(r"_(exceptional|revision_[0-9]+)")
 
 
 def _escape_char(char: str) -> str:
@@ -48,28 +50,36 @@ def topic_part(name: str) -> str:
 
 
 def avro_name(name: str) -> str:
-    """An Avro name: letters, digits and ``_``, not starting with a digit, never empty."""
+    """An Avro name: letters, digits and ``_``, not starting with a digit.
+
+    A column named as one of our own fields beside columns (``_exceptional``, ``_revision_1``)
+    has its first character escaped, which no other name's escape can equal.
+    """
     escaped = _escape(name, _AVRO_CHAR)
-    if not escaped or escaped[0].isdigit():
-        escaped = (_escape_char(escaped[0]) if escaped else "_") + escaped[1:]
+    if escaped[:1].isdigit() or _AVRO_RESERVED.fullmatch(escaped):
+        escaped = _escape_char(escaped[0]) + escaped[1:]
     return escaped
 
 
 def path_part(name: str) -> str:
     """One part of a lake path. A leading ``_`` is escaped: folders that start so are ours."""
     escaped = _escape(name, _TOPIC_CHAR)
-    return _escape_char("_") + escaped[1:] if name.startswith("_") and escaped[0] == "_" else escaped
+    kept = name.startswith("_") and not _ESCAPE.match(name)
+    return _escape_char("_") + escaped[1:] if kept else escaped
 
 
 def metadata_topic(pipeline: str) -> str:
+    """The topic of Relation and Type records."""
     return f"{pipeline}.metadata"
 
 
 def cuts_topic(pipeline: str) -> str:
+    """The topic of cuts."""
     return f"{pipeline}.cuts"
 
 
 def progress_topic(pipeline: str) -> str:
+    """The topic of progress records."""
     return f"{pipeline}.progress"
 
 
@@ -77,7 +87,7 @@ def data_topic(pipeline: str, namespace: str, name: str, names: Mapping[str, str
     """The topic of a table; ``names`` are the operator's ``[topics.names]``: table → topic.
 
     Raises:
-        OperatorError: longer than Kafka allows.
+        OperatorError: longer than Kafka allows, or an operator's name that Kafka refuses.
     """
     topic = (names or {}).get(f"{namespace}.{name}")
     if topic is None:
@@ -88,11 +98,18 @@ def data_topic(pipeline: str, namespace: str, name: str, names: Mapping[str, str
             f"Kafka allows {TOPIC_NAME_LENGTH_MAX}",
             remedy=f'give it one: [topics.names] "{namespace}.{name}" = "..."',
         )
+    if not _TOPIC_NAME.fullmatch(topic):
+        raise OperatorError(
+            f"{topic!r} is no topic name: letters, digits, '.', '_' and '-' only",
+            remedy=f'mend [topics.names] "{namespace}.{name}"',
+        )
     return topic
 
 
 def refuse_topic_collisions(topics: Iterable[str]) -> None:
-    """Kafka refuses two topics that are equal once every ``.`` is a ``_`` (its metric names).
+    """Refuse one topic for two tables, and two that are equal once every ``.`` is a ``_``.
+
+    Kafka itself refuses the latter (its metric names). Each table's topic is given once.
 
     Raises:
         OperatorError: naming both topics.
@@ -100,12 +117,15 @@ def refuse_topic_collisions(topics: Iterable[str]) -> None:
     seen: dict[str, str] = {}
     for topic in topics:
         metric = topic.replace(".", "_")
-        other = seen.setdefault(metric, topic)
-        if other != topic:
+        other = seen.get(metric)
+        if other is not None:
             raise OperatorError(
-                f"Kafka cannot hold both {other} and {topic}: they are equal after '.' becomes '_'",
+                f"two tables have the topic {topic}"
+                if other == topic
+                else f"Kafka cannot hold both {other} and {topic}: they are equal after '.' becomes '_'",
                 remedy="rename one of them with an entry in [topics.names]",
             )
+        seen[metric] = topic
 
 
 def table_path(namespace: str, name: str) -> str:
@@ -127,7 +147,7 @@ def lake_column_names(columns: Sequence[str]) -> list[str]:
     """The lake's names of a table's columns, in their order.
 
     Delta refuses some characters, and two names that differ in case only: the later of such
-    two gets its first cased letter escaped, as does a name equal to our own ``_walbridge``.
+    two gets as many leading characters escaped as it takes, as does our own ``_walbridge``.
     """
     taken = {LAKE_STRUCT}
     names = []
@@ -135,12 +155,18 @@ def lake_column_names(columns: Sequence[str]) -> list[str]:
         name = _ESCAPE.sub(_escape_char("_"), column)
         name = "".join(_escape_char(char) if char in _DELTA_REFUSES else char for char in name) or "_"
         start = 0
-        while name.lower() in taken:
+        while _without_case(name) in taken:
             # Escapes from left to right until the name is free; each step keeps it injective.
             while name[start : start + 2] == "_u" and _ESCAPE.match(name, start):
                 start += 6
             name = name[:start] + _escape_char(name[start : start + 1] or "_") + name[start + 1 :]
             start += 6
-        taken.add(name.lower())
+        taken.add(_without_case(name))
         names.append(name)
     return names
+
+
+def _without_case(name: str) -> str:
+    """Equal for names that Delta (lower case) or Spark (upper, then lower) takes for one:
+    ``ſ`` is an ``S`` to Spark, ``ẞ`` an ``ß`` to Delta."""
+    return name.lower().upper().lower()

@@ -1,0 +1,58 @@
+"""A Postgres connection string as it may be shown: all but its secrets.
+
+In: a conninfo string or a URI, as libpq reads them. Out: text for people. What does not parse
+as libpq would parse it is masked whole: a stray ``@`` or an open quote must never make half a
+password look like a host name (I10). Source: PostgreSQL manual, "Connection Strings".
+"""
+
+import re
+
+MASK = "***"
+SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
+
+_KEYWORD = re.compile(r"\s*(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s\\']|\\.)(?:[^\s\\]|\\.)*|(?=\s|$))", re.DOTALL)
+_HOST = r"(?:\[[^\]@]*\]|[^:\[\],@/?]*)(?::\d*)?"
+_URI = re.compile(
+    rf"""(?P<scheme>postgres(?:ql)?://)
+    (?:(?P<user>[^:@/?]*)(?P<password>:[^@/?]*)?@)?
+    (?P<hosts>{_HOST}(?:,{_HOST})*)
+    (?P<path>/[^@?]*)?
+    (?:\?(?P<query>.*))?""",
+    re.VERBOSE | re.DOTALL,
+)
+_PLAIN_NAME = re.compile(r"[a-z_]+")
+
+
+def mask_dsn(dsn: str) -> str:
+    """A conninfo string or URI without its secrets; ``***`` for one that libpq would refuse."""
+    return _mask_uri(dsn) if "://" in dsn.partition("=")[0] else _mask_keywords(dsn)
+
+
+def _mask_keywords(dsn: str) -> str:
+    shown = []
+    at = 0
+    while dsn[at:].strip():
+        setting = _KEYWORD.match(dsn, at)
+        if setting is None:
+            return MASK
+        name, value = setting.groups()
+        shown.append(f"{name}={MASK if name.lower() in SECRETS else value}")
+        at = setting.end()
+    return " ".join(shown)
+
+
+def _mask_uri(uri: str) -> str:
+    parts = _URI.fullmatch(uri)
+    if parts is None:
+        return MASK
+    scheme, user, password, hosts, path, query = parts.groups()
+    user_info = "" if user is None else f"{user}{f':{MASK}' if password else ''}@"
+    parameters = "" if query is None else "?" + "&".join(map(_mask_parameter, query.split("&")))
+    return f"{scheme}{user_info}{hosts}{path or ''}{parameters}"
+
+
+def _mask_parameter(parameter: str) -> str:
+    # A name may be percent-encoded too: only one that reads as it stands shows its value.
+    name, equals, _ = parameter.partition("=")
+    shown = bool(_PLAIN_NAME.fullmatch(name)) and name not in SECRETS
+    return parameter if shown else f"{name if equals else ''}={MASK}"
