@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from schemas.errors import OperatorError
-from walbridge.embedded.home import MODE, UnsafeHome, home
+from walbridge.embedded.home import MODE, UnsafeHomeError, home
 
 KEEP = "keep"
 OWNER = "owner.lock"
@@ -35,7 +35,7 @@ def folder(name: str) -> Path:
         if not path.is_dir():
             path.mkdir(parents=True, exist_ok=True)
             path.chmod(MODE)
-    except UnsafeHome as error:
+    except UnsafeHomeError as error:
         raise OperatorError(*error.args) from None
     except OSError as error:
         raise OperatorError(

@@ -25,7 +25,7 @@ MARKER = ".walbridge-home"
 MODE = 0o711  # another user may pass through, not look around
 
 
-class UnsafeHome(Exception):
+class UnsafeHomeError(Exception):
     """The folder named is not one we may fill or remove. Arguments: what, remedy."""
 
 
@@ -65,7 +65,7 @@ def home(environ: Mapping[str, str] = os.environ) -> Path:
     """The folder, made if it is missing.
 
     Raises:
-        UnsafeHome: it exists, has contents, and was not made by us; or somebody else owns it.
+        UnsafeHomeError: it exists, has contents, and was not made by us; or somebody else owns it.
     """
     folder = located(environ)
     if not folder.exists():
@@ -90,10 +90,10 @@ def remove(environ: Mapping[str, str] = os.environ) -> Path:
 def _refuse_foreign(folder: Path, environ: Mapping[str, str]) -> None:
     if folder.stat().st_uid != os.getuid():
         # /var/tmp is open to all: a folder somebody else laid there is a trap.
-        raise UnsafeHome(f"{folder} belongs to another user", "set WALBRIDGE_HOME to a folder of your own")
+        raise UnsafeHomeError(f"{folder} belongs to another user", "set WALBRIDGE_HOME to a folder of your own")
     chosen = environ.get("WALBRIDGE_HOME")
     if chosen and not (folder / MARKER).exists() and any(folder.iterdir()):
-        raise UnsafeHome(
+        raise UnsafeHomeError(
             f"WALBRIDGE_HOME={chosen} has contents that walbridge did not make, and `make clean` removes all",
             "name a new or an empty folder",
         )
@@ -102,7 +102,7 @@ def _refuse_foreign(folder: Path, environ: Mapping[str, str]) -> None:
 if __name__ == "__main__":
     try:
         print(remove() if "--remove" in sys.argv[1:] else home())
-    except UnsafeHome as error:
+    except UnsafeHomeError as error:
         sys.exit("walbridge: " + "; ".join(error.args))
     except OSError as error:
         sys.exit(f"walbridge: {error}; set WALBRIDGE_HOME to a folder that can be written")

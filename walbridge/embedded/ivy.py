@@ -98,9 +98,9 @@ def _run(command: list[str], report: Callable[[str], None]) -> list[str] | None:
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
+    assert process.stdout is not None
     fetched = 0
     try:
-        assert process.stdout is not None
         for line in process.stdout:
             tail.append(line.rstrip())
             if "[SUCCESSFUL ]" in line and ".jar" in line:
@@ -111,6 +111,7 @@ def _run(command: list[str], report: Callable[[str], None]) -> list[str] | None:
     finally:
         process.kill()  # Ctrl-C, or a report that raised
         process.wait()
+        process.stdout.close()
 
 
 def _module(coordinates: Iterable[Coordinate], closure: bool, exclude_groups: Iterable[str]) -> str:

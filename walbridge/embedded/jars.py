@@ -13,7 +13,6 @@ made by ``python -m walbridge.embedded.jars --relock`` (``jars_relock.py``).
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -97,7 +96,7 @@ def _fill(target: Path, jars: list[LockedJar], digest: str, report: Report) -> N
     check(draft, jars)
     (draft / STAMP).write_text(digest)
     shutil.rmtree(target, ignore_errors=True)
-    os.replace(draft, target)
+    draft.replace(target)
 
 
 def check(directory: Path, jars: Iterable[LockedJar]) -> None:
@@ -109,7 +108,9 @@ def check(directory: Path, jars: Iterable[LockedJar]) -> None:
     for jar in jars:
         path = directory / jar.coordinate.file_name
         if not path.is_file():
-            raise OperatorError(f"{path.name} could not be fetched", "check the network, then run the same command")
+            raise OperatorError(
+                f"{path.name} could not be fetched", "check the network, then run the same command"
+            )
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != jar.sha256:

