@@ -8,7 +8,65 @@ password look like a host name (I10). Source: PostgreSQL manual, "Connection Str
 import re
 
 MASK = "***"
-SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
+SHOWN = frozenset(
+    [
+        "host",
+        "hostaddr",
+        "port",
+        "dbname",
+        "user",
+        "passfile",
+        "service",
+        "servicefile",
+        "require_auth",
+        "channel_binding",
+        "connect_timeout",
+        "client_encoding",
+        "options",
+        "application_name",
+        "fallback_application_name",
+        "keepalives",
+        "keepalives_idle",
+        "keepalives_interval",
+        "keepalives_count",
+        "tcp_user_timeout",
+        "replication",
+        "gssencmode",
+        "sslmode",
+        "sslnegotiation",
+        "sslcompression",
+        "sslcert",
+        "sslkey",
+        "sslcertmode",
+        "sslrootcert",
+        "sslcrl",
+        "sslcrldir",
+        "sslsni",
+        "requirepeer",
+        "ssl_min_protocol_version",
+        "ssl_max_protocol_version",
+        "krbsrvname",
+        "gsslib",
+        "gssdelegation",
+        "target_session_attrs",
+        "load_balance_hosts",
+        "min_protocol_version",
+        "max_protocol_version",
+    ]
+)
+SECRETS = frozenset(
+    [
+        "password",
+        "sslpassword",
+        "oauth_client_secret",
+        "scram_client_key",
+        "scram_server_key",
+        "sslkeylogfile",
+        "oauth_issuer",
+        "oauth_client_id",
+        "oauth_scope",
+    ]
+)
 
 _KEYWORD = re.compile(r"\s*(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s\\']|\\.)(?:[^\s\\]|\\.)*|(?=\s|$))", re.DOTALL)
 _HOST = r"(?:\[[^\]@]*\]|[^:\[\],@/?]*)(?::\d*)?"
@@ -20,7 +78,6 @@ _URI = re.compile(
     (?:\?(?P<query>.*))?""",
     re.VERBOSE | re.DOTALL,
 )
-_PLAIN_NAME = re.compile(r"[a-z_]+")
 
 
 def mask_dsn(dsn: str) -> str:
@@ -36,7 +93,9 @@ def _mask_keywords(dsn: str) -> str:
         if setting is None:
             return MASK
         name, value = setting.groups()
-        shown.append(f"{name}={MASK if name.lower() in SECRETS else value}")
+        if name not in SHOWN | SECRETS:  # most likely the second word of a password without quotes
+            return MASK
+        shown.append(f"{name}={value if _may_show(name, value) else MASK}")
         at = setting.end()
     return " ".join(shown)
 
@@ -53,6 +112,10 @@ def _mask_uri(uri: str) -> str:
 
 def _mask_parameter(parameter: str) -> str:
     # A name may be percent-encoded too: only one that reads as it stands shows its value.
-    name, equals, _ = parameter.partition("=")
-    shown = bool(_PLAIN_NAME.fullmatch(name)) and name not in SECRETS
-    return parameter if shown else f"{name if equals else ''}={MASK}"
+    name, _, value = parameter.partition("=")
+    return parameter if _may_show(name, value) else f"{name if name in SECRETS else ''}={MASK}"
+
+
+def _may_show(name: str, value: str) -> bool:
+    # A backslash or quote too few makes the next setting, a password, part of this one's value.
+    return name in SHOWN and "password" not in value.lower()

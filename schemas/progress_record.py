@@ -42,6 +42,7 @@ class Progress:
     database: str
     consistent_point: Lsn | None = None
     cut_id: int = 0
+    end_lsn: Lsn = _BEGINNING
     done: Lsn = _BEGINNING
     floor: Lsn = _BEGINNING
     split: Split | None = None

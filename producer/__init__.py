@@ -1,0 +1,1 @@
+"""Postgres to Kafka: one slot, one ordered stream, one thread."""

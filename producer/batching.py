@@ -1,0 +1,151 @@
+"""The open batch: rows go to Kafka as they come, the batch remembers what its cut will say.
+
+In: changes with their relation versions. Out: Kafka transactions. Closing one is the numbered
+recipe of ``commit_batch``; between its steps stand the kill points that tests end the process at.
+"""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from producer.kafka.control_topics import MetadataWriter
+from producer.kafka.publisher import Publisher
+from producer.progress import Batch, ProgressTracker
+from producer.record import KafkaRecord, RecordWriter
+from schemas.avro_codec import long_bytes
+from schemas.cut import Barrier, Cut, PartitionRange, encode_cut
+from schemas.kill_points import kill_point
+from schemas.position import Position
+from schemas.progress_record import Progress, Split, encode_progress
+from schemas.settings import Settings
+from schemas.topics import cuts_topic, progress_topic
+
+log = structlog.get_logger()
+
+BARRIERS_MAX = 12
+"""Of one table in one cut: the job has 16 segments a plan."""
+CUT_TABLE_BYTES = 160
+"""Estimate of what one table adds to a cut, with its partition."""
+
+
+class OpenBatch:
+    """Collects one Kafka transaction at a time."""
+
+    def __init__(
+        self, settings: Settings, publisher: Publisher, metadata: MetadataWriter, tracker: ProgressTracker
+    ) -> None:
+        self._limits = settings.producer
+        self._cuts, self._progress = cuts_topic(settings.name), progress_topic(settings.name)
+        self._publisher = publisher
+        self._metadata = metadata
+        self.tracker = tracker
+        self.batch = Batch()
+        self.ts_ms = b""
+        """Envelope ``ts_ms``, encoded once a batch."""
+        self.bytes_max = settings.producer.batch_bytes_max
+        self.is_open = False
+
+    def open(self) -> None:
+        """Begin a Kafka transaction, unless one is open."""
+        if self.is_open:
+            return
+        self._publisher.begin()
+        self.batch = Batch(opened_s=time.monotonic())
+        self.ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
+        self.is_open = True
+
+    def send(self, writer: RecordWriter, record: KafkaRecord, partition: int = -1) -> None:
+        """Queue one row."""
+        self._publisher.send(writer.relation.topic, record, partition)
+        self._count(writer, 1, len(record.value))
+
+    def send_to_all_partitions(self, writer: RecordWriter, record: KafkaRecord) -> None:
+        """Queue a truncate: its order must hold for every reader."""
+        for partition in range(writer.relation.partition_count):
+            self._publisher.send(writer.relation.topic, record, partition)
+        self._count(writer, writer.relation.partition_count, len(record.value))
+
+    def _count(self, writer: RecordWriter, rows: int, byte_count: int) -> None:
+        batch = self.batch
+        batch.row_count += rows
+        batch.byte_count += byte_count
+        table = batch.table(writer.relation.table.relation_id, writer.relation.topic)
+        table.row_count += rows
+        if writer.relation.schema_id not in table.schema_ids:
+            table.schema_ids.append(writer.relation.schema_id)
+
+    def add_barrier(self, writer: RecordWriter, kind: str, position: Position) -> None:
+        """A place that no fold may cross; those that begin a schema name it."""
+        schema_id = writer.relation.schema_id if kind in ("copy_begin", "shape", "key") else None
+        table = self.batch.table(writer.relation.table.relation_id, writer.relation.topic)
+        table.barriers.append(Barrier(kind, position, schema_id))
+
+    @property
+    def is_full(self) -> bool:
+        """A limit is reached: close at the next boundary between transactions."""
+        batch, limits = self.batch, self._limits
+        return (
+            batch.row_count >= limits.batch_rows_max
+            or batch.byte_count >= limits.batch_bytes_max
+            or batch.barriers_max >= BARRIERS_MAX
+            or len(batch.tables) * CUT_TABLE_BYTES >= limits.cut_bytes_max
+            or (time.monotonic() - batch.opened_s) * 1000 >= limits.batch_ms_max
+        )
+
+    def close(self, split: Split | None) -> None:
+        """Commit what is open; inside a transaction, ``split`` says how far it went."""
+
+        def records(ranges: list[PartitionRange], metadata_end: int) -> tuple[Progress, Cut]:
+            return self.tracker.close(self.batch, ranges, metadata_end, split, _now_us())
+
+        self.commit_batch(records)
+
+    def commit_batch(self, records: Callable[[list[PartitionRange], int], tuple[Progress, Cut]]) -> None:
+        """Commit the open Kafka transaction.
+
+        1. Every row is acknowledged and its offset known.
+        2. Progress, then the cut as the last record, go into the same transaction.
+        3. Kafka commits: all of it, or none.
+        4. Only then is the progress ours, and its floor confirmable (I1).
+
+        Raises:
+            BatchAborted: nothing of this batch counts.
+        """
+        started_s = time.monotonic()
+        ranges = self._publisher.delivered_ranges()
+        kill_point("produce:rows-acknowledged")
+        progress, cut = records(ranges, self._metadata.end_offset)
+        self._publisher.commit(
+            [
+                (self._progress, KafkaRecord(progress.key, encode_progress(progress))),
+                (self._cuts, KafkaRecord(None, encode_cut(cut))),
+            ]
+        )
+        kill_point("produce:committed")
+        self.tracker.committed(progress)
+        self.is_open = False
+        log.debug(
+            "batch",
+            cut_id=cut.cut_id,
+            rows=self.batch.row_count,
+            transactions=cut.transactions,
+            tables=len(cut.tables),
+            complete=cut.complete,
+            commit_ms=round((time.monotonic() - started_s) * 1000, 1),
+        )
+
+    def publish_progress(self, progress: Progress) -> None:
+        """A transaction of nothing but progress: there is no epoch yet that a cut could name."""
+        self._publisher.begin()
+        self._publisher.commit([(self._progress, KafkaRecord(progress.key, encode_progress(progress)))])
+        self.tracker.committed(progress)
+
+    def abandon(self) -> None:
+        """Forget the open batch; the stream starts again from what Kafka holds."""
+        self._publisher.abort()
+        self.is_open = False
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,121 @@
+"""The first copy: every published table as of the slot's snapshot, then the stream takes over.
+
+    creating ──slot with exported snapshot──▶ copying ──all tables──▶ streaming
+
+A crash before ``streaming`` begins again: the slot is dropped, a new one opens a new epoch, and
+each table's ``copy_begin`` and ``t`` void what an unfinished copy left in its topic. Cuts inside
+the copy are incomplete, so nobody takes half a copy for a state of the source (I8).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import structlog
+
+from producer.batching import OpenBatch
+from producer.errors import not_published
+from producer.postgres import catalog, slot
+from producer.postgres.connection import connect_walsender
+from producer.postgres.facts import PublishedTable
+from producer.postgres.snapshot import Snapshot
+from producer.record import RecordWriter, TransactionSource
+from producer.tables import Tables
+from schemas.cut import Cut, PartitionRange
+from schemas.kill_points import kill_point
+from schemas.position import COPIED_ORDINAL, Lsn, Position
+from schemas.progress_record import Progress
+from schemas.settings import Settings
+
+log = structlog.get_logger()
+
+
+def first_copy(
+    settings: Settings,
+    connection: psycopg.Connection[Any],
+    progress: Progress,
+    out: OpenBatch,
+    tables: Tables,
+    on_row_batch: Callable[[], None],
+) -> None:
+    """Copy all published tables.
+
+    1. Progress ``creating``: a slot found later beside it is ours, and half made.
+    2. The slot, with its snapshot.
+    3. Progress ``copying``, with the epoch that the slot opens.
+    4. Each table: copy_begin, ``t``, its rows, copy_end.
+    5. Progress ``streaming``, in the transaction of the last cut.
+
+    Args:
+        on_row_batch: called between Kafka transactions; raises to stop.
+    """
+    dsn = settings.postgres.dsn.get_secret_value()
+    out.publish_progress(replace(progress, state="creating"))
+    kill_point("copy:creating")
+    slot.drop(connection, settings.postgres.slot)
+    walsender = connect_walsender(dsn, "walbridge slot")
+    try:
+        created = slot.create(walsender, settings.postgres.slot, _waiting)
+        kill_point("copy:slot-created")
+        at = created.consistent_point
+        out.publish_progress(
+            replace(progress, state="copying", consistent_point=at, cut_id=0, end_lsn=at, done=at, floor=at)
+        )
+        kill_point("copy:copying")
+        with Snapshot(dsn, created.snapshot) as snapshot:
+            published = catalog.published_tables(snapshot.connection, settings.postgres.publication)
+            writers = tables.prepare_copy(published, connection)
+            if not published:
+                raise not_published(settings.postgres.publication)
+            log.info("copy begins", tables=len(published), consistent_point=at)
+            for table, writer in zip(published, writers, strict=True):
+                _copy_table(snapshot, table, writer, at, out, on_row_batch)
+                kill_point("copy:table")
+    finally:
+        walsender.finish()
+    out.open()
+    kill_point("copy:before-streaming")
+    _commit(out, finished=tuple(table.relation_id for table in published))
+    kill_point("copy:streaming")
+
+
+def _copy_table(
+    snapshot: Snapshot,
+    table: PublishedTable,
+    writer: RecordWriter,
+    at: Lsn,
+    out: OpenBatch,
+    on_row_batch: Callable[[], None],
+) -> None:
+    started_s, rows = time.monotonic(), 0
+    source = TransactionSource.of(at, time.time_ns() // 1000, None, None)
+    out.open()
+    out.add_barrier(writer, "copy_begin", Position(at, COPIED_ORDINAL))
+    out.send_to_all_partitions(writer, writer.truncate(source, COPIED_ORDINAL, out.ts_ms, copies=True))
+    for row in snapshot.rows(table):
+        out.send(writer, writer.copied(row, source, out.ts_ms))
+        rows += 1
+        # The clock is asked now and then only; bytes always, since a row may have megabytes.
+        if (rows % 100 == 0 or out.batch.byte_count >= out.bytes_max) and out.is_full:
+            _commit(out)
+            kill_point("copy:rows")
+            on_row_batch()
+            out.open()
+    out.add_barrier(writer, "copy_end", Position(at, COPIED_ORDINAL + 1))
+    if out.is_full:
+        _commit(out)
+        on_row_batch()
+    log.info("copied", table=table.qualified_name, rows=rows, seconds=round(time.monotonic() - started_s, 2))
+
+
+def _commit(out: OpenBatch, finished: tuple[int, ...] | None = None) -> None:
+    def records(ranges: list[PartitionRange], metadata_end: int) -> tuple[Progress, Cut]:
+        return out.tracker.close_copy(out.batch, ranges, metadata_end, time.time_ns() // 1000, finished)
+
+    out.commit_batch(records)
+
+
+def _waiting() -> None:
+    log.warning("the slot waits for transactions that were open before it; see pg_stat_activity")

@@ -1,0 +1,142 @@
+"""Metadata and progress: written so that they hold before what depends on them, and read back.
+
+Metadata goes out through an idempotent producer of its own, acknowledged before the first event
+that names it: markers of one transaction become visible on its partitions at different moments,
+so the same transaction would not do (I2).
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from producer.kafka.topics import client_config, message_bytes_max
+from schemas.errors import OperatorError, ProtocolError, RetryableError
+from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
+from schemas.progress_record import Progress, decode_progress, progress_key
+from schemas.settings import Settings
+from schemas.topics import metadata_topic, progress_topic
+
+SLICE_S = 0.5
+READ_TIMEOUT_S = 30.0
+
+
+class MetadataWriter:
+    """Writes metadata records and waits for their acknowledgement."""
+
+    def __init__(self, settings: Settings, on_wait: Callable[[], None], end_offset: int) -> None:
+        self._topic = metadata_topic(settings.name)
+        self._on_wait = on_wait
+        self.end_offset = end_offset
+        """Offset after the last record, for cuts."""
+        self._failure: str | None = None
+        config: dict[str, Any] = {
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "message.max.bytes": message_bytes_max(settings),
+            "log_level": 0,
+            "error_cb": lambda error: None,
+        }
+        self._producer = Producer(config | client_config(settings))
+
+    def write(self, records: list[RelationRecord | TypeRecord]) -> None:
+        """Acknowledged when it returns; waits while the broker is away (``on_wait`` may raise)."""
+        self._failure = None
+        for record in records:
+            self._producer.produce(
+                self._topic, encode_metadata(record), record.key, partition=0, on_delivery=self._delivered
+            )
+        while self._producer.flush(SLICE_S):
+            self._on_wait()
+        if self._failure is not None:
+            raise RetryableError(f"metadata was not acknowledged: {self._failure}")
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failure = error.str()
+        else:
+            self.end_offset = max(self.end_offset, (message.offset() or 0) + 1)
+
+
+def read_metadata(settings: Settings) -> tuple[list[RelationRecord | TypeRecord], int]:
+    """Every metadata record, and the offset after the last.
+
+    Raises:
+        OperatorError: a record that this code cannot read.
+    """
+    records, end_offset = [], 0
+    for message in _read_all(settings, metadata_topic(settings.name)):
+        try:
+            records.append(decode_metadata(message.value() or b""))
+        except ProtocolError as error:
+            raise OperatorError(
+                f"{metadata_topic(settings.name)} at offset {message.offset()}: {error}",
+                remedy="run the version of walbridge that wrote it, or a newer one",
+            ) from None
+        end_offset = (message.offset() or 0) + 1
+    return records, end_offset
+
+
+def read_progress(settings: Settings) -> Progress | None:
+    """The newest progress of our slot; None where nothing was ever written.
+
+    Read after ``init_transactions``: before it, an older instance's commit may still land.
+
+    Raises:
+        OperatorError: a record that this code cannot read.
+    """
+    key = progress_key(settings.postgres.slot)
+    newest = None
+    for message in _read_all(settings, progress_topic(settings.name)):
+        if message.key() == key:
+            newest = message
+    if newest is None:
+        return None
+    try:
+        return decode_progress(newest.value() or b"")
+    except ProtocolError as error:
+        raise OperatorError(
+            f"{progress_topic(settings.name)} at offset {newest.offset()}: {error}",
+            remedy="run the version of walbridge that wrote it, or a newer one",
+        ) from None
+
+
+def _read_all(settings: Settings, topic: str) -> Iterator[Message]:
+    """Partition 0 from its beginning to its end, as a read_committed reader sees it.
+
+    The last offset of a transactional log is a marker that is never delivered, so the end is
+    told by the partition-EOF event, not by counting.
+    """
+    config = {
+        "group.id": f"walbridge-{settings.name}-reader",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        "log_level": 0,
+        "error_cb": lambda error: None,
+    }
+    consumer = Consumer(client_config(settings) | config)
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        deadline_s = time.monotonic() + READ_TIMEOUT_S
+        while True:
+            message = consumer.poll(SLICE_S)
+            if message is None:
+                if time.monotonic() > deadline_s:
+                    raise RetryableError(f"topic {topic} cannot be read")
+                continue
+            error = message.error()
+            if error is None:
+                deadline_s = time.monotonic() + READ_TIMEOUT_S
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return
+            elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+                raise RetryableError(f"topic {topic} cannot be read: {error.str()}")
+    except KafkaException as error:
+        raise RetryableError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
+    finally:
+        consumer.close()

@@ -1,0 +1,312 @@
+"""Kafka transactions: rows, then progress and cut, all or nothing.
+
+In: records, and at the end of a batch the two control records. Out: the offsets of the rows,
+learnt from delivery callbacks only (list_offsets and watermarks were wrong or slow, measured.md).
+librdkafka has no KIP-890: a late EndTxn could end the *next* transaction. So the instance is
+replaced before the next begin after an abort, an unknown outcome, an error of the coordinator or
+a commit that took suspiciously long; ``init_transactions`` then fences whatever is still in
+flight (reliability.md §2.2). Every wait is cut into slices so that Postgres hears from us.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from producer.kafka.topics import client_config, message_bytes_max
+from producer.record import KafkaRecord
+from schemas.cut import PartitionRange
+from schemas.errors import OperatorError, RetryableError
+from schemas.settings import Settings
+
+log = structlog.get_logger()
+
+SLICE_S = 0.5
+"""Of every wait for Kafka; between slices Postgres gets its status."""
+POLL_EVERY_RECORDS = 500
+ERROR_LOG_INTERVAL_S = 10.0
+
+
+class BatchAborted(RetryableError):
+    """The Kafka transaction is gone, or nobody knows: read progress again and ask Postgres again."""
+
+
+class _Topic:
+    """Offsets of one topic in the open transaction: partition → [first, last, count]."""
+
+    __slots__ = ("name", "partitions", "partition_count")
+
+    def __init__(self, name: str, partition_count: int) -> None:
+        self.name = name
+        self.partition_count = partition_count
+        self.partitions: dict[int, list[int]] = {}
+
+
+class Publisher:
+    """The transactional producer of one slot.
+
+    Args:
+        on_wait: called at least once per SLICE_S while Kafka makes us wait.
+    """
+
+    def __init__(self, settings: Settings, transactional_id: str, on_wait: Callable[[], None]) -> None:
+        self._settings = settings
+        self._id = transactional_id
+        self._on_wait = on_wait
+        self._topics: dict[str, _Topic] = {}
+        self._producer: Producer | None = None
+        self._suspect = False
+        self._failure: str | None = None
+        self._unpolled = 0
+        self._in_flight = 0
+        self._next_error_log_s = 0.0
+        self._begun_s = 0.0
+        self.in_transaction = False
+
+    def open_instance(self) -> None:
+        """A new instance: fences older ones and ends their open transaction.
+
+        Waits as long as the broker is away; ``on_wait`` may raise to end it.
+
+        Raises:
+            OperatorError: the broker refuses for a reason that stays.
+        """
+        self._producer = None
+        self.in_transaction = False
+        producer = Producer(self._config())
+        pause_s = 0.1
+        while True:
+            try:
+                producer.init_transactions(SLICE_S)
+                break
+            except KafkaException as error:
+                reason = error.args[0]
+                if reason.fatal() or reason.code() in _DEFINITE:
+                    raise OperatorError(
+                        f"Kafka refuses transactional id {self._id}: {reason.str()}",
+                        remedy="grant Write and Describe on that transactional id, or mend [kafka.client]",
+                    ) from None
+                self._on_wait()
+                producer.poll(pause_s)
+                pause_s = min(2 * pause_s, 1.0)
+        self._producer, self._suspect, self._failure, self._in_flight = producer, False, None, 0
+
+    def begin(self) -> None:
+        """Open a Kafka transaction, on a new instance if the last one is in doubt."""
+        if self._suspect or self._producer is None:
+            log.warning("kafka producer replaced", transactional_id=self._id)
+            self.open_instance()
+        assert self._producer is not None
+        for topic in self._topics.values():
+            topic.partitions.clear()
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            raise self._aborted(error.args[0].str()) from None
+        self.in_transaction = True
+        self._begun_s = time.monotonic()
+
+    def expect_partitions(self, topic: str, partition_count: int) -> None:
+        """Declare a data topic: a growing partition count is noticed before a commit (I3)."""
+        self._topics[topic] = _Topic(topic, partition_count)
+
+    def send(self, topic: str, record: KafkaRecord, partition: int = -1) -> None:
+        """Queue one row; blocks, bounded by the transaction, while the queue is full.
+
+        Raises:
+            BatchAborted: the transaction cannot succeed any more.
+        """
+        place = self._topics[topic]
+        self._produce(topic, record, partition, self._callback(place))
+        self._in_flight += 1
+        self._unpolled += 1
+        if self._unpolled >= POLL_EVERY_RECORDS:
+            self._unpolled = 0
+            self._poll(0)
+
+    def _callback(self, place: _Topic) -> Callable[[KafkaError | None, Message], None]:
+        partitions = place.partitions
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._in_flight -= 1
+            if error is not None:
+                self._failure = self._failure or error.str()
+                return
+            offset = message.offset()
+            span = partitions.get(message.partition())  # type: ignore[arg-type]
+            if span is None:
+                partitions[message.partition()] = [offset, offset, 1]  # type: ignore[index, list-item]
+            else:
+                span[2] += 1
+                if offset > span[1]:  # type: ignore[operator]
+                    span[1] = offset  # type: ignore[call-overload]
+                elif offset < span[0]:  # type: ignore[operator]
+                    span[0] = offset  # type: ignore[call-overload]
+
+        return delivered
+
+    def _produce(self, topic: str, record: KafkaRecord, partition: int, callback: Any) -> None:
+        assert self._producer is not None
+        while True:
+            try:
+                if record.headers is None:
+                    self._producer.produce(
+                        topic, record.value, record.key, partition=partition, on_delivery=callback
+                    )
+                else:
+                    self._producer.produce(
+                        topic, record.value, record.key, partition=partition, on_delivery=callback, headers=record.headers
+                    )
+                return
+            except BufferError:
+                self._poll(SLICE_S)
+            except KafkaException as error:
+                reason = error.args[0]
+                if reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise OperatorError(
+                        f"a row for topic {topic} has {len(record.value)} bytes, more than producer.row_bytes_max allows",
+                        remedy="raise [producer] row_bytes_max and the topic's max.message.bytes",
+                    ) from None
+                raise self._aborted(reason.str()) from None
+
+    def delivered_ranges(self) -> list[PartitionRange]:
+        """Wait until every row is acknowledged; the exact ranges of this transaction.
+
+        Raises:
+            BatchAborted: a row failed, or an offset is missing or foreign between ours.
+        """
+        while self._in_flight:
+            self._flush()
+        ranges = []
+        for topic in self._topics.values():
+            for partition, (first, last, count) in sorted(topic.partitions.items()):
+                if first < 0 or last - first + 1 != count:
+                    raise self._aborted(f"{count} records of {topic.name}/{partition} lie at {first} to {last}")
+                ranges.append(PartitionRange(topic.name, partition, first, last + 1, count))
+        self._refuse_grown_topics({r.topic for r in ranges})
+        return ranges
+
+    def _refuse_grown_topics(self, names: set[str]) -> None:
+        # librdkafka spreads keys over a new partition as soon as it hears of it.
+        assert self._producer is not None
+        for name in names:
+            grown = max(self._topics[name].partitions) >= self._topics[name].partition_count
+            if grown:
+                self.abort()
+                raise OperatorError(
+                    f"topic {name} was given more than its {self._topics[name].partition_count} partitions",
+                    remedy="its keys would change partitions: give the pipeline a new name and copy again",
+                )
+
+    def commit(self, control_records: list[tuple[str, KafkaRecord]]) -> None:
+        """Send the control records, in this order, and commit.
+
+        Raises:
+            BatchAborted: aborted, or the outcome is unknown.
+        """
+        assert self._producer is not None
+        for topic, record in control_records:
+            self._produce(topic, record, 0, self._control_delivered)
+            self._in_flight += 1
+        started_s = time.monotonic()
+        while True:
+            try:
+                self._producer.commit_transaction(SLICE_S)
+                break
+            except KafkaException as error:
+                reason = error.args[0]
+                if reason.code() == KafkaError._TIMED_OUT or reason.retriable():
+                    # Our own slice ran out; the same call continues the same commit.
+                    self._on_wait()
+                    continue
+                raise self._aborted(reason.str()) from None
+        self.in_transaction = False
+        if self._failure is not None:
+            raise self._aborted(self._failure)
+        if (time.monotonic() - started_s) * 1000 > self._settings.producer.commit_suspect_ms:
+            self._suspect = True
+
+    def _control_delivered(self, error: KafkaError | None, message: Message) -> None:
+        self._in_flight -= 1
+        if error is not None:
+            self._failure = self._failure or error.str()
+
+    def abort(self) -> None:
+        """Give the open transaction up. The instance is not used again."""
+        self._suspect = True
+        if self._producer is None or not self.in_transaction:
+            return
+        self.in_transaction = False
+        try:
+            self._producer.abort_transaction(SLICE_S)
+        except KafkaException as error:
+            # The next instance's init_transactions ends what this call could not.
+            log.info("kafka abort left to the next instance", reason=error.args[0].str())
+        self._producer.purge()
+        self._producer = None
+
+    def _flush(self) -> None:
+        assert self._producer is not None
+        self._producer.flush(SLICE_S)
+        self._after_wait()
+
+    def _poll(self, timeout_s: float) -> None:
+        assert self._producer is not None
+        self._producer.poll(timeout_s)
+        self._after_wait()
+
+    def _after_wait(self) -> None:
+        self._on_wait()
+        if self._failure is not None:
+            raise self._aborted(self._failure)
+
+    def _aborted(self, reason: str) -> BatchAborted | OperatorError:
+        age_ms = (time.monotonic() - self._begun_s) * 1000
+        fenced = "fenced" in reason.lower()
+        self.abort()
+        # A transaction that outlived its timeout gets the same answer as one that was fenced.
+        if fenced and age_ms < self._settings.producer.transaction_timeout_ms:
+            return OperatorError(
+                f"another producer runs under transactional id {self._id}",
+                remedy="stop one of the two",
+            )
+        return BatchAborted(f"Kafka transaction given up: {reason}")
+
+    def _on_error(self, error: KafkaError) -> None:
+        # Called by poll for every broker that is away, many times a second: say it now and then.
+        self._suspect = True
+        if time.monotonic() >= self._next_error_log_s:
+            self._next_error_log_s = time.monotonic() + ERROR_LOG_INTERVAL_S
+            log.warning("kafka", reason=error.str(), code=error.name())
+
+    def _config(self) -> dict[str, Any]:
+        timeout_ms = self._settings.producer.transaction_timeout_ms
+        return {
+            "acks": "all",
+            "enable.idempotence": True,
+            "compression.type": "lz4",
+            "linger.ms": 20,  # a flush ends the wait; until then larger batches cost less
+            "batch.num.messages": 10_000,
+            "queue.buffering.max.kbytes": 64 * 1024,
+            "queue.buffering.max.messages": 200_000,
+            "partitioner": "murmur2_random",  # as Java clients do
+            "transactional.id": self._id,
+            "transaction.timeout.ms": timeout_ms,
+            "message.timeout.ms": timeout_ms,
+            "message.max.bytes": message_bytes_max(self._settings),
+            "log_level": 0,
+            "error_cb": self._on_error,
+        } | client_config(self._settings)
+
+
+_DEFINITE = frozenset(
+    {
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError._AUTHENTICATION,
+        KafkaError._UNSUPPORTED_FEATURE,
+    }
+)

@@ -1,0 +1,144 @@
+"""Topics: made explicitly with their settings, and compared with them at each start.
+
+In: what each topic must be. Out: partition counts as they are. A topic that deletes what must be
+kept, or has other partitions than its records were spread over, loses order or events silently
+(reliability.md, bug 21): so a difference stops the start.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from schemas.errors import OperatorError, RetryableError
+from schemas.settings import Settings
+from schemas.topics import cuts_topic, metadata_topic, progress_topic
+
+REQUEST_TIMEOUT_S = 10.0
+RECORD_OVERHEAD_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """``partition_count`` None: any that is there already will do."""
+
+    name: str
+    partition_count: int
+    config: Mapping[str, str]
+    fixed_partitions: bool = True
+
+
+def control_topics(settings: Settings) -> list[TopicSpec]:
+    """Metadata, cuts and progress: one partition each."""
+    retention = settings.topics.retention_ms
+    cuts = {"cleanup.policy": "delete", "retention.ms": str(-1 if retention < 0 else 2 * retention)}
+    size = {"max.message.bytes": str(message_bytes_max(settings))}
+    compact = {"cleanup.policy": "compact"}
+    return [
+        TopicSpec(metadata_topic(settings.name), 1, compact | size),
+        TopicSpec(cuts_topic(settings.name), 1, cuts | size),
+        TopicSpec(progress_topic(settings.name), 1, compact | size),
+    ]
+
+
+def data_topic_spec(settings: Settings, topic: str, *, has_key: bool) -> TopicSpec:
+    """A table's topic. A table without a key has one partition: its rows have no other order."""
+    config = {
+        "cleanup.policy": "delete",
+        "retention.ms": str(settings.topics.retention_ms),
+        "message.timestamp.type": "LogAppendTime",
+        "max.message.bytes": str(message_bytes_max(settings)),
+    }
+    return TopicSpec(topic, settings.topics.partitions if has_key else 1, config, fixed_partitions=not has_key)
+
+
+def message_bytes_max(settings: Settings) -> int:
+    """Of one record with its envelope; a row may stand in it twice, before and after."""
+    return 2 * settings.producer.row_bytes_max + RECORD_OVERHEAD_BYTES
+
+
+def client_config(settings: Settings) -> dict[str, str | int | bool | Callable[..., object]]:
+    """What every librdkafka client of ours shares."""
+    passed = {name: value.get_secret_value() for name, value in settings.kafka.client.items()}
+    return {"bootstrap.servers": settings.kafka.bootstrap_servers, "client.id": f"walbridge-{settings.name}"} | passed
+
+
+class TopicAdmin:
+    """Creates and checks topics."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        # Errors reach us as results; the client's own stderr lines would only repeat them.
+        self._admin = AdminClient(client_config(settings) | {"log_level": 0, "error_cb": lambda error: None})
+
+    def partition_counts(self) -> dict[str, int]:
+        """Every topic of the broker with its partition count.
+
+        Raises:
+            RetryableError: no broker answers.
+        """
+        try:
+            metadata = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S)
+        except KafkaException as error:
+            where = self._settings.kafka.bootstrap_servers
+            raise RetryableError(f"Kafka at {where} cannot be reached: {error.args[0].str()}") from None
+        return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def ensure(self, specs: Iterable[TopicSpec]) -> dict[str, int]:
+        """Create what is missing, check what is there; the partition count of each.
+
+        Raises:
+            OperatorError: a setting or partition count differs, or creation is refused.
+        """
+        wanted = {spec.name: spec for spec in specs}
+        existing = self.partition_counts()
+        self._create([spec for name, spec in wanted.items() if name not in existing])
+        present = [spec for name, spec in wanted.items() if name in existing]
+        for spec in present:
+            if spec.fixed_partitions and existing[spec.name] != spec.partition_count:
+                raise OperatorError(
+                    f"topic {spec.name} has {existing[spec.name]} partitions, it must have {spec.partition_count}",
+                    remedy="delete that topic if it is not ours, or give the pipeline another name",
+                )
+        self._check_config(present)
+        return {name: existing.get(name, spec.partition_count) for name, spec in wanted.items()}
+
+    def _create(self, specs: list[TopicSpec]) -> None:
+        if not specs:
+            return
+        factor = self._settings.topics.replication_factor
+        topics = [
+            NewTopic(spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config))
+            for spec in specs
+        ]
+        for name, future in self._admin.create_topics(topics, request_timeout=REQUEST_TIMEOUT_S).items():
+            try:
+                future.result()
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    continue
+                if reason.retriable():
+                    raise RetryableError(f"topic {name} could not be created: {reason.str()}") from None
+                raise OperatorError(
+                    f"topic {name} could not be created: {reason.str()}",
+                    remedy="mend [topics] or the broker's rights; or create it by hand with the settings of README",
+                ) from None
+
+    def _check_config(self, specs: list[TopicSpec]) -> None:
+        if not specs:
+            return
+        resources = {spec.name: ConfigResource(ResourceType.TOPIC, spec.name) for spec in specs}
+        futures = self._admin.describe_configs(list(resources.values()), request_timeout=REQUEST_TIMEOUT_S)
+        for spec in specs:
+            try:
+                found = futures[resources[spec.name]].result()
+            except KafkaException as error:
+                raise RetryableError(f"settings of topic {spec.name} cannot be read: {error.args[0].str()}") from None
+            for name, value in spec.config.items():
+                if name in found and found[name].value != value:
+                    raise OperatorError(
+                        f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}",
+                        remedy=f"kafka-configs --alter --topic {spec.name} --add-config {name}={value}, or mend [topics]",
+                    )

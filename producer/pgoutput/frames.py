@@ -1,0 +1,67 @@
+"""Frames of the streaming replication protocol: what CopyBoth carries.
+
+In: one CopyData payload; out: a frame. Timestamps are microseconds since 2000-01-01 UTC.
+``wal_start`` orders nothing: it is 0 on Relation and Type frames and moves backwards
+(pgoutput.md §3), so it is never confirmed. Source: PostgreSQL manual, "Streaming Replication
+Protocol".
+"""
+
+from dataclasses import dataclass
+from struct import Struct, error
+
+from schemas.errors import ProtocolError
+from schemas.position import Lsn
+
+POSTGRES_EPOCH_US = 946_684_800_000_000
+"""2000-01-01 in microseconds since 1970."""
+XLOG_DATA_HEADER_BYTES = 25
+
+_XLOG_DATA = Struct(">QQq")
+_KEEPALIVE = Struct(">QqB")
+_STATUS = Struct(">cQQQqB")
+
+
+@dataclass(frozen=True, slots=True)
+class XLogData:
+    """'w': one pgoutput message."""
+
+    wal_start: Lsn
+    wal_end: Lsn
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PrimaryKeepalive:
+    """'k': ``wal_end`` is the end of the last WAL record that was decoded."""
+
+    wal_end: Lsn
+    reply_requested: bool
+
+
+def decode_frame(data: bytes) -> XLogData | PrimaryKeepalive:
+    """Decode one CopyData payload.
+
+    Raises:
+        ProtocolError: unknown tag, truncated or overlong frame.
+    """
+    try:
+        if data.startswith(b"w"):
+            wal_start, wal_end, _ = _XLOG_DATA.unpack_from(data, 1)
+            return XLogData(Lsn(wal_start), Lsn(wal_end), data[XLOG_DATA_HEADER_BYTES:])
+        if data.startswith(b"k"):
+            wal_end, _, reply = _KEEPALIVE.unpack(data[1:])
+            return PrimaryKeepalive(Lsn(wal_end), bool(reply))
+    except error:
+        raise ProtocolError(f"frame {data[:1]!r} of {len(data)} bytes has another length than its kind") from None
+    raise ProtocolError(f"unknown frame {data[:1]!r}")
+
+
+def encode_standby_status(received: int, confirmed: int, now_us: int, *, reply_requested: bool = False) -> bytes:
+    """A standby status update: only ``confirmed`` (flushed) moves the slot.
+
+    Args:
+        received: highest LSN the server has sent.
+        confirmed: everything before it is durable in Kafka (I1).
+        now_us: microseconds since 1970.
+    """
+    return _STATUS.pack(b"r", received, confirmed, confirmed, now_us - POSTGRES_EPOCH_US, reply_requested)

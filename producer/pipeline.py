@@ -1,0 +1,224 @@
+"""The producer from top to bottom: guards, the first copy, then the stream for ever.
+
+In: settings. Out: Kafka topics that hold everything Postgres committed, in order, once.
+
+    connect → guards → [first copy] → stream from the floor ⟲ reconnect with back-off
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import structlog
+
+from producer import copy, errors
+from producer.batching import OpenBatch
+from producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
+from producer.kafka.publisher import Publisher
+from producer.kafka.topics import TopicAdmin, control_topics
+from producer.postgres import catalog, slot
+from producer.postgres.connection import connect_sql, connect_walsender, retry_at_start
+from producer.postgres.facts import ServerIdentity
+from producer.postgres.replication_stream import ReplicationStream
+from producer.progress import ProgressTracker, refuse_bad_start, refuse_foreign_slot
+from producer.relation_cache import RelationCache
+from producer.streaming import Session
+from producer.tables import Tables
+from schemas.errors import OperatorError, RetryableError
+from schemas.position import format_lsn
+from schemas.progress_record import Progress
+from schemas.settings import Settings
+
+log = structlog.get_logger()
+
+BACKOFF_MAX_S = 30.0
+
+
+class Stopped(Exception):
+    """The operator asked to stop, at a place where stopping loses nothing."""
+
+
+class Pipeline:
+    """One slot's producer."""
+
+    def __init__(self, settings: Settings, should_stop: Callable[[], bool]) -> None:
+        if not settings.postgres.dsn.get_secret_value():
+            raise errors.no_dsn()
+        self._settings = settings
+        self._should_stop = should_stop
+        self._stream: ReplicationStream | None = None
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def run(self) -> None:
+        """Until asked to stop.
+
+        Raises:
+            OperatorError: only a person can go on.
+        """
+        try:
+            self._start()
+            self._follow()
+        except Stopped:
+            log.info("stopped")
+        finally:
+            self._disconnect()
+
+    def _start(self) -> None:
+        """Everything that needs both peers: guards, topics, progress, the copy."""
+        settings, timeout_s = self._settings, self._settings.postgres.start_timeout_s
+        self._connection = retry_at_start(self._connect, timeout_s)
+        server = retry_at_start(self._identify, timeout_s)
+        refuse_unfit_server(self._connection, settings)
+        self._admin = TopicAdmin(settings)
+        retry_at_start(lambda: self._admin.ensure(control_topics(settings)), timeout_s)
+        self._publisher = Publisher(settings, f"{settings.name}/{server.system_id}/{settings.postgres.slot}", self._wait)
+        self._publisher.open_instance()
+        known, metadata_end = retry_at_start(lambda: read_metadata(settings), timeout_s)
+        self._metadata = MetadataWriter(settings, self._wait, metadata_end)
+        cache = RelationCache(settings.name, known)
+        self._tables = Tables(
+            settings, self._connection, self._admin, cache, self._metadata, self._publisher, server.database
+        )
+        progress = retry_at_start(lambda: read_progress(settings), timeout_s)
+        self._out = OpenBatch(settings, self._publisher, self._metadata, ProgressTracker(progress or self._new(server)))
+        found = slot.inspect(self._connection, settings.postgres.slot)
+        if progress is None:
+            refuse_foreign_slot(found, settings.postgres.slot)
+        if progress is None or progress.state != "streaming":
+            self._copy(server)
+        else:
+            refuse_bad_start(progress, server, found, stream_options(settings))
+
+    def _copy(self, server: ServerIdentity) -> None:
+        def between_batches() -> None:
+            if self._should_stop():
+                raise Stopped
+
+        pause_s = 1.0
+        while True:
+            try:
+                assert self._connection is not None
+                copy.first_copy(
+                    self._settings, self._connection, self._new(server), self._out, self._tables, between_batches
+                )
+                return
+            except RetryableError as error:
+                log.warning("copy begins again", reason=str(error))
+                self._out.abandon()
+                pause_s = self._pause(pause_s)
+                self._reconnect()
+
+    def _follow(self) -> None:
+        pause_s = 0.0
+        while True:
+            started_s = time.monotonic()
+            try:
+                self._stream_once()
+                return
+            except RetryableError as error:
+                log.warning("stream begins again", reason=str(error), pause_s=round(pause_s, 1))
+                if time.monotonic() - started_s > BACKOFF_MAX_S:
+                    pause_s = 0.0
+                self._out.abandon()
+                pause_s = self._pause(pause_s)
+
+    def _stream_once(self) -> None:
+        """One session, from the floor that Kafka holds."""
+        self._reconnect()
+        server = self._identify()
+        self._publisher.open_instance()
+        progress = read_progress(self._settings)
+        if progress is None:
+            raise OperatorError(
+                f"{self._settings.name}.progress was emptied while we ran",
+                remedy="its cleanup.policy must be compact; start over with a new name and slot",
+            )
+        assert self._connection is not None
+        found = slot.inspect(self._connection, self._settings.postgres.slot)
+        refuse_bad_start(progress, server, found, stream_options(self._settings))
+        self._out.tracker.committed(progress)
+        self._tables.forget_session(self._connection)
+        walsender = connect_walsender(self._dsn, "walbridge")
+        with ReplicationStream(walsender, progress.slot, self._settings.postgres.status_interval_ms) as stream:
+            stream.start(progress.floor, stream_options(self._settings))
+            log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done))
+            self._stream = stream
+            try:
+                Session(self._settings, stream, self._tables, self._out).run(self._should_stop)
+            finally:
+                self._stream = None
+
+    @property
+    def _dsn(self) -> str:
+        return self._settings.postgres.dsn.get_secret_value()
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        return connect_sql(self._dsn, "walbridge catalog")
+
+    def _reconnect(self) -> None:
+        self._disconnect()
+        self._connection = self._connect()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _identify(self) -> ServerIdentity:
+        walsender = connect_walsender(self._dsn, "walbridge identify")
+        try:
+            return slot.identify(walsender)
+        finally:
+            walsender.finish()
+
+    def _new(self, server: ServerIdentity) -> Progress:
+        return Progress(
+            state="creating",
+            system_id=server.system_id,
+            timeline=server.timeline,
+            slot=self._settings.postgres.slot,
+            database=server.database,
+            options=stream_options(self._settings),
+        )
+
+    def _wait(self) -> None:
+        """Between slices of a wait for Kafka: keep Postgres' session alive, listen for a stop."""
+        if self._stream is not None:
+            self._stream.keep_alive()
+        elif self._should_stop():
+            raise Stopped
+
+    def _pause(self, pause_s: float) -> float:
+        deadline_s = time.monotonic() + pause_s
+        while time.monotonic() < deadline_s:
+            if self._should_stop():
+                raise Stopped
+            time.sleep(min(0.1, pause_s))
+        if self._should_stop():
+            raise Stopped
+        return min(max(2 * pause_s, 0.25), BACKOFF_MAX_S)
+
+
+def stream_options(settings: Settings) -> dict[str, str]:
+    """Options of START_REPLICATION. Names are quoted: unquoted ones are folded to lower case."""
+    quoted = '"' + settings.postgres.publication.replace('"', '""') + '"'
+    return {"proto_version": "1", "publication_names": quoted}
+
+
+def refuse_unfit_server(connection: psycopg.Connection[Any], settings: Settings) -> None:
+    """What must hold of the server and the publication before anything is made.
+
+    Raises:
+        OperatorError: wal_level, encoding or publication do not fit.
+    """
+    if (level := catalog.setting(connection, "wal_level")) != "logical":
+        raise errors.wal_level_too_low(level)
+    if (encoding := catalog.setting(connection, "server_encoding")) == "SQL_ASCII":
+        raise errors.not_utf8(encoding)
+    publication, tables = settings.postgres.publication, settings.postgres.publication_tables
+    if not catalog.publication_exists(connection, publication):
+        if not tables:
+            raise errors.publication_missing(publication)
+        catalog.create_publication(connection, publication, tables)
+        log.info("publication created", publication=publication, tables=list(tables))

@@ -1,0 +1,1 @@
+"""Everything that speaks to Postgres; the only importer of psycopg."""

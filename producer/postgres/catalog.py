@@ -1,0 +1,123 @@
+"""What pgoutput omits, from the catalogue: published tables, attnums, keys, type facts.
+
+In: a SQL connection. Out: values. The catalogue says *now* while the WAL says *then*: whoever
+uses a fact checks first that the catalogue still describes the relation that was announced.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from producer.postgres.connection import classified
+from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from schemas.errors import OperatorError
+from schemas.pg_types import TypeFacts
+
+
+def _rows(connection: psycopg.Connection[Any], query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    try:
+        return connection.execute(query.encode(), parameters).fetchall()
+    except psycopg.Error as error:
+        raise classified(error) from None
+
+
+def setting(connection: psycopg.Connection[Any], name: str) -> str:
+    """SHOW name."""
+    return str(_rows(connection, "SELECT current_setting(%s)", (name,))[0][0])
+
+
+def publication_exists(connection: psycopg.Connection[Any], publication: str) -> bool:
+    """A missing one is a silent stream on Postgres 18 and a stuck slot before: so we ask."""
+    return bool(_rows(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)))
+
+
+def create_publication(connection: psycopg.Connection[Any], publication: str, tables: Iterable[str]) -> None:
+    """Create the publication for these tables (``schema.table``), through their partition roots.
+
+    Raises:
+        OperatorError: a table does not exist, or the role may not.
+    """
+    names = [sql.Identifier(*_split(table)) for table in tables]
+    via_root = connection.info.server_version >= 130000
+    statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} {}").format(
+        sql.Identifier(publication),
+        sql.SQL(", ").join(names),
+        sql.SQL("WITH (publish_via_partition_root = true)" if via_root else ""),
+    )
+    try:
+        connection.execute(statement)
+    except psycopg.Error as error:
+        raise OperatorError(
+            f"publication {publication} could not be created: {error.diag.message_primary}",
+            remedy="mend [postgres] publication_tables, or create it as the tables' owner",
+        ) from None
+
+
+def _split(table: str) -> tuple[str, str]:
+    namespace, dot, name = table.partition(".")
+    return (namespace, name) if dot else ("public", table)
+
+
+def published_tables(connection: psycopg.Connection[Any], publication: str) -> list[PublishedTable]:
+    """The tables of a publication, in name order, with column lists and row filters."""
+    lists = connection.info.server_version >= 150000
+    columns = "t.attnames::text[]" if lists else "NULL::text[]"
+    row_filter = "t.rowfilter" if lists else "NULL"
+    generated = "" if connection.info.server_version >= 180000 else "AND a.attgenerated = ''"
+    query = f"""
+        SELECT c.oid, n.nspname, c.relname, c.relreplident, {row_filter}, c.relkind = 'p',
+               coalesce({columns}, ARRAY(
+                 SELECT a.attname::text FROM pg_attribute a
+                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped {generated} ORDER BY a.attnum))
+        FROM pg_publication_tables t
+        JOIN pg_namespace n ON n.nspname = t.schemaname
+        JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+        WHERE t.pubname = %s ORDER BY 2, 3"""
+    return [
+        PublishedTable(oid, namespace, name, identity, tuple(names), row_filter, partitioned)
+        for oid, namespace, name, identity, row_filter, partitioned, names in _rows(connection, query, (publication,))
+    ]
+
+
+def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableFacts | None:
+    """Columns of a table in attnum order; None when it is gone."""
+    identity = _rows(connection, "SELECT relreplident FROM pg_class WHERE oid = %s", (relation_id,))
+    if not identity:
+        return None
+    query = """
+        SELECT a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
+               EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary
+                       AND i.indimmediate AND a.attnum = ANY (i.indkey)),
+               c.relreplident = 'f' OR EXISTS (
+                 SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND a.attnum = ANY (i.indkey)
+                 AND i.indimmediate AND i.indislive
+                 AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident))),
+               CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END
+        FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+    return TableFacts(identity[0][0], tuple(ColumnFacts(*row) for row in _rows(connection, query, (relation_id,))))
+
+
+def type_facts(connection: psycopg.Connection[Any], type_oids: Iterable[int]) -> dict[int, TypeFacts]:
+    """Facts of these types and of the elements and bases they name."""
+    facts: dict[int, TypeFacts] = {}
+    wanted = set(type_oids)
+    while wanted:
+        query = """
+            SELECT t.oid, n.nspname, t.typname, CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN 'a' ELSE t.typtype::text END,
+                   ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
+                   nullif(t.typbasetype, 0), CASE WHEN t.typcategory = 'A' THEN nullif(t.typelem, 0) END,
+                   ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE t.typtype = 'c' AND a.attrelid = t.typrelid
+                         AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
+                   ARRAY(SELECT a.atttypid FROM pg_attribute a WHERE t.typtype = 'c' AND a.attrelid = t.typrelid
+                         AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum)
+            FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = ANY (%s)"""
+        found = _rows(connection, query, (sorted(wanted),))
+        for oid, namespace, name, kind, labels, base, element, names, oids in found:
+            fields = tuple(zip(names, oids, strict=True))
+            facts[oid] = TypeFacts(oid, namespace, name, kind, tuple(labels), base, element, fields)
+        named = {oid for fact in facts.values() for oid in (fact.base_type, fact.element_type) if oid}
+        wanted = (named - facts.keys()) if found else set()
+    return facts

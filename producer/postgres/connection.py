@@ -1,0 +1,182 @@
+"""Connections to Postgres with every setting pinned that changes bytes or ends sessions.
+
+In: the DSN. Out: a SQL connection, or a walsender for the replication protocol. A walsender
+applies role and database defaults (``ALTER ROLE .. SET datestyle``) to what pgoutput emits, so
+the start-up ``options``, which win over those, pin them on both kinds: copy and stream must
+print alike (pgoutput.md §14).
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from schemas.errors import OperatorError, RetryableError
+
+T = TypeVar("T")
+
+PINNED = {
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "timezone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "lc_monetary": "C",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+PINNED_SINCE = {140000: {"idle_session_timeout": "0"}, 170000: {"transaction_timeout": "0"}}
+
+# Retrying cannot mend these; the operator's remedy is the same for each of a class.
+_DEFINITE = {
+    "28": "check user and password in [postgres] dsn and the server's pg_hba.conf",
+    "3D": "check the database name in [postgres] dsn",
+    "42": "grant the role what it lacks: walbridge init prints the SQL",
+    "0A": "use a server with wal_level = logical that is not older than Postgres 12",
+}
+
+
+def connect_sql(dsn: str, application: str = "walbridge") -> psycopg.Connection[Any]:
+    """A connection for SQL, in autocommit mode.
+
+    Raises:
+        OperatorError: refused for a reason that stays (password, database, rights).
+        RetryableError: the server is away.
+    """
+    try:
+        connection = psycopg.connect(_conninfo(dsn, application), autocommit=True)
+        for name, value in _later_pins(connection.info.server_version).items():
+            connection.execute(f"SET {name} = {value}".encode())
+    except psycopg.Error as error:
+        raise classified(error) from None
+    return connection
+
+
+def connect_walsender(dsn: str, application: str = "walbridge") -> pq.PGconn:
+    """A connection in replication mode: simple query protocol only.
+
+    Raises:
+        OperatorError, RetryableError: as ``connect_sql``.
+    """
+    try:
+        pgconn = pq.PGconn.connect(_conninfo(dsn, application, replication="database").encode())
+    except psycopg.Error as error:
+        raise classified(error) from None
+    if pgconn.status != pq.ConnStatus.OK:
+        message = pgconn.get_error_message()
+        pgconn.finish()
+        raise _by_text(message)
+    for name, value in _later_pins(pgconn.server_version).items():
+        walsender_query(pgconn, f"SET {name} = {value}")
+    return pgconn
+
+
+def walsender_query(pgconn: pq.PGconn, sql: str) -> list[dict[str, str | None]]:
+    """Run one command on a walsender; its rows by column name.
+
+    Raises:
+        OperatorError, RetryableError: the server refused or went away.
+    """
+    result = pgconn.exec_(sql.encode())
+    raise_for_result(pgconn, result)
+    return rows_of(result)
+
+
+def rows_of(result: pq.abc.PGresult) -> list[dict[str, str | None]]:
+    """A text result as dictionaries."""
+    names = [(result.fname(i) or b"").decode() for i in range(result.nfields)]
+    return [
+        {name: None if (value := result.get_value(row, i)) is None else value.decode() for i, name in enumerate(names)}
+        for row in range(result.ntuples)
+    ]
+
+
+def raise_for_result(pgconn: pq.PGconn, result: pq.abc.PGresult | None) -> None:
+    """Raise what a failed result means."""
+    if result is None:
+        raise RetryableError("Postgres closed the connection")
+    if result.status in (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE):
+        sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
+        raise by_sqlstate(sqlstate, message or pgconn.get_error_message())
+
+
+def classified(error: psycopg.Error) -> OperatorError | RetryableError:
+    """What a psycopg error means for us."""
+    if error.sqlstate is None:
+        return _by_text(str(error))
+    return by_sqlstate(error.sqlstate, error.diag.message_primary or str(error))
+
+
+def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
+    """Sort a server error by who must act."""
+    remedy = _DEFINITE.get(sqlstate[:2])
+    if remedy is not None:
+        return OperatorError(f"Postgres refused ({sqlstate}): {message}", remedy)
+    return RetryableError(f"Postgres ({sqlstate or 'no SQLSTATE'}): {message}")
+
+
+def _by_text(message: str) -> OperatorError | RetryableError:
+    # A failed connection attempt carries no SQLSTATE through libpq.
+    first = message.strip().splitlines()[0] if message.strip() else "connection failed"
+    for words, sqlstate in (
+        ("password authentication failed", "28P01"),
+        ("no password supplied", "28P01"),
+        ("no pg_hba.conf entry", "28000"),
+        ("is not permitted to log in", "28000"),
+        ("permission denied", "42501"),
+        ("must be superuser or replication role", "42501"),
+    ):
+        if words in message:
+            return by_sqlstate(sqlstate, first)
+    if "does not exist" in message and ("database" in message or "role" in message):
+        return by_sqlstate("3D000" if "database" in message.split("FATAL")[-1] else "28000", first)
+    return RetryableError(f"Postgres cannot be reached: {first}")
+
+
+def _conninfo(dsn: str, application: str, **extra: str) -> str:
+    try:
+        given = conninfo_to_dict(dsn)
+    except psycopg.Error as error:
+        raise OperatorError(
+            f"[postgres] dsn is not a connection string: {str(error).strip()}",
+            remedy='write it as "host=... dbname=... user=..." or "postgresql://..."',
+        ) from None
+    pins = " ".join(f"-c {name}={value}" for name, value in PINNED.items())
+    given["options"] = f"{given.get('options') or ''} {pins}".strip()
+    defaults = {
+        "connect_timeout": "10",
+        "keepalives_idle": "10",
+        "keepalives_interval": "5",
+        "tcp_user_timeout": "30000",
+        "application_name": application,
+    }
+    return make_conninfo("", **(defaults | given | {"client_encoding": "UTF8"} | extra))
+
+
+def _later_pins(server_version: int) -> dict[str, str]:
+    return {n: v for since, pins in PINNED_SINCE.items() if server_version >= since for n, v in pins.items()}
+
+
+def retry_at_start(attempt: Callable[[], T], timeout_s: float, clock: Callable[[], float] = time.monotonic) -> T:
+    """Try until it works; no answer within ``timeout_s`` at start is the operator's.
+
+    Raises:
+        OperatorError: still unreachable.
+    """
+    deadline, pause_s = clock() + timeout_s, 0.1
+    while True:
+        try:
+            return attempt()
+        except RetryableError as error:
+            if clock() + pause_s > deadline:
+                raise OperatorError(
+                    f"no answer within {timeout_s:g} s: {error}",
+                    remedy="start the server, or check the address in the settings (walbridge config)",
+                ) from None
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 2.0)

@@ -1,0 +1,75 @@
+"""What the server says of itself, as values: no connection needed to hold or compare them."""
+
+from dataclasses import dataclass
+
+from schemas.position import Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class ServerIdentity:
+    """IDENTIFY_SYSTEM: which cluster, which history of it."""
+
+    system_id: str
+    timeline: int
+    wal_end: Lsn
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotState:
+    """Our row of pg_replication_slots. ``confirmed_flush`` is None while the slot is being made."""
+
+    plugin: str | None
+    database: str | None
+    active_pid: int | None
+    wal_status: str | None
+    confirmed_flush: Lsn | None
+    two_phase: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedSlot:
+    """The snapshot shows exactly what committed before ``consistent_point``."""
+
+    consistent_point: Lsn
+    snapshot: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """One row of pg_publication_tables. ``column_names`` and ``row_filter`` are what is published."""
+
+    relation_id: int
+    namespace: str
+    name: str
+    replica_identity: str
+    column_names: tuple[str, ...]
+    row_filter: str | None
+    is_partitioned: bool
+
+    @property
+    def qualified_name(self) -> str:
+        """``schema.table``."""
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """One live column of a table. ``in_replica_identity`` as pgoutput flags it."""
+
+    name: str
+    type_oid: int
+    typmod: int
+    attnum: int
+    nullable: bool
+    in_primary_key: bool
+    in_replica_identity: bool
+    missing_value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A table as the catalogue has it now."""
+
+    replica_identity: str
+    columns: tuple[ColumnFacts, ...]

@@ -1,0 +1,131 @@
+"""START_REPLICATION and what follows: CopyData in, standby status out.
+
+In: a walsender and the LSN to begin at. Out: frames as bytes, one at a time, without ever
+blocking in libpq, so that status updates flow while Kafka makes us wait: feedback alone keeps a
+walsender alive whose data nobody reads (reliability.md, fact 7).
+"""
+
+import select
+import time
+from typing import Any
+
+import psycopg
+from psycopg import pq, sql
+
+from producer.pgoutput.frames import encode_standby_status
+from producer.postgres.connection import classified, raise_for_result, walsender_query
+from schemas.errors import OperatorError, RetryableError
+from schemas.position import Lsn, format_lsn
+
+# Half of wal_sender_timeout, where 0 means none: the server's own keepalive queues behind a large
+# transaction, so we may not wait to be asked.
+_TIMEOUT_SHARE = 3
+
+
+class ReplicationStream:
+    """One session of logical replication. Use as a context manager: closing ends the session."""
+
+    def __init__(self, pgconn: pq.PGconn, slot: str, status_interval_ms: int) -> None:
+        self._pgconn = pgconn
+        self._slot = slot
+        self._interval_s = status_interval_ms / 1000
+        self._next_status_s = 0.0
+        self.received = Lsn(0)
+        """The highest LSN the server itself has reported."""
+        self.confirmed = Lsn(0)
+
+    def __enter__(self) -> "ReplicationStream":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._pgconn.finish()
+
+    def start(self, start_lsn: Lsn, options: dict[str, str]) -> None:
+        """Begin to stream at ``start_lsn``.
+
+        Raises:
+            OperatorError: the slot is lost or an option is refused.
+            RetryableError: the slot is still held by a session that ended a moment ago.
+        """
+        timeout = walsender_query(self._pgconn, "SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'")
+        timeout_ms = int(timeout[0]["setting"] or 0)
+        if timeout_ms:
+            self._interval_s = min(self._interval_s, timeout_ms / 1000 / _TIMEOUT_SHARE)
+        pairs = ", ".join(f"{name} {sql.Literal(value).as_string(None).lstrip()}" for name, value in options.items())
+        name = sql.Identifier(self._slot).as_string(None)
+        command = f"START_REPLICATION SLOT {name} LOGICAL {format_lsn(start_lsn)} ({pairs})"
+        result = self._pgconn.exec_(command.encode())
+        if result.status != pq.ExecStatus.COPY_BOTH:
+            raise_for_result(self._pgconn, result)
+            raise OperatorError(f"START_REPLICATION on slot {self._slot} was not accepted", "see the server's log")
+        self._pgconn.nonblocking = 1
+        self.confirmed = start_lsn
+
+    def read(self) -> bytes | None:
+        """The next frame, or None when nothing more has arrived yet.
+
+        Raises:
+            RetryableError: the connection ended.
+        """
+        try:
+            count, data = self._pgconn.get_copy_data(1)
+            if count == 0:
+                # Only look at the socket when libpq's buffer is used up.
+                if not select.select([self._pgconn.socket], [], [], 0)[0]:
+                    return None
+                self._pgconn.consume_input()
+                count, data = self._pgconn.get_copy_data(1)
+                if count == 0:
+                    return None
+            if count > 0:
+                return bytes(data)
+        except psycopg.Error as error:
+            raise classified(error) from None
+        raise self._ended()
+
+    def wait(self, timeout_s: float) -> None:
+        """Until something arrives, a status is due, or ``timeout_s`` has passed."""
+        due_s = max(self._next_status_s - time.monotonic(), 0)
+        select.select([self._pgconn.socket], [], [], min(timeout_s, due_s))
+        self.keep_alive()
+
+    def keep_alive(self) -> None:
+        """Send a status update if one is due. Call it whenever something else makes us wait."""
+        if time.monotonic() >= self._next_status_s:
+            self.send_status()
+
+    def confirm(self, lsn: Lsn) -> None:
+        """Tell the server that everything before ``lsn`` is durable (I1).
+
+        Never more than the server itself reported: one wrong field would skip every later commit
+        silently (reliability.md, fact 5). Never less than before: old minors move the slot back.
+        """
+        if lsn > self.received:
+            raise AssertionError(f"confirming {format_lsn(lsn)}, server reported {format_lsn(self.received)}")
+        if lsn > self.confirmed:
+            self.confirmed = lsn
+            self.send_status()
+
+    def send_status(self) -> None:
+        """Send what is received and confirmed, now."""
+        status = encode_standby_status(
+            max(self.received, self.confirmed), self.confirmed, time.time_ns() // 1000
+        )
+        try:
+            while self._pgconn.put_copy_data(status) == 0:
+                select.select([], [self._pgconn.socket], [], 1.0)
+            while self._pgconn.flush():
+                # The server may be blocked on sending to us: take what it has, or both would wait.
+                ready, _, _ = select.select([self._pgconn.socket], [self._pgconn.socket], [], 1.0)
+                if ready:
+                    self._pgconn.consume_input()
+        except psycopg.Error as error:
+            raise classified(error) from None
+        self._next_status_s = time.monotonic() + self._interval_s
+
+    def _ended(self) -> RetryableError | OperatorError:
+        try:
+            raise_for_result(self._pgconn, self._pgconn.get_result())
+        except (RetryableError, OperatorError) as error:
+            return error
+        return RetryableError("Postgres ended the replication stream")

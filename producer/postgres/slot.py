@@ -1,0 +1,92 @@
+"""The replication slot: make, inspect, drop.
+
+The server forwards a START behind ``confirmed_flush_lsn`` without a word, accepts one in the far
+future, and accepts feedback beyond its own end (reliability.md, facts 3–5). So the slot's row is
+read before each START and compared with our progress by ``producer.progress``.
+"""
+
+import select
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from psycopg import pq, sql
+
+from producer.postgres.connection import classified, raise_for_result, rows_of, walsender_query
+from producer.postgres.facts import CreatedSlot, ServerIdentity, SlotState
+from schemas.errors import OperatorError
+from schemas.position import parse_lsn
+
+LONG_WAIT_S = 5.0
+
+
+def identify(pgconn: pq.PGconn) -> ServerIdentity:
+    """Ask the walsender who it is."""
+    (row,) = walsender_query(pgconn, "IDENTIFY_SYSTEM")
+    return ServerIdentity(
+        str(row["systemid"]), int(row["timeline"] or 0), parse_lsn(str(row["xlogpos"])), str(row["dbname"])
+    )
+
+
+def inspect(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
+    """The slot's row, None where there is no such slot."""
+    two_phase = "two_phase" if connection.info.server_version >= 140000 else "false"
+    wal_status = "wal_status" if connection.info.server_version >= 130000 else "NULL"
+    query = (
+        f"SELECT plugin, database, active_pid, {wal_status}, confirmed_flush_lsn::text, {two_phase} "
+        "FROM pg_replication_slots WHERE slot_name = %s"
+    )
+    try:
+        row = connection.execute(query.encode(), (slot,)).fetchone()
+    except psycopg.Error as error:
+        raise classified(error) from None
+    if row is None:
+        return None
+    return SlotState(row[0], row[1], row[2], row[3], parse_lsn(row[4]) if row[4] else None, bool(row[5]))
+
+
+def drop(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 30.0) -> None:
+    """Drop the slot if it exists; a walsender that just lost its client may hold it for a while."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            connection.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
+            )
+            return
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() > deadline:
+                raise OperatorError(
+                    f"slot {slot} is in use by another client",
+                    remedy=f"stop that client: SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{slot}'",
+                ) from None
+            time.sleep(0.1)
+        except psycopg.Error as error:
+            raise classified(error) from None
+
+
+def create(pgconn: pq.PGconn, slot: str, on_wait: Callable[[], None]) -> CreatedSlot:
+    """Create the slot with an exported snapshot, valid until the next command on ``pgconn``.
+
+    The server waits for every transaction that is running, for hours if need be, and sends
+    nothing meanwhile: ``on_wait`` is called every 5 s.
+    """
+    name = sql.Identifier(slot).as_string(None)
+    # The keyword form is accepted by every version from 12 to 18 (pgoutput.md §16).
+    pgconn.send_query(f"CREATE_REPLICATION_SLOT {name} LOGICAL pgoutput EXPORT_SNAPSHOT".encode())
+    while pgconn.is_busy():
+        if not select.select([pgconn.socket], [], [], LONG_WAIT_S)[0]:
+            on_wait()
+            continue
+        try:
+            pgconn.consume_input()
+        except psycopg.Error as error:
+            raise classified(error) from None
+    result = pgconn.get_result()
+    raise_for_result(pgconn, result)
+    assert result is not None
+    (row,) = rows_of(result)
+    while pgconn.get_result() is not None:
+        pass
+    return CreatedSlot(parse_lsn(str(row["consistent_point"])), str(row["snapshot_name"]))

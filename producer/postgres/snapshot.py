@@ -1,0 +1,118 @@
+"""Rows of a table as an exported snapshot shows them, as the tuples that pgoutput would send.
+
+In: a snapshot name and a published table. Out: TupleData bytes, one a row, so that copied and
+streamed rows go through one transcoder. COPY's text format is used because it prints with the
+types' own output functions, as the stream does; casts to text do not (bool, char(n), inet).
+Source: PostgreSQL manual, COPY, "Text Format"; tablesync.c for which rows and columns.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from producer.postgres.connection import classified, connect_sql
+from producer.postgres.facts import PublishedTable
+from schemas.errors import OperatorError, ProtocolError
+
+_ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
+_CONTROL = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+
+
+class Snapshot:
+    """A read-only transaction on an exported snapshot. Use as a context manager."""
+
+    def __init__(self, dsn: str, snapshot: str) -> None:
+        self._connection = connect_sql(dsn, "walbridge copy")
+        try:
+            self._connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+            # With row security the copy would hold other rows than the stream, which ignores it.
+            self._connection.execute("SET LOCAL row_security = off")
+        except psycopg.Error as error:
+            self._connection.close()
+            raise classified(error) from None
+
+    def __enter__(self) -> "Snapshot":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._connection.close()
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        """For catalogue look-ups as of the snapshot."""
+        return self._connection
+
+    def rows(self, table: PublishedTable) -> Iterator[bytes]:
+        """Every published row of the table, as TupleData.
+
+        Raises:
+            OperatorError: the role may not read it.
+            RetryableError: the connection ended.
+        """
+        try:
+            with self._connection.cursor() as cursor, cursor.copy(copy_statement(table)) as copy:
+                for line in copy:
+                    yield tuple_of_line(bytes(line), len(table.column_names))
+        except psycopg.errors.InsufficientPrivilege:
+            name = sql.Identifier(table.namespace, table.name).as_string(None)
+            raise OperatorError(
+                f"the role may not read {table.qualified_name}",
+                remedy=f"GRANT SELECT ON {name} TO <role> (with row security: BYPASSRLS)",
+            ) from None
+        except psycopg.Error as error:
+            raise classified(error) from None
+
+
+def copy_statement(table: PublishedTable) -> sql.Composed:
+    """COPY of what the publication publishes: ONLY for ordinary tables, whose children are members
+    of their own; the whole tree for partitioned roots; row filter and column list applied."""
+    columns = sql.SQL(", ").join(map(sql.Identifier, table.column_names))
+    where = sql.SQL("")
+    if table.row_filter:
+        where = sql.SQL(" WHERE {}").format(sql.SQL(table.row_filter))  # type: ignore[arg-type]  # the server's own text
+    query = sql.SQL("COPY (SELECT {} FROM {}{}{}) TO STDOUT").format(
+        columns,
+        sql.SQL("" if table.is_partitioned else "ONLY "),
+        sql.Identifier(table.namespace, table.name),
+        where,
+    )
+    return query
+
+
+def tuple_of_line(line: bytes, column_count: int) -> bytes:
+    """One line of COPY's text format as TupleData.
+
+    Raises:
+        ProtocolError: another number of columns, or no line end.
+    """
+    if not line.endswith(b"\n"):
+        raise ProtocolError("a COPY line without its end")
+    pieces = [column_count.to_bytes(2, "big")]
+    if column_count == 0:
+        if line != b"\n":
+            raise ProtocolError("a COPY line with values for a table without columns")
+        return pieces[0]
+    values = line[:-1].split(b"\t")
+    if len(values) != column_count:
+        raise ProtocolError(f"a COPY line of {len(values)} values for {column_count} columns")
+    for value in values:
+        if value == b"\\N":
+            pieces.append(b"n")
+            continue
+        if b"\\" in value:
+            value = _ESCAPE.sub(_unescape, value)
+        pieces.append(b"t" + len(value).to_bytes(4, "big") + value)
+    return b"".join(pieces)
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    escaped = found[1]
+    if escaped[:1].isdigit() and escaped[0] < 0x38:
+        return bytes((int(escaped, 8) & 0xFF,))
+    if len(escaped) > 1:
+        return bytes((int(escaped[1:], 16),))
+    return _CONTROL.get(escaped, escaped)

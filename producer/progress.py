@@ -1,0 +1,212 @@
+"""What a batch adds up to: its cut, the progress after it, and what may then be confirmed.
+
+In: positions, offsets, transaction ends. Out: ``Cut`` and ``Progress`` records, guards at start.
+Pure: the pipeline publishes what this returns, and only a returned commit makes it true
+(``committed``), so an LSN is never confirmed before Kafka holds everything up to it (I1).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from producer.postgres.facts import ServerIdentity, SlotState
+from schemas.cut import Barrier, Cut, PartitionRange, TableChanges
+from schemas.errors import OperatorError
+from schemas.position import Lsn, format_lsn
+from schemas.progress_record import Progress, Split
+
+
+@dataclass(slots=True)
+class TableBatch:
+    """What the open batch holds of one table."""
+
+    relation_id: int
+    topic: str
+    schema_ids: list[str] = field(default_factory=list)
+    row_count: int = 0
+    barriers: list[Barrier] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Batch:
+    """One Kafka transaction in the making."""
+
+    tables: dict[int, TableBatch] = field(default_factory=dict)
+    row_count: int = 0
+    byte_count: int = 0
+    transactions: int = 0
+    commit_lsn: Lsn | None = None
+    commit_time_us: int | None = None
+    end_lsn: Lsn | None = None
+    """Of the last whole transaction."""
+    opened_s: float = 0.0
+
+    def table(self, relation_id: int, topic: str) -> TableBatch:
+        """The entry of a table, made when first asked for."""
+        entry = self.tables.get(relation_id)
+        if entry is None:
+            entry = self.tables[relation_id] = TableBatch(relation_id, topic)
+        return entry
+
+    @property
+    def barriers_max(self) -> int:
+        """The most barriers of one table: the job has 16 segments a plan."""
+        return max((len(table.barriers) for table in self.tables.values()), default=0)
+
+
+class ProgressTracker:
+    """The newest progress that Kafka holds, and the end of its cut."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    @property
+    def confirmable_lsn(self) -> Lsn:
+        """What Postgres may be told (I1)."""
+        return self.progress.floor
+
+    @property
+    def end_lsn(self) -> Lsn:
+        """Of the newest cut."""
+        return self.progress.end_lsn
+
+    def close(
+        self,
+        batch: Batch,
+        ranges: Iterable[PartitionRange],
+        metadata_end_offset: int,
+        split: Split | None,
+        now_us: int,
+    ) -> tuple[Progress, Cut]:
+        """The records that end a batch. A batch that ends inside a transaction ends no LSN."""
+        done = batch.end_lsn if batch.end_lsn is not None else self.progress.done
+        complete = split is None
+        end_lsn = max(done, self.end_lsn) if complete else self.end_lsn
+        progress = replace(
+            self.progress,
+            cut_id=self.progress.cut_id + 1,
+            end_lsn=Lsn(end_lsn),
+            done=Lsn(max(done, self.progress.done)),
+            floor=Lsn(end_lsn) if complete else self.progress.floor,
+            split=split,
+            written_at_us=now_us,
+        )
+        return progress, self._cut(batch, progress, ranges, metadata_end_offset, Lsn(end_lsn), complete)
+
+    def close_idle(self, wal_end: Lsn, metadata_end_offset: int, now_us: int) -> tuple[Progress, Cut]:
+        """A cut without tables, so that an idle slot never pins WAL and the lake's LSN moves on."""
+        batch = Batch(end_lsn=wal_end)
+        return self.close(batch, (), metadata_end_offset, None, now_us)
+
+    def close_copy(
+        self,
+        batch: Batch,
+        ranges: Iterable[PartitionRange],
+        metadata_end_offset: int,
+        now_us: int,
+        finished: Iterable[int] | None = None,
+    ) -> tuple[Progress, Cut]:
+        """The same inside a copy: incomplete, until ``finished`` names the relations it holds."""
+        progress = replace(self.progress, cut_id=self.progress.cut_id + 1, written_at_us=now_us)
+        if finished is not None:
+            progress = replace(progress, state="streaming", relation_ids=tuple(finished))
+        cut = self._cut(batch, progress, ranges, metadata_end_offset, self.end_lsn, finished is not None)
+        return progress, cut
+
+    def _cut(
+        self,
+        batch: Batch,
+        progress: Progress,
+        ranges: Iterable[PartitionRange],
+        metadata_end_offset: int,
+        end_lsn: Lsn,
+        complete: bool,
+    ) -> Cut:
+        tables = tuple(
+            TableChanges(t.relation_id, t.topic, tuple(t.schema_ids), t.row_count, tuple(t.barriers))
+            for t in batch.tables.values()
+        )
+        return Cut(
+            epoch=progress.epoch,
+            cut_id=progress.cut_id,
+            previous_end_lsn=self.end_lsn,
+            end_lsn=end_lsn,
+            commit_lsn=batch.commit_lsn,
+            commit_time_us=batch.commit_time_us,
+            transactions=batch.transactions,
+            complete=complete,
+            metadata_end_offset=metadata_end_offset,
+            partitions=tuple(ranges),
+            tables=tables,
+        )
+
+    def committed(self, progress: Progress) -> None:
+        """Kafka has committed this record and its cut."""
+        self.progress = progress
+        
+
+def refuse_bad_start(
+    progress: Progress, server: ServerIdentity, slot: SlotState | None, options: Mapping[str, str]
+) -> None:
+    """Compare a streaming progress with the server and its slot (DESIGN §4, guards at start).
+
+    Raises:
+        OperatorError: resuming would lose or repeat changes silently.
+    """
+    name = progress.slot
+    anew = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
+    if server.system_id != progress.system_id:
+        raise OperatorError(
+            f"this is another Postgres cluster: system id {server.system_id}, progress is of {progress.system_id}",
+            remedy="point [postgres] dsn at the right server, or " + anew,
+        )
+    if server.database != progress.database:
+        raise OperatorError(
+            f"progress is of database {progress.database}, [postgres] dsn names {server.database}",
+            remedy="mend [postgres] dsn, or " + anew,
+        )
+    if server.timeline != progress.timeline:
+        raise OperatorError(
+            f"timeline changed from {progress.timeline} to {server.timeline}: a standby was promoted or a backup restored",
+            remedy=f"make sure that it has everything up to {format_lsn(progress.done)}; otherwise " + anew,
+        )
+    if slot is None:
+        raise OperatorError(f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}", anew)
+    if slot.wal_status == "lost":
+        raise OperatorError(f"slot {name} is lost: the server removed WAL that was not read yet", anew)
+    if slot.plugin != "pgoutput" or slot.database != server.database:
+        raise OperatorError(
+            f"slot {name} is of plugin {slot.plugin} in database {slot.database}",
+            remedy="name another slot in [postgres] slot",
+        )
+    if slot.two_phase:
+        raise OperatorError(f"slot {name} was made with two_phase", remedy="name another slot in [postgres] slot")
+    if slot.confirmed_flush is None or slot.confirmed_flush > progress.done:
+        at = "nowhere" if slot.confirmed_flush is None else format_lsn(slot.confirmed_flush)
+        raise OperatorError(
+            f"slot {name} stands at {at}, beyond what was published ({format_lsn(progress.done)}): a gap",
+            remedy="somebody else used or re-created the slot; " + anew,
+        )
+    if progress.done > server.wal_end:
+        raise OperatorError(
+            f"published up to {format_lsn(progress.done)}, but the server's WAL ends at {format_lsn(server.wal_end)}",
+            remedy="an older backup was restored; " + anew,
+        )
+    changed = {key for key in options | progress.options if options.get(key) != progress.options.get(key)}
+    if changed and progress.split is not None:
+        raise OperatorError(
+            f"{', '.join(sorted(changed))} changed while a transaction is half published",
+            remedy="change it back until that transaction is through",
+        )
+
+
+def refuse_foreign_slot(slot: SlotState | None, name: str) -> None:
+    """No progress of ours, yet a slot: somebody else's, or our topics were emptied.
+
+    Raises:
+        OperatorError: always, when there is a slot.
+    """
+    if slot is not None:
+        raise OperatorError(
+            f"slot {name} exists, but <pipeline>.progress says nothing of it",
+            remedy=f"if nobody needs it: SELECT pg_drop_replication_slot('{name}'); else name another in [postgres] slot",
+        )

@@ -1,0 +1,204 @@
+"""A change of one row to the Kafka records it becomes.
+
+In: Insert, Update, Delete, Truncate, a copied row; the relation version; position and source.
+Out: ``KafkaRecord``s in position order: one, or two for a key change, each with the key's
+partition left to the partitioner (I3). What Postgres did not send is never sent as null (I6).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from producer.pgoutput.decoder import decode_tuple
+from producer.pgoutput.messages import Delete, Field, Insert, Unsent, Update
+from producer.transcoder import EncodedTuple, make_transcoder, text_array, text_map
+from producer.value_encoders import NULL, VALUE
+from schemas.avro_codec import header, long_bytes, string_value
+from schemas.errors import OperatorError, ProtocolError
+from schemas.metadata_record import RelationRecord
+
+VERSION = "0.1.0"
+_ALL_NULL = NULL * 5  # transaction, unchanged, before_image, exceptional, before_exceptional
+
+
+class KafkaRecord(NamedTuple):
+    """``headers`` only on the two halves of a key change."""
+
+    key: bytes | None
+    value: bytes
+    headers: list[tuple[str, bytes]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSource:
+    """The part of ``source`` that one Postgres transaction shares, encoded once."""
+
+    encoded: bytes
+
+    @classmethod
+    def of(cls, commit_lsn: int, commit_time_us: int, xid: int | None, origin: str | None) -> "TransactionSource":
+        """Fields ts_ms … commit_lsn of ``Source``. ``commit_time_us``: since 1970."""
+        lsn = long_bytes(_signed(commit_lsn))
+        pieces = (
+            long_bytes(commit_time_us // 1000),
+            long_bytes(commit_time_us),
+            NULL if xid is None else VALUE + long_bytes(xid),
+            VALUE + lsn,
+            NULL,  # sequence
+            NULL if origin is None else VALUE + string_value(origin),
+            lsn,
+        )
+        return cls(b"".join(pieces))
+
+
+def _signed(lsn: int) -> int:
+    if lsn >= 1 << 63:
+        raise ProtocolError("an LSN beyond 2^63 does not fit Avro's long")
+    return lsn
+
+
+class RecordWriter:
+    """Makes the records of one relation version."""
+
+    def __init__(self, record: RelationRecord, pipeline: str, database: str) -> None:
+        self.relation = record
+        self.has_key = record.key_schema_id is not None
+        self._transcode = make_transcoder(record)
+        self._header = header(record.schema_id)
+        self._insert_head = self._header + NULL + VALUE  # before is null, after follows
+        self._source, self._snapshot_source = (
+            b"".join(
+                (
+                    *map(string_value, (VERSION, "walbridge", pipeline, database)),
+                    *map(string_value, (record.table.namespace, record.table.name)),
+                    long_bytes(record.table.relation_id),
+                    VALUE + string_value(snapshot),
+                )
+            )
+            for snapshot in ("false", "true")
+        )
+        self._key_flags = tuple(column.is_key for column in record.table.columns)
+
+    def insert(self, change: Insert, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
+        """``c``. A row filter that turned an UPDATE into it may have left a value out (I6)."""
+        row = self._transcode(change.new, 0)
+        if row.unchanged:
+            raise OperatorError(
+                f"an INSERT into {self.relation.table.qualified_name} lacks the unchanged TOAST value of "
+                f"{', '.join(row.unchanged)}: its row filter turned an UPDATE into it",
+                remedy=f"ALTER TABLE {self.relation.table.qualified_name} REPLICA IDENTITY FULL, then copy it again",
+            )
+        return [self._plain(row, b"\x02c", source, self._source, ordinal, ts_ms)]
+
+    def copied(self, row: bytes, source: TransactionSource, ts_ms: bytes) -> KafkaRecord:
+        """``r`` at (snapshot LSN, -1)."""
+        return self._plain(self._transcode(row, 0), b"\x02r", source, self._snapshot_source, -1, ts_ms)
+
+    def update(self, change: Update, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
+        """``u``; or ``d`` and ``c`` when the key changed."""
+        if change.old is not None:
+            return self._update_with(change.old, fill(change.new, change.old, None), "full", source, ordinal, ts_ms)
+        if change.key is not None and self.has_key:
+            new = fill(change.new, change.key, self._key_flags)
+            return self._update_with(change.key, new, "key", source, ordinal, ts_ms)
+        row = self._transcode(change.new, 0)
+        if row.key is None and self.has_key:
+            raise self._keyless()
+        if not row.unchanged:
+            return [self._plain(row, b"\x02u", source, self._source, ordinal, ts_ms)]
+        return [self._record(row.key, None, row, "u", None, source, ordinal, ts_ms)]
+
+    def delete(self, change: Delete, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
+        """``d``, with the key or the whole old row."""
+        before = self._transcode(change.old or change.key or b"", 0)
+        image = "full" if change.old is not None else "key"
+        return [self._record(before.key, before, None, "d", image, source, ordinal, ts_ms)]
+
+    def truncate(self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False) -> KafkaRecord:
+        """``t``: goes to every partition of the topic. ``copies``: it makes room for a copy."""
+        part = self._snapshot_source if copies else self._source
+        pieces = (self._header, NULL, NULL, part, source.encoded, long_bytes(ordinal), b"\x02t", ts_ms, _ALL_NULL)
+        return KafkaRecord(None, b"".join(pieces))
+
+    def _update_with(
+        self, old: bytes, new: bytes, image: str, source: TransactionSource, ordinal: int, ts_ms: bytes
+    ) -> list[KafkaRecord]:
+        before, after = self._transcode(old, 0), self._transcode(new, 0)
+        if self.has_key and (before.key is None or after.key is None):
+            raise self._keyless()
+        if before.key == after.key:
+            # A key stored out of line comes as an old tuple though it did not change.
+            kept = before if image == "full" else None
+            return [self._record(after.key, kept, after, "u", image if kept else None, source, ordinal, ts_ms)]
+        gone = self._record(before.key, before, None, "d", image, source, ordinal, ts_ms)
+        came = self._record(after.key, before, after, "c", image, source, ordinal + 1, ts_ms)
+        return [
+            gone._replace(headers=[("__debezium.newkey", after.key or b"")]),
+            came._replace(headers=[("__debezium.oldkey", before.key or b"")]),
+        ]
+
+    def _plain(
+        self, row: EncodedTuple, op: bytes, source: TransactionSource, part: bytes, ordinal: int, ts_ms: bytes
+    ) -> KafkaRecord:
+        """The common record: only ``after``, all of it known."""
+        nulls = _ALL_NULL if row.exceptional is None else NULL * 3 + text_map(row.exceptional) + NULL
+        pieces = (self._insert_head, row.row, part, source.encoded, long_bytes(ordinal), op, ts_ms, nulls)
+        return KafkaRecord(row.key, b"".join(pieces))
+
+    def _record(
+        self,
+        key: bytes | None,
+        before: EncodedTuple | None,
+        after: EncodedTuple | None,
+        op: str,
+        image: str | None,
+        source: TransactionSource,
+        ordinal: int,
+        ts_ms: bytes,
+    ) -> KafkaRecord:
+        """Any record: images, unchanged columns, exceptional texts."""
+        pieces = (
+            self._header,
+            VALUE + before.row if before else NULL,
+            VALUE + after.row if after else NULL,
+            self._source,
+            source.encoded,
+            long_bytes(ordinal),
+            string_value(op),
+            ts_ms,
+            NULL,
+            text_array(after.unchanged) if after else NULL,
+            VALUE + string_value(image) if image else NULL,
+            text_map(after.exceptional) if after else NULL,
+            text_map(before.exceptional) if before else NULL,
+        )
+        return KafkaRecord(key, b"".join(pieces))
+
+    def _keyless(self) -> OperatorError:
+        name = self.relation.table.qualified_name
+        return OperatorError(
+            f"an UPDATE of {name} came without the value of its key, which is stored out of line",
+            remedy=f"update the server (fixed in 12.11, 13.7, 14.3), or ALTER TABLE {name} REPLICA IDENTITY FULL",
+        )
+
+
+def fill(new: bytes, old: bytes, wanted: tuple[bool, ...] | None) -> bytes:
+    """``new`` with its unchanged TOAST fields taken from ``old``, all of them or the wanted ones."""
+    if b"u" not in new:
+        return new
+    olds = decode_tuple(old)
+    news = decode_tuple(new)
+    if len(olds) != len(news) or (wanted is not None and len(wanted) != len(news)):
+        raise ProtocolError(f"an old tuple of {len(olds)} fields beside a new one of {len(news)}")
+    fields = [
+        before if after is Unsent.UNCHANGED_TOAST and (wanted is None or wanted[i]) else after
+        for i, (after, before) in enumerate(zip(news, olds, strict=True))
+    ]
+    return encode_tuple(fields)
+
+
+def encode_tuple(fields: list[Field]) -> bytes:
+    """TupleData of these fields, as pgoutput writes it."""
+    return len(fields).to_bytes(2, "big") + b"".join(
+        field.value.encode() if isinstance(field, Unsent) else b"t" + len(field).to_bytes(4, "big") + field
+        for field in fields
+    )

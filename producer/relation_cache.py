@@ -1,0 +1,157 @@
+"""Relation versions: from what the stream announces to records with immutable ids.
+
+In: Relation messages with the catalogue's facts beside them, and the metadata topic as it was
+read back. Out: ``RelationRecord``s, new or known. A repeated Relation is no schema change
+(ANALYZE repeats it too): contents are compared, and an equal record keeps its id, also across
+restarts. Pure.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from producer.pgoutput.messages import Relation, RelationColumn
+from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from schemas.avro_codec import schema_id
+from schemas.avro_schema import key_schema, value_schema
+from schemas.errors import OperatorError
+from schemas.metadata_record import RelationRecord, TypeRecord
+from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
+from schemas.table_schema import Column, TableSchema
+
+_IDENTITY_IN_STREAM = frozenset("di")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlace:
+    """Where the events of a table go."""
+
+    topic: str
+    partition_count: int
+
+
+def announced(table: PublishedTable, facts: TableFacts) -> Relation:
+    """The Relation message that the stream would send for a table now; for the first copy."""
+    by_name = {column.name: column for column in facts.columns}
+    published = set(table.column_names)
+    columns = tuple(
+        RelationColumn(column.in_replica_identity, column.name, column.type_oid, column.typmod)
+        for column in facts.columns
+        if column.name in published
+    )
+    assert published <= by_name.keys()
+    return Relation(table.relation_id, table.namespace, table.name, facts.replica_identity, columns)
+
+
+def describe(relation: Relation, facts: TableFacts | None, types: Mapping[int, TypeFacts]) -> TableSchema:
+    """The schema of an announced relation.
+
+    The key: what the stream flags under identity DEFAULT and USING INDEX, since old tuples hold
+    no more; the catalogue's primary key under FULL and NOTHING; else none (DESIGN §3).
+    Catalogue facts count only for columns that it still describes as announced.
+    """
+    known = {column.name: column for column in facts.columns} if facts else {}
+    primary_key = {column.name for column in known.values() if column.in_primary_key}
+    # A column list that leaves out a part of the key leaves no key.
+    usable = primary_key <= {column.name for column in relation.columns}
+    columns = []
+    for column in relation.columns:
+        fact: ColumnFacts | None = known.get(column.name)
+        if fact is not None and (fact.type_oid, fact.typmod) != (column.type_oid, column.typmod):
+            fact = None
+        in_stream = relation.replica_identity in _IDENTITY_IN_STREAM
+        is_key = column.in_replica_identity if in_stream else usable and column.name in primary_key
+        columns.append(
+            Column(
+                name=column.name,
+                type_oid=column.type_oid,
+                type_name=_type_name(column.type_oid, types),
+                typmod=column.typmod,
+                column_type=column_type(column.type_oid, column.typmod, types),
+                in_replica_identity=column.in_replica_identity,
+                is_key=is_key,
+                attnum=fact.attnum if fact else None,
+                nullable=fact.nullable if fact else None,
+                missing_value=fact.missing_value if fact else None,
+            )
+        )
+    return TableSchema(
+        relation.relation_id, relation.namespace, relation.name, relation.replica_identity, tuple(columns)
+    )
+
+
+def _type_name(type_oid: int, types: Mapping[int, TypeFacts]) -> str:
+    facts = types.get(type_oid)
+    return facts.name if facts else BUILTIN_NAMES.get(type_oid, f"oid {type_oid}")
+
+
+class RelationCache:
+    """Known metadata records, and the current version of each relation in this session."""
+
+    def __init__(self, pipeline: str, known: Iterable[RelationRecord | TypeRecord] = ()) -> None:
+        self._pipeline = pipeline
+        self._by_key: dict[bytes, RelationRecord | TypeRecord] = {}
+        self._schemas: dict[str, str] = {}
+        self._types: dict[int, TypeRecord] = {}
+        for record in known:
+            self.remember(record)
+
+    def remember(self, record: RelationRecord | TypeRecord) -> None:
+        """Add a record that the metadata topic holds.
+
+        Raises:
+            OperatorError: another value stands under its key (a value never changes).
+        """
+        other = self._by_key.setdefault(record.key, record)
+        if other != record:
+            raise OperatorError(
+                f"the metadata topic holds two different records under {record.key.decode()}",
+                remedy="two pipelines share one name: give this one another, and a new slot",
+            )
+        if isinstance(record, TypeRecord):
+            self._types[record.facts.oid] = max(
+                record, self._types.get(record.facts.oid, record), key=lambda each: each.version
+            )
+        else:
+            self._schemas[record.schema_id] = record.value_schema
+            if record.key_schema_id is not None and record.key_schema is not None:
+                self._schemas[record.key_schema_id] = record.key_schema
+
+    def is_known(self, record: RelationRecord | TypeRecord) -> bool:
+        """Whether the metadata topic holds it already."""
+        return record.key in self._by_key
+
+    def version_of(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
+        """The record of this schema: the known equal one, or a new one with a free id."""
+        revision = 0
+        while True:
+            record = self._candidate(table, place, revision)
+            ids = [(record.schema_id, record.value_schema), (record.key_schema_id, record.key_schema)]
+            free = all(id is None or self._schemas.get(id, schema) == schema for id, schema in ids)
+            if free and self._by_key.get(record.key, record) == record:
+                return record
+            revision += 1
+
+    def _candidate(self, table: TableSchema, place: TopicPlace, revision: int) -> RelationRecord:
+        value = value_schema(self._pipeline, table, revision)
+        key = key_schema(self._pipeline, table, revision)
+        return RelationRecord(
+            table,
+            place.topic,
+            place.partition_count,
+            schema_id(value),
+            json.dumps(value),
+            schema_id(key) if key else None,
+            json.dumps(key) if key else None,
+            revision,
+        )
+
+    def type_records(self, types: Mapping[int, TypeFacts]) -> list[TypeRecord]:
+        """Records of these types that the metadata topic lacks, with the next version each."""
+        records = []
+        for oid, facts in sorted(types.items()):
+            latest = self._types.get(oid)
+            if latest is None or latest.facts != facts:
+                records.append(TypeRecord(facts, latest.version + 1 if latest else 1))
+        return records
+

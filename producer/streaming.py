@@ -1,0 +1,236 @@
+"""One session of the stream: frames to rows in the open batch, batches to Kafka, LSNs confirmed.
+
+In: a started ``ReplicationStream`` and the tables. Out: Kafka transactions. Returns when asked to
+stop; raises RetryableError when Postgres or Kafka went away, and nothing is lost: the next session
+begins at the floor of the progress that Kafka holds.
+"""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from producer.batching import OpenBatch
+from producer.pgoutput.decoder import decode_message
+from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_frame
+from producer.pgoutput.messages import (
+    Begin,
+    Commit,
+    Delete,
+    Insert,
+    Message,
+    Origin,
+    Relation,
+    Truncate,
+    Type,
+    Update,
+)
+from producer.postgres.replication_stream import ReplicationStream
+from producer.record import KafkaRecord, RecordWriter, TransactionSource
+from producer.tables import Tables
+from producer.transaction import OpenTransaction, TransactionTracker
+from schemas.kill_points import kill_point
+from schemas.position import Lsn, Position
+from schemas.settings import Settings
+
+log = structlog.get_logger()
+
+_XLOG_DATA = ord("w")
+REPLY_INTERVAL_S = 0.2
+"""An ending server pings in a tight loop until all is confirmed: answer that often, not oftener."""
+WAIT_S = 1.0
+
+
+class Session:
+    """State of one START_REPLICATION."""
+
+    def __init__(self, settings: Settings, stream: ReplicationStream, tables: Tables, out: OpenBatch) -> None:
+        self._limits = settings.producer
+        self._stream = stream
+        self._tables = tables
+        self._out = out
+        progress = out.tracker.progress
+        self._copied = frozenset(progress.relation_ids)
+        self._transactions = TransactionTracker(progress.done, progress.split)
+        self._transaction: OpenTransaction | None = None
+        self._source = TransactionSource(b"")
+        self._rows_before = 0
+        self._bytes_before = 0
+        self._last_cut_s = time.monotonic()
+        self._wal_end = Lsn(0)
+
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Follow the stream until asked to stop, always at a batch boundary."""
+        while True:
+            data = self._stream.read()
+            if data is not None:
+                self.receive(data)
+                continue
+            if self._transaction is None:
+                self._close()
+                self._idle_cut()
+                if should_stop():
+                    return
+            elif should_stop() and not self._out.is_open:
+                return
+            self._stream.wait(min(WAIT_S, self._limits.idle_cut_interval_ms / 1000))
+
+    def receive(self, data: bytes) -> None:
+        """One frame."""
+        if data[0] != _XLOG_DATA:
+            frame = decode_frame(data)
+            assert isinstance(frame, PrimaryKeepalive)
+            self._keepalive(frame)
+            return
+        payload = data[XLOG_DATA_HEADER_BYTES:]
+        message = decode_message(payload)
+        change = _CHANGES.get(type(message))
+        if change is not None:
+            if self._transactions.receive_change(payload):
+                self._out.open()
+                change(self, message)
+                self._split_if_too_large()
+        else:
+            _OTHERS[type(message)](self, message)
+
+    def _keepalive(self, frame: PrimaryKeepalive) -> None:
+        self._stream.received = max(self._stream.received, frame.wal_end)
+        self._wal_end = max(self._wal_end, frame.wal_end)
+        if frame.reply_requested:
+            self._close_if_outside()
+            since_s = time.monotonic() - self._last_cut_s
+            if since_s >= REPLY_INTERVAL_S:
+                self._idle_cut(asked=True)
+                self._stream.send_status()
+        self._stream.keep_alive()
+
+    def _begin(self, message: Begin) -> None:
+        self._transaction = self._transactions.begin(message)
+        self._rows_before, self._bytes_before = self._out.batch.row_count, self._out.batch.byte_count
+        if not self._out.is_open:
+            self._rows_before = self._bytes_before = 0
+        self._source = TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None)
+
+    def _origin(self, message: Origin) -> None:
+        self._transactions.receive_origin(message)
+        begin = self._open_transaction().begin
+        self._source = TransactionSource.of(begin.final_lsn, begin.commit_time_us, begin.xid, message.name)
+
+    def _relation(self, message: Relation) -> None:
+        self._tables.receive(message, self._copied)
+
+    def _type(self, message: Type) -> None:
+        """Types are described from the catalogue when the relation that follows is announced."""
+
+    def _insert(self, change: Insert) -> None:
+        writer, ordinal = self._place(change.relation_id)
+        self._send(writer, writer.insert(change, self._source, ordinal, self._out.ts_ms))
+
+    def _update(self, change: Update) -> None:
+        writer, ordinal = self._place(change.relation_id)
+        self._send(writer, writer.update(change, self._source, ordinal, self._out.ts_ms))
+
+    def _delete(self, change: Delete) -> None:
+        writer, ordinal = self._place(change.relation_id)
+        self._send(writer, writer.delete(change, self._source, ordinal, self._out.ts_ms))
+
+    def _truncate(self, change: Truncate) -> None:
+        for relation_id in change.relation_ids:
+            writer, ordinal = self._place(relation_id)
+            position = Position(self._open_transaction().begin.final_lsn, ordinal)
+            self._out.add_barrier(writer, "truncate", position)
+            record = writer.truncate(self._source, ordinal, self._out.ts_ms)
+            self._out.send_to_all_partitions(writer, record)
+            self._open_transaction().ordinal += 1
+
+    def _place(self, relation_id: int) -> tuple[RecordWriter, int]:
+        writer, transaction = self._tables.writer(relation_id), self._open_transaction()
+        if self._tables.take_shape_barrier(relation_id):
+            self._out.add_barrier(writer, "shape", Position(transaction.begin.final_lsn, transaction.ordinal))
+        return writer, transaction.ordinal
+
+    def _send(self, writer: RecordWriter, records: list[KafkaRecord]) -> None:
+        for record in records:
+            self._out.send(writer, record)
+        self._open_transaction().ordinal += len(records)
+
+    def _open_transaction(self) -> OpenTransaction:
+        assert self._transaction is not None
+        return self._transaction
+
+    def _commit(self, message: Commit) -> None:
+        transaction = self._transactions.commit(message)
+        self._transaction = None
+        self._stream.received = max(self._stream.received, message.end_lsn)
+        if transaction.skipped:
+            return
+        # Also a transaction without published changes moves the LSN; before Postgres 15 they all come.
+        self._wal_end = max(self._wal_end, message.end_lsn)
+        if not self._out.is_open:
+            return
+        batch = self._out.batch
+        batch.transactions += 1
+        batch.commit_lsn, batch.commit_time_us = message.commit_lsn, message.commit_time_us
+        batch.end_lsn = message.end_lsn
+        if self._out.is_full:
+            self._close()
+
+    def _split_if_too_large(self) -> None:
+        """Only a transaction that alone exceeds the limits is cut in two (DESIGN §4)."""
+        batch, limits = self._out.batch, self._limits
+        if (
+            batch.row_count - self._rows_before < limits.batch_rows_max
+            and batch.byte_count - self._bytes_before < limits.batch_bytes_max
+            and batch.barriers_max < BARRIERS_SPLIT
+        ):
+            return
+        begin = self._open_transaction().begin
+        batch.commit_lsn, batch.commit_time_us = begin.final_lsn, begin.commit_time_us
+        self._out.close(self._transactions.split())
+        kill_point("produce:split")
+        self._rows_before = self._bytes_before = 0
+        self._last_cut_s = time.monotonic()
+        self._stream.keep_alive()
+
+    def _close_if_outside(self) -> None:
+        if self._transaction is None:
+            self._close()
+
+    def _close(self) -> None:
+        if not self._out.is_open:
+            return
+        kill_point("produce:before-commit")
+        self._out.close(None)
+        self._after_cut()
+
+    def _idle_cut(self, *, asked: bool = False) -> None:
+        """Nothing is in flight: what the server has decoded, and nothing beyond, is done."""
+        due = asked or (time.monotonic() - self._last_cut_s) * 1000 >= self._limits.idle_cut_interval_ms
+        if self._transaction is not None or self._out.is_open or not due or self._wal_end <= self._out.tracker.end_lsn:
+            return
+        self._out.open()
+        self._out.batch.end_lsn = self._wal_end
+        self._out.close(None)
+        self._after_cut()
+
+    def _after_cut(self) -> None:
+        self._last_cut_s = time.monotonic()
+        self._stream.confirm(self._out.tracker.confirmable_lsn)
+        kill_point("produce:confirmed")
+
+
+BARRIERS_SPLIT = 14
+
+_CHANGES: dict[type[Message], Callable[..., None]] = {
+    Insert: Session._insert,
+    Update: Session._update,
+    Delete: Session._delete,
+    Truncate: Session._truncate,
+}
+_OTHERS: dict[type[Message], Callable[..., None]] = {
+    Begin: Session._begin,
+    Commit: Session._commit,
+    Origin: Session._origin,
+    Relation: Session._relation,
+    Type: Session._type,
+}

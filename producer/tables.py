@@ -1,0 +1,151 @@
+"""The tables of this session: relation versions, their topics, their record writers.
+
+In: Relation messages (or published tables, for a copy). Out: a ``RecordWriter`` per relation,
+after its metadata record is acknowledged (I2). The first event of a table in a session, and the
+first of each new version, gets a shape barrier: the job makes the shape so, whatever it was.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import psycopg
+import structlog
+
+from producer.kafka.control_topics import MetadataWriter
+from producer.kafka.publisher import Publisher
+from producer.kafka.topics import TopicAdmin, data_topic_spec
+from producer.pgoutput.messages import Relation
+from producer.postgres import catalog
+from producer.postgres.facts import PublishedTable
+from producer.record import RecordWriter
+from producer.relation_cache import RelationCache, TopicPlace, announced, describe
+from schemas.errors import OperatorError
+from schemas.kill_points import kill_point
+from schemas.pg_types import FIRST_USER_OID
+from schemas.settings import Settings
+from schemas.topics import data_topic, refuse_topic_collisions
+
+log = structlog.get_logger()
+
+
+class Tables:
+    """Announced tables by relation id."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: psycopg.Connection[Any],
+        admin: TopicAdmin,
+        cache: RelationCache,
+        metadata: MetadataWriter,
+        publisher: Publisher,
+        database: str,
+    ) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._admin = admin
+        self._cache = cache
+        self._metadata = metadata
+        self._publisher = publisher
+        self._database = database
+        self._writers: dict[int, RecordWriter] = {}
+        self._unbarred: set[int] = set()
+        self._partition_counts: dict[str, int] = {}
+
+    def forget_session(self, connection: psycopg.Connection[Any]) -> None:
+        """A new session announces every relation again; until then none is known."""
+        self._connection = connection
+        self._writers.clear()
+        self._unbarred.clear()
+
+    def writer(self, relation_id: int) -> RecordWriter:
+        """The writer of an announced relation.
+
+        Raises:
+            OperatorError: the stream never announced it.
+        """
+        try:
+            return self._writers[relation_id]
+        except KeyError:
+            raise OperatorError(
+                f"a change of relation {relation_id}, which the stream did not announce",
+                remedy="report this with the server's version; nothing was confirmed",
+            ) from None
+
+    def take_shape_barrier(self, relation_id: int) -> bool:
+        """Whether the next event of this table begins a version; asked once per version."""
+        if relation_id not in self._unbarred:
+            return False
+        self._unbarred.discard(relation_id)
+        return True
+
+    def receive(self, relation: Relation, copied: Iterable[int]) -> None:
+        """A Relation message.
+
+        Raises:
+            OperatorError: a table whose copy this pipeline does not hold (I7), or one renamed.
+        """
+        if relation.relation_id not in copied:
+            raise OperatorError(
+                f"table {relation.namespace}.{relation.name} (relation {relation.relation_id}) was added to the "
+                "publication, or created again, after the copy",
+                remedy=self._remove_remedy(relation),
+            )
+        self._install(relation)
+
+    def _remove_remedy(self, relation: Relation) -> str:
+        # The publication is looked up as of the change: taking the table out later does not help.
+        return (
+            "nothing was confirmed; start a new pipeline that copies all tables: a new name and slot in walbridge.toml, "
+            f"then walbridge init and produce; and SELECT pg_drop_replication_slot('{self._settings.postgres.slot}')"
+        )
+
+    def prepare_copy(self, tables: list[PublishedTable], connection: psycopg.Connection[Any]) -> list[RecordWriter]:
+        """Writers of the published tables as a snapshot shows them, with topics and metadata."""
+        self.forget_session(connection)
+        refuse_topic_collisions(self._topic(table.namespace, table.name) for table in tables)
+        self._partition_counts = self._admin.partition_counts()
+        writers = []
+        for table in tables:
+            facts = catalog.table_facts(connection, table.relation_id)
+            if facts is None:
+                raise OperatorError(f"table {table.qualified_name} was dropped meanwhile", remedy="start again")
+            writers.append(self._install(announced(table, facts)))
+        self._unbarred.clear()
+        return writers
+
+    def _topic(self, namespace: str, name: str) -> str:
+        return data_topic(self._settings.name, namespace, name, self._settings.topics.names)
+
+    def _install(self, relation: Relation) -> RecordWriter:
+        facts = catalog.table_facts(self._connection, relation.relation_id)
+        wanted = {column.type_oid for column in relation.columns}
+        types = catalog.type_facts(self._connection, wanted)
+        table = describe(relation, facts, types)
+        old = self._writers.get(relation.relation_id)
+        if old is not None and old.relation.table.qualified_name != table.qualified_name:
+            raise OperatorError(
+                f"table {old.relation.table.qualified_name} is now called {table.qualified_name}",
+                remedy=f"rename it back to {old.relation.table.qualified_name}",
+            )
+        place = self._place(table.namespace, table.name, has_key=bool(table.key_columns))
+        record = self._cache.version_of(table, place)
+        if old is not None and old.relation == record:
+            return old
+        user_types = {oid: fact for oid, fact in types.items() if oid >= FIRST_USER_OID}
+        new = [*self._cache.type_records(user_types), *([] if self._cache.is_known(record) else [record])]
+        if new:
+            self._metadata.write(new)
+            kill_point("metadata:acknowledged")
+            for each in new:
+                self._cache.remember(each)
+            log.info("relation", table=table.qualified_name, schema_id=record.schema_id, columns=len(table.columns))
+        self._publisher.expect_partitions(place.topic, place.partition_count)
+        writer = self._writers[relation.relation_id] = RecordWriter(record, self._settings.name, self._database)
+        self._unbarred.add(relation.relation_id)
+        return writer
+
+    def _place(self, namespace: str, name: str, *, has_key: bool) -> TopicPlace:
+        topic = self._topic(namespace, name)
+        counts = self._admin.ensure([data_topic_spec(self._settings, topic, has_key=has_key)])
+        return TopicPlace(topic, counts[topic])

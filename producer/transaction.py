@@ -1,0 +1,131 @@
+"""Messages to positioned changes, one Postgres transaction at a time.
+
+OUTSIDE --Begin--> INSIDE --Commit--> OUTSIDE. A change is legal only INSIDE. No row is kept:
+Begin carries the commit LSN, so a change has its position when it arrives, and memory does not
+grow with the transaction. Whole transactions below ``done`` are skipped, nothing finer, but for
+the resume inside a split one: its first ``messages_done`` changes are counted and hashed, and
+the hash must be that of what was published (I4, DESIGN §4).
+"""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from producer.pgoutput.messages import Begin, Commit, Origin
+from schemas.errors import OperatorError, ProtocolError
+from schemas.position import Lsn, format_lsn
+from schemas.progress_record import Split
+
+
+_HELD_MAX = 1_000
+"""Bodies held while a split transaction is skipped; elsewhere the batch limits bound them (I9)."""
+
+
+@dataclass(slots=True)
+class OpenTransaction:
+    """``message_count`` counts I, U, D and T; ``ordinal`` is that of the next event."""
+
+    begin: Begin
+    skipped: bool
+    resume: Split | None
+    origin: Origin | None = None
+    message_count: int = 0
+    ordinal: int = 0
+
+
+class TransactionTracker:
+    """Where the stream stands between Begin and Commit."""
+
+    def __init__(self, done: Lsn, split: Split | None) -> None:
+        self._done = done
+        self._split = split
+        self._unhashed: list[bytes] = []
+        self._hash = blake2b(digest_size=16)
+        self.open: OpenTransaction | None = None
+
+    def begin(self, message: Begin) -> OpenTransaction:
+        """Enter a transaction.
+
+        Raises:
+            ProtocolError: one is open already.
+            OperatorError: the split transaction does not come again.
+        """
+        if self.open is not None:
+            raise ProtocolError("Begin inside a transaction")
+        skipped = message.final_lsn < self._done
+        resume = None
+        if self._split is not None and not skipped:
+            resume = self._split
+            if (resume.commit_lsn, resume.xid) != (message.final_lsn, message.xid):
+                raise OperatorError(
+                    f"transaction {resume.xid} at {format_lsn(resume.commit_lsn)} is half published, "
+                    f"but Postgres sends {message.xid} at {format_lsn(message.final_lsn)}",
+                    remedy="the slot or the publication was changed: make a new slot under a new pipeline name",
+                )
+            self._split = None
+        self._unhashed.clear()
+        self._hash = blake2b(digest_size=16)
+        self.open = OpenTransaction(message, skipped, resume)
+        return self.open
+
+    def receive_origin(self, message: Origin) -> None:
+        """Note where a replayed transaction came from."""
+        self._inside().origin = message
+
+    def receive_change(self, body: bytes) -> bool:
+        """Count one change by its body; True when it is to be published.
+
+        Raises:
+            OperatorError: what is skipped inside a split transaction is not what was published.
+        """
+        transaction = self._inside()
+        if transaction.skipped:
+            return False
+        self._unhashed.append(body)
+        if transaction.resume is not None and len(self._unhashed) >= _HELD_MAX:
+            self.hash()
+        transaction.message_count += 1
+        resume = transaction.resume
+        if resume is None:
+            return True
+        if transaction.message_count == resume.messages_done:
+            if self.hash() != resume.hash:
+                raise OperatorError(
+                    f"transaction {resume.xid} at {format_lsn(resume.commit_lsn)} reads otherwise than when its "
+                    f"first {resume.messages_done} changes were published",
+                    remedy="the publication was changed meanwhile: change it back, or start a new slot",
+                )
+            transaction.ordinal = resume.next_ordinal
+            transaction.resume = None
+        return False
+
+    def commit(self, message: Commit) -> OpenTransaction:
+        """Leave the transaction; returns it."""
+        transaction = self._inside()
+        if message.commit_lsn != transaction.begin.final_lsn:
+            raise ProtocolError("Commit of another transaction than Begin announced")
+        if transaction.resume is not None:
+            raise OperatorError(
+                f"transaction {transaction.begin.xid} ends before the changes that were published of it",
+                remedy="the publication was changed meanwhile: change it back, or start a new slot",
+            )
+        self.open = None
+        return transaction
+
+    def split(self) -> Split:
+        """What is published of the open transaction, for progress."""
+        transaction = self._inside()
+        begin = transaction.begin
+        return Split(begin.final_lsn, begin.xid, transaction.message_count, transaction.ordinal, self.hash())
+
+    def hash(self) -> str:
+        """Of all bodies since Begin. Bodies are joined only when somebody asks: hardly ever."""
+        for body in self._unhashed:
+            self._hash.update(len(body).to_bytes(4, "big"))
+            self._hash.update(body)
+        self._unhashed.clear()
+        return self._hash.hexdigest()
+
+    def _inside(self) -> OpenTransaction:
+        if self.open is None:
+            raise ProtocolError("a change or Commit outside a transaction")
+        return self.open

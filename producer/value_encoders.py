@@ -1,0 +1,206 @@
+"""One value: Postgres text to Avro bytes, branch byte of the ``["null", T]`` union included.
+
+In: the text of one value, as pgoutput and COPY print it under the pinned settings. Out: its Avro
+bytes, or None when the type cannot hold it; its text then goes to ``exceptional``. Nothing is
+rounded, clamped or raised (DESIGN §3). Malformed text, which Postgres never prints, raises
+ValueError; the transcoder makes a ProtocolError of it.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import date
+from struct import Struct
+
+from schemas.avro_codec import long_bytes
+from schemas.pg_types import ColumnType
+
+Encoder = Callable[[bytes], bytes | None]
+
+VALUE = b"\x02"
+"""Union branch 1: a value follows."""
+NULL = b"\x00"
+TEXT_LENGTHS = 4096
+VALUE_OF_LENGTH = [VALUE + long_bytes(n) for n in range(TEXT_LENGTHS)]
+"""Branch byte and length of a short text or bytes value."""
+
+_CACHE_MAX = 65_536
+_FLOAT, _DOUBLE = Struct("<cf"), Struct("<cd")
+_UNIX_EPOCH = date(1970, 1, 1).toordinal()
+_DAY_US = 86_400_000_000
+_TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(\+00)?")
+_DECIMAL = re.compile(rb"-?\d+(?:\.(\d+))?")
+_DATE = re.compile(rb"\d{4}-\d\d-\d\d")
+
+
+def encode_bool(text: bytes) -> bytes:
+    """``t`` or ``f``."""
+    return _BOOLS[text] if text in _BOOLS else _refuse("bool")
+
+
+_BOOLS = {b"t": b"\x02\x01", b"f": b"\x02\x00"}
+
+
+def _refuse(what: str) -> bytes:
+    raise ValueError(f"malformed {what}")
+
+
+def encode_int(text: bytes) -> bytes:
+    """int2, int4, int8, oid: zigzag base 128, unrolled for what is common."""
+    n = int(text)
+    n = n << 1 if n >= 0 else ~(n << 1)
+    if n < 0x80:
+        return bytes((2, n))
+    if n < 0x4000:
+        return bytes((2, n & 127 | 128, n >> 7))
+    if n < 0x200000:
+        return bytes((2, n & 127 | 128, n >> 7 & 127 | 128, n >> 14))
+    if n < 0x10000000:
+        return bytes((2, n & 127 | 128, n >> 7 & 127 | 128, n >> 14 & 127 | 128, n >> 21))
+    return VALUE + long_bytes(n >> 1 if not n & 1 else ~(n >> 1))
+
+
+def encode_float(text: bytes) -> bytes:
+    """float4; extra_float_digits = 3 prints the shortest text that reads back to the same bits."""
+    return _FLOAT.pack(VALUE, float(text))
+
+
+def encode_double(text: bytes) -> bytes:
+    """float8, NaN and infinities included."""
+    return _DOUBLE.pack(VALUE, float(text))
+
+
+def encode_text(text: bytes) -> bytes:
+    """Text is UTF-8 already: client_encoding is pinned."""
+    n = len(text)
+    return VALUE_OF_LENGTH[n] + text if n < TEXT_LENGTHS else VALUE + long_bytes(n) + text
+
+
+def encode_bytea(text: bytes) -> bytes:
+    r"""bytea_output = hex: ``\x`` and two digits a byte."""
+    if not text.startswith(b"\\x"):
+        raise ValueError("bytea is not hexadecimal")
+    return encode_text(bytes.fromhex(text[2:].decode("ascii")))
+
+
+def decimal_encoder(scale: int) -> Encoder:
+    """numeric(p,s): Postgres prints exactly ``scale`` decimals. NaN and infinities are exceptional."""
+
+    def encode_decimal(text: bytes) -> bytes | None:
+        try:
+            unscaled = int(text.replace(b".", b"", 1))
+        except ValueError:
+            return None
+        found = _DECIMAL.fullmatch(text)
+        if found is None or len(found[1] or b"") != scale:
+            return None
+        size = (unscaled.bit_length() + 8) >> 3
+        return VALUE_OF_LENGTH[size] + unscaled.to_bytes(size, "big", signed=True)
+
+    return encode_decimal
+
+
+_dates: dict[bytes, bytes] = {}
+_midnights_us: dict[bytes, int] = {}
+
+
+def _days(text: bytes) -> int:
+    return date.fromisoformat(text.decode("ascii")).toordinal() - _UNIX_EPOCH
+
+
+def encode_date(text: bytes) -> bytes | None:
+    """Days since 1970; ±infinity, BC and years beyond 9999 are exceptional."""
+    encoded = _dates.get(text)
+    if encoded is None and _DATE.fullmatch(text):
+        if len(_dates) >= _CACHE_MAX:
+            _dates.clear()
+        encoded = _dates[text] = VALUE + long_bytes(_days(text))
+    return encoded
+
+
+def encode_timestamp(text: bytes) -> bytes | None:
+    """Microseconds since 1970, in UTC for timestamptz (TimeZone is pinned)."""
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None:
+        return None
+    day, hour, minute, second, fraction, _ = found.groups()
+    midnight_us = _midnights_us.get(day)
+    if midnight_us is None:
+        if len(_midnights_us) >= _CACHE_MAX:
+            _midnights_us.clear()
+        midnight_us = _midnights_us[day] = _days(day) * _DAY_US
+    seconds = int(hour) * 3600 + int(minute) * 60 + int(second)
+    micros = int(fraction.ljust(6, b"0")) if fraction else 0
+    return VALUE + long_bytes(midnight_us + seconds * 1_000_000 + micros)
+
+
+def array_encoder(item: ColumnType) -> Encoder:
+    """A one-dimensional array with lower bound 1 whose elements the item type can hold."""
+    encode_item = encoder_of(item)
+
+    def encode_array(text: bytes) -> bytes | None:
+        items = split_array(text)
+        if items is None:
+            return None
+        encoded = [NULL if item is None else encode_item(item) for item in items]
+        present = [piece for piece in encoded if piece is not None]
+        if len(present) < len(encoded):
+            return None
+        block = long_bytes(len(present)) + b"".join(present) if present else b""
+        return VALUE + block + b"\x00"
+
+    return encode_array
+
+
+_QUOTED = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_BARE = re.compile(rb'[^",{}\\]+')
+_ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
+
+
+def split_array(text: bytes) -> list[bytes | None] | None:
+    """The elements of a one-dimensional array literal; None for another shape.
+
+    Another lower bound prints as ``[0:1]={...}``, more dimensions as nested braces.
+    Source: PostgreSQL manual, "Array Input and Output Syntax".
+    """
+    if text == b"{}":
+        return []
+    if not (text.startswith(b"{") and text.endswith(b"}")) or text.startswith(b"{{"):
+        return None
+    items: list[bytes | None] = []
+    at, end = 1, len(text) - 1
+    while True:
+        if found := _QUOTED.match(text, at, end):
+            items.append(_ESCAPED.sub(rb"\1", found[1]))
+        elif found := _BARE.match(text, at, end):
+            items.append(None if found[0] == b"NULL" else found[0])
+        else:
+            raise ValueError("malformed array")
+        at = found.end()
+        if at == end:
+            return items
+        if text[at] != 0x2C:
+            raise ValueError("malformed array")
+        at += 1
+
+
+_ENCODERS: dict[str, Encoder] = {
+    "bool": encode_bool,
+    "int": encode_int,
+    "float": encode_float,
+    "double": encode_double,
+    "string": encode_text,
+    "bytes": encode_bytea,
+    "date": encode_date,
+    "timestamp": encode_timestamp,
+    "timestamptz": encode_timestamp,
+}
+
+
+def encoder_of(column_type: ColumnType) -> Encoder:
+    """The encoder of a column's type."""
+    if column_type.codec == "decimal":
+        return decimal_encoder(column_type.scale)
+    if column_type.codec == "array":
+        assert column_type.item is not None
+        return array_encoder(column_type.item)
+    return _ENCODERS[column_type.codec]
