@@ -72,7 +72,8 @@ PROGRESS = st.builds(
 )  # fmt: skip
 TYPE_FACTS = st.builds(
     TypeFacts, oid=OIDS, namespace=pg_names(), name=pg_names(), kind=st.sampled_from("bcdemra"),
-    enum_labels=st.lists(st.text(), max_size=4).map(tuple), base_type=st.none() | OIDS, element_type=st.none() | OIDS,
+    enum_labels=st.lists(st.text(), max_size=4).map(tuple), base_type=st.none() | OIDS,
+    element_type=st.none() | OIDS,
     fields=st.lists(st.tuples(pg_names(), OIDS), max_size=3).map(tuple),
 )  # fmt: skip
 TYPE_RECORDS = st.builds(TypeRecord, TYPE_FACTS, st.integers(1, 1000))

@@ -1,0 +1,135 @@
+"""Control records round trip, and damaged bytes raise ProtocolError and nothing else."""
+
+from io import BytesIO
+
+import fastavro
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.avro_codec import (
+    CONTROL_RECORDS,
+    HEADER_BYTES,
+    bytes_value,
+    control_schema,
+    decode_body,
+    decode_control,
+    encode_control,
+    header,
+    long_bytes,
+    schema_id,
+    schema_id_of,
+    string_value,
+)
+from schemas.cut import encode_cut
+from schemas.errors import ProtocolError
+from schemas.metadata_record import encode_metadata
+from schemas.progress_record import encode_progress
+from tests.schemas.strategies import CUTS, PROGRESS, TYPE_RECORDS, relation_records
+
+POWERS = [2**n + d for n in range(64) for d in (-1, 0, 1)]
+EDGES = sorted({sign * n for n in POWERS for sign in (1, -1) if -(2**63) <= sign * n < 2**63} | {-(2**63)})
+ENCODED = (
+    CUTS.map(encode_cut)
+    | PROGRESS.map(encode_progress)
+    | TYPE_RECORDS.map(encode_metadata)
+    | relation_records().map(encode_metadata)
+)
+
+
+def fastavro_bytes(schema: str, value: object) -> bytes:
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("value", EDGES)
+def test_long_is_written_as_fastavro_writes_it_at_every_power_of_two(value: int) -> None:
+    assert long_bytes(value) == fastavro_bytes("long", value)
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_long_is_written_as_fastavro_writes_it(value: int) -> None:
+    assert long_bytes(value) == fastavro_bytes("long", value)
+
+
+@given(st.binary(max_size=300))
+def test_bytes_are_written_as_fastavro_writes_them(value: bytes) -> None:
+    assert bytes_value(value) == fastavro_bytes("bytes", value)
+
+
+@given(st.text(max_size=100))
+def test_string_is_written_as_fastavro_writes_it(value: str) -> None:
+    assert string_value(value) == fastavro_bytes("string", value)
+
+
+def test_schema_id_is_the_little_endian_fingerprint_of_the_specification() -> None:
+    # 63dd24e7cc258f8a is the fingerprint of "null" in Avro's own test data.
+    assert schema_id("null") == bytes.fromhex("63dd24e7cc258f8a")[::-1].hex()
+
+
+def test_header_is_the_marker_and_the_schema_id() -> None:
+    value = header("0123456789abcdef") + b"body"
+
+    assert value[:HEADER_BYTES].hex() == "c3010123456789abcdef"
+    assert schema_id_of(value) == "0123456789abcdef"
+
+
+@pytest.mark.parametrize("value", [b"", b"\xc3\x01", b"\xc3\x01" + bytes(7), b"\x00" + bytes(20)])
+def test_value_without_the_header_is_refused(value: bytes) -> None:
+    with pytest.raises(ProtocolError, match="not Avro single-object encoding"):
+        schema_id_of(value)
+
+
+@pytest.mark.parametrize("name", CONTROL_RECORDS)
+def test_every_control_schema_is_read_by_fastavro(name: str) -> None:
+    assert control_schema(name)["name"] == f"walbridge.v1.{name}"
+
+
+def test_record_of_another_schema_is_refused_as_newer() -> None:
+    with pytest.raises(ProtocolError, match="newer code"):
+        decode_control(header("0123456789abcdef"))
+
+
+@given(TYPE_RECORDS)
+def test_record_of_another_kind_than_wanted_is_refused(record: object) -> None:
+    with pytest.raises(ProtocolError, match="is none of Cut"):
+        decode_control(encode_metadata(record), ("Cut",))  # type: ignore[arg-type]
+
+
+@given(ENCODED)
+def test_decoded_record_is_encoded_to_the_same_bytes(value: bytes) -> None:
+    assert encode_control(*decode_control(value)) == value
+
+
+@given(ENCODED)
+def test_record_cut_off_at_any_length_is_refused(value: bytes) -> None:
+    for length in range(len(value)):
+        with pytest.raises(ProtocolError):
+            decode_control(value[:length])
+
+
+@given(ENCODED, st.binary(min_size=1, max_size=4))
+def test_bytes_left_over_are_refused(value: bytes, more: bytes) -> None:
+    with pytest.raises(ProtocolError, match="left over"):
+        decode_control(value + more)
+
+
+@given(ENCODED, st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=8))
+def test_damaged_record_is_decoded_or_refused_but_never_crashes(
+    value: bytes, changes: list[tuple[int, int]]
+) -> None:
+    damaged = bytearray(value)
+    for place, byte in changes:
+        damaged[place % len(damaged)] = byte
+
+    try:
+        _, record = decode_control(bytes(damaged))
+    except ProtocolError:
+        return
+    assert isinstance(record, dict)
+
+
+def test_body_that_is_no_record_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="not a record"):
+        decode_body(bytes(HEADER_BYTES) + long_bytes(1), fastavro.parse_schema("long"))

@@ -1,0 +1,202 @@
+"""An operator's mistake in the settings is refused by name; a secret never prints (I10)."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import OperatorError
+from schemas.settings import Settings, effective, flatten, load_settings, refuse_unknown_variables
+
+SECRETS = """
+[postgres]
+dsn = "postgresql://u:hunter2@h/d"
+[kafka.client]
+sasl = {mechanism = "PLAIN", password = "hunter2"}
+[kafka.spark]
+sasl.jaas.config = "hunter2"
+[lake.storage_options]
+AWS_SECRET_ACCESS_KEY = "hunter2"
+[spark.conf.spark.hadoop.fs.s3a]
+secret.key = "hunter2"
+access.key = "hunter2"
+endpoint = "http://store:9000"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in os.environ:
+        if variable.startswith("WALBRIDGE_"):
+            monkeypatch.delenv(variable)
+    monkeypatch.chdir(tmp_path)
+
+
+def load(text: str) -> Settings:
+    path = Path("some.toml")
+    path.write_text(text)
+    return load_settings(path)
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(OperatorError) as refused:
+        load(text)
+    return refused.value.what
+
+
+def test_without_a_file_the_defaults_hold() -> None:
+    assert load_settings() == Settings()
+
+
+def test_walbridge_toml_of_the_current_folder_is_read() -> None:
+    Path("walbridge.toml").write_text('name = "here"')
+
+    assert load_settings().name == "here"
+
+
+def test_file_named_by_the_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("other.toml").write_text('name = "other"')
+    monkeypatch.setenv("WALBRIDGE_CONFIG", "other.toml")
+
+    assert load_settings().name == "other"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("nmae = 'x'", "nmae: unknown setting"),
+        ("[kafka]\nbootstrap = 'h:1'", "kafka.bootstrap: unknown setting"),
+        ("[producer]\nbatch_rows_max = 0", "producer.batch_rows_max"),
+        ("[producer]\nbatch_ms_max = 'soon'", "producer.batch_ms_max"),
+        ("[postgres]\nslot = 'Not-A-Slot'", "postgres.slot"),
+        ("[topics]\npartitions = 1001", "topics.partitions"),
+        ("name = 'a.b'", "name: Value error, letters, digits"),
+    ],
+)
+def test_mistaken_setting_is_refused_by_its_name(text: str, named: str) -> None:
+    assert named in refusal(text)
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    what = refusal("nmae = 'x'\n[topics]\npartitions = 0")
+
+    assert "nmae" in what
+    assert "topics.partitions" in what
+
+
+def test_file_that_is_not_toml_is_refused_with_the_place() -> None:
+    assert "some.toml is not TOML: Invalid statement (at line 2, column 1)" in refusal("name = 'x'\n= 1")
+
+
+def test_file_that_is_not_text_is_refused() -> None:
+    Path("binary.toml").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(OperatorError, match=r"binary\.toml is not TOML"):
+        load_settings("binary.toml")
+
+
+@pytest.mark.parametrize("path", ["missing.toml", "."])
+def test_named_file_that_cannot_be_read_is_refused(path: str) -> None:
+    with pytest.raises(OperatorError, match="cannot be read") as refused:
+        load_settings(path)
+
+    assert "--config" in refused.value.remedy
+
+
+def test_variable_wins_over_the_file_and_leaves_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WALBRIDGE_POSTGRES__SLOT", "other")
+    settings = load('[postgres]\nslot = "mine"\npublication = "kept"')
+
+    assert (settings.postgres.slot, settings.postgres.publication) == ("other", "kept")
+
+
+@pytest.mark.parametrize(
+    ("variable", "choice"),
+    [
+        ("WALBRIDGE_NMAE", "WALBRIDGE_NAME"),
+        ("WALBRIDGE_KAFKA__BOOTSTRAP", "WALBRIDGE_KAFKA__BOOTSTRAP_SERVERS"),
+        ("WALBRIDGE_KAFKA", "WALBRIDGE_KAFKA__BOOTSTRAP_SERVERS"),
+        ("walbridge_nmae", "WALBRIDGE_NAME"),
+    ],
+)
+def test_unknown_variable_is_refused_with_those_that_exist(variable: str, choice: str) -> None:
+    with pytest.raises(OperatorError, match=variable) as refused:
+        refuse_unknown_variables({"PATH": "/bin", variable: "x"})
+
+    assert choice in refused.value.remedy.replace(",", "").split()
+
+
+@pytest.mark.parametrize(
+    "variable", ["CONFIG", "HOME", "JAVA", "KILL_POINT", "TEST_SERVERS", "SPARK__JARS_DIR", "NAME"]
+)
+def test_variable_that_something_reads_is_taken(variable: str) -> None:
+    refuse_unknown_variables({f"WALBRIDGE_{variable}": "x"})
+
+
+def test_unknown_variable_stops_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WALBRIDGE_LAKE__PAHT", "x")
+
+    with pytest.raises(OperatorError, match="WALBRIDGE_LAKE__PAHT"):
+        load_settings()
+
+
+def test_variable_of_a_list_that_is_not_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WALBRIDGE_POSTGRES__PUBLICATION_TABLES", "public.orders")
+
+    with pytest.raises(OperatorError, match="postgres") as refused:
+        load_settings()
+
+    assert "JSON" in refused.value.remedy
+
+
+def test_variable_of_a_list_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WALBRIDGE_POSTGRES__PUBLICATION_TABLES", '["public.orders"]')
+
+    assert load_settings().postgres.publication_tables == ("public.orders",)
+
+
+def test_nested_client_tables_become_dotted_properties() -> None:
+    client = load('[kafka.client]\nsasl = {mechanism = "PLAIN"}\nssl.ca.location = "/ca"\n"a.b" = 1').kafka.client
+
+    assert {name: value.get_secret_value() for name, value in client.items()} == {
+        "sasl.mechanism": "PLAIN",
+        "ssl.ca.location": "/ca",
+        "a.b": "1",
+    }
+
+
+def test_nested_client_variables_become_dotted_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WALBRIDGE_KAFKA__CLIENT__SASL__MECHANISM", "PLAIN")
+
+    assert load_settings().kafka.client["sasl.mechanism"].get_secret_value() == "PLAIN"
+
+
+def test_property_values_are_written_as_the_clients_read_them() -> None:
+    assert flatten({"a": True, "b": {"c": 1.5, "d": ["x", "y"]}}) == {"a": "true", "b.c": "1.5", "b.d": "x,y"}
+
+
+def test_secrets_are_in_no_representation() -> None:
+    settings = load(SECRETS)
+
+    assert settings.kafka.client["sasl.password"].get_secret_value() == "hunter2"
+    assert "hunter2" not in f"{settings!r} {settings}"
+
+
+def test_secrets_are_not_in_the_effective_settings() -> None:
+    shown = effective(load(SECRETS))
+
+    assert "hunter2" not in repr(shown)
+    assert shown["postgres"]["dsn"] == "postgresql://u:***@h/d"
+    assert shown["spark"]["conf"]["spark.hadoop.fs.s3a.endpoint"] == "http://store:9000"
+
+
+@pytest.mark.parametrize(
+    "text", ["[postgres]\ndsn = ['hunter2']", "[kafka]\nclient = 'hunter2'", "[topics]\npartitions = 'hunter2'"]
+)
+def test_refusal_does_not_repeat_the_value(text: str) -> None:
+    assert "hunter2" not in refusal(text)
+
+
+def test_settings_do_not_change_under_a_running_program() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings().producer.batch_ms_max = 1  # type: ignore[misc]
