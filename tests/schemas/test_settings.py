@@ -199,4 +199,4 @@ def test_refusal_does_not_repeat_the_value(text: str) -> None:
 
 def test_settings_do_not_change_under_a_running_program() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        load_settings().producer.batch_ms_max = 1  # type: ignore[misc]
+        load_settings().producer.batch_ms_max = 1
