@@ -1,0 +1,212 @@
+"""The lake's side: the newest published cut, and every table's rows at that cut's version.
+
+In: the lake's path. Out: ``PublishedCut``, fingerprints, rows. Read with delta-rs in record
+batches, so memory is bounded by a batch, and Spark has no part in judging its own work.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from schemas.errors import OperatorError
+from schemas.topics import LAKE_STRUCT
+from walbridge.verify.comparison import Fingerprint, Row, buckets_of
+from walbridge.verify.lake_text import Texts, canonical_texts, row_digests, with_exceptions, with_lengths
+
+CUTS = "_cuts"
+_BATCH_BYTES = 32 * 2**20
+_BATCH_ROWS_MAX = 8192
+_MANIFEST_ROWS_READ = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTable:
+    """A table as a published cut names it. ``version`` is the Delta version."""
+
+    path: str
+    version: int
+    state: str
+    since: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCut:
+    """A published row of ``_cuts``; ``tables`` by Postgres schema and name."""
+
+    sequence: int
+    end_lsn: int
+    tables: Mapping[tuple[str, str], LakeTable]
+
+
+class Lake:
+    """A lake folder. ``storage_options`` as delta-rs takes them."""
+
+    def __init__(self, path: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self._path = path.rstrip("/")
+        self._options = dict(storage_options or {})
+
+    def newest_cut(self) -> PublishedCut | None:
+        """The newest published cut, None where none is published yet.
+
+        File statistics tell which few files hold the newest rows.
+        """
+        try:
+            manifest = self._open(CUTS)
+        except TableNotFoundError:
+            return None
+        first = _newest_sequence(manifest) - _MANIFEST_ROWS_READ
+        span = _MANIFEST_ROWS_READ
+        while True:
+            row = _newest_published(manifest, first)
+            if row is not None or first < 0:
+                return row
+            span *= 4
+            first -= span
+
+    def table(self, table: LakeTable) -> "TableReader":
+        """Open a table at its version.
+
+        Raises:
+            OperatorError: the lake does not hold that version.
+        """
+        try:
+            return TableReader(self._open(table.path, table.version), table.path)
+        except (DeltaError, OSError) as error:
+            raise _unreadable(table.path, error) from error
+
+    def _open(self, path: str, version: int | None = None) -> DeltaTable:
+        return DeltaTable(f"{self._path}/{path}", version=version, storage_options=self._options)
+
+
+class TableReader:
+    """One table at one version, streamed."""
+
+    def __init__(self, table: DeltaTable, path: str) -> None:
+        self._table = table
+        self._path = path
+        fields = [column for column in table.schema().fields if column.name != LAKE_STRUCT]
+        self._lake_names = {column.metadata.get("pg.name", column.name): column.name for column in fields}
+
+    @property
+    def columns(self) -> list[str]:
+        """Postgres names of the columns that the lake has."""
+        return list(self._lake_names)
+
+    def fingerprint(self, columns: Sequence[str], digits: int) -> Fingerprint:
+        """Counts and sums of all rows. ``columns``: the source's, in its order; an absent one is null."""
+        fingerprint = Fingerprint(digits)
+        for batch in self._batches(columns, with_position=False):
+            fingerprint.add_digests(_digests(batch, columns)[0])
+        return fingerprint
+
+    def rows(
+        self, columns: Sequence[str], keys: Sequence[str], digits: int, buckets: Collection[int]
+    ) -> Iterator[tuple[str, Row]]:
+        """Key and row of every row in the buckets; without keys the digest is the key."""
+        wanted = np.zeros(16**digits, dtype=bool)
+        wanted[list(buckets)] = True
+        for batch in self._batches(columns, with_position=True):
+            digests, texts = _digests(batch, columns)
+            chosen = np.flatnonzero(wanted[buckets_of(digests, digits)])
+            if not len(chosen):
+                continue
+            at = pa.array(chosen)
+            names = [texts[columns.index(key)].take(at).to_pylist() for key in keys]
+            lsns = batch.column("commit_lsn").take(at).to_pylist()
+            ordinals = batch.column("ordinal").take(at).to_pylist()
+            for index, row in enumerate(chosen):
+                digest = digests[row].astype(">u8").tobytes()
+                key = "".join(name[index] for name in names) if keys else digest.hex()
+                yield key, Row(digest, f"{lsns[index]}/{ordinals[index]}")
+
+    def _batches(self, columns: Sequence[str], with_position: bool) -> Iterator[pa.RecordBatch]:
+        """Batches of the columns, numbered, then the exceptional texts, then the position."""
+        selected = [
+            f"{_quoted(self._lake_names[name]) if name in self._lake_names else 'NULL'} AS c{index}"
+            for index, name in enumerate(columns)
+        ]
+        parts = ("exceptional", "commit_lsn", "ordinal") if with_position else ("exceptional",)
+        selected += [f"get_field({_quoted(LAKE_STRUCT)}, '{part}') AS {part}" for part in parts]
+        query = QueryBuilder({"datafusion.execution.batch_size": str(_batch_rows(self._table))})
+        try:
+            stream = query.register("source", self._table).execute(f"SELECT {', '.join(selected)} FROM source")
+            yield from pa.RecordBatchReader.from_stream(stream)
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            raise _unreadable(self._path, error) from error
+
+
+def _digests(
+    batch: pa.RecordBatch, columns: Sequence[str]
+) -> tuple[np.ndarray[Any, np.dtype[np.uint64]], list[Texts]]:
+    exceptions = _exceptions(batch.column("exceptional"))
+    texts = []
+    for index, name in enumerate(columns):
+        text = canonical_texts(batch.column(index))
+        if name in exceptions:
+            text = with_exceptions(text, exceptions[name])
+        texts.append(with_lengths(text))
+    return row_digests(texts, batch.num_rows), texts
+
+
+def _exceptions(maps: pa.Array) -> dict[str, dict[int, str]]:
+    """Text by row, by column."""
+    found: dict[str, dict[int, str]] = {}
+    if maps.null_count == len(maps):
+        return found
+    for row, entries in enumerate(maps.to_pylist()):
+        for name, text in entries or ():
+            found.setdefault(name, {})[row] = text
+    return found
+
+
+def _batch_rows(table: DeltaTable) -> int:
+    """Rows of a batch: wide rows come in small batches. The factor is for compression."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    rows = sum(count or 0 for count in actions["num_records"].to_pylist())
+    size = sum(actions["size_bytes"].to_pylist()) * 4
+    return max(16, min(_BATCH_ROWS_MAX, _BATCH_BYTES * rows // max(size, 1) or _BATCH_ROWS_MAX))
+
+
+def _newest_sequence(manifest: DeltaTable) -> int:
+    actions = pa.table(manifest.get_add_actions(flatten=True))
+    if "max.sequence" not in actions.column_names:
+        return 0
+    return max((sequence or 0 for sequence in actions["max.sequence"].to_pylist()), default=0)
+
+
+def _newest_published(manifest: DeltaTable, first_sequence: int) -> PublishedCut | None:
+    stream = (
+        QueryBuilder()
+        .register("cuts", manifest)
+        .execute(
+            "SELECT sequence, end_lsn, tables FROM cuts WHERE kind = 'published'"
+            f" AND sequence >= {first_sequence} ORDER BY sequence DESC LIMIT 1"
+        )
+    )
+    rows = pa.RecordBatchReader.from_stream(stream).read_all().to_pylist()
+    if not rows:
+        return None
+    tables = {
+        (table["namespace"], table["name"]): LakeTable(
+            table["path"], table["version"], table["state"], table["since"]
+        )
+        for table in rows[0]["tables"]
+    }
+    return PublishedCut(rows[0]["sequence"], rows[0]["end_lsn"], tables)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _unreadable(path: str, error: Exception) -> OperatorError:
+    return OperatorError(
+        f"lake table {path} cannot be read at its published version: {type(error).__name__}",
+        remedy="see that lake.path names this lake, and that neither its files nor its log were vacuumed"
+        " before [lake] cut_retention_hours",
+    )

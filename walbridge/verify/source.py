@@ -1,0 +1,253 @@
+"""The source's side: what the publication publishes, in one snapshot.
+
+In: a connection string and a publication. Out: tables with their columns, fingerprints and rows,
+all computed by Postgres. One REPEATABLE READ transaction is one snapshot over all tables; the
+LSN asked for in its first statement is not before any commit that the snapshot sees.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, LiteralString, cast
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from schemas.errors import OperatorError
+from schemas.position import parse_lsn
+from walbridge.verify.comparison import Fingerprint, Row
+from walbridge.verify.source_text import SourceColumn, canonical_text, with_length
+
+# What a value's text depends on; row_security would hide rows that the WAL shows.
+_SESSION = {
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "lc_monetary": "C",
+    "search_path": "",
+    "row_security": "off",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+_FETCH_ROWS = 10_000
+_PAGE_HEADER_BYTES = 24
+_SEGMENT_HEADER_BYTES = 40
+
+# to_jsonb: attnames and rowfilter are there from version 15 on.
+_TABLES = """
+SELECT c.oid, n.nspname AS namespace, c.relname AS name, c.relkind AS kind, c.reltuples AS rows_estimated,
+       to_jsonb(p)->>'rowfilter' AS row_filter,
+       ARRAY(SELECT jsonb_array_elements_text(nullif(to_jsonb(p)->'attnames', 'null'))) AS published
+FROM pg_publication_tables p
+JOIN pg_namespace n ON n.nspname = p.schemaname
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+WHERE p.pubname = %s ORDER BY 2, 3
+"""
+_COLUMNS = """
+SELECT a.attname AS name, a.atttypmod AS typmod,
+       CASE WHEN t.oid < 10000 AND t.typtype = 'b' AND e.oid IS NULL THEN t.typname ELSE '' END AS type_name,
+       CASE WHEN e.typtype = 'e' THEN 'enum' WHEN e.oid < 10000 AND e.typtype = 'b' THEN e.typname END AS element
+FROM pg_attribute a
+JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
+WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped
+  AND CASE WHEN %(published)s::text[] = '{}' THEN a.attgenerated = '' ELSE a.attname = ANY(%(published)s) END
+ORDER BY a.attnum
+"""
+_KEY = """
+SELECT ARRAY(SELECT a.attname::text FROM pg_attribute a
+             JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place) ON a.attnum = k.attnum
+             WHERE a.attrelid = i.indrelid AND place <= i.indnkeyatts ORDER BY place) AS key
+FROM pg_index i WHERE i.indrelid = %s AND i.indisvalid AND (i.indisprimary OR i.indisreplident)
+ORDER BY i.indisprimary DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A published table. ``keys`` is empty for a table without one."""
+
+    oid: int
+    namespace: str
+    name: str
+    partitioned: bool
+    rows_estimated: float
+    row_filter: str | None
+    columns: tuple[SourceColumn, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def qualified_name(self) -> str:
+        """``schema.table``, for people."""
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def column_names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+
+@contextmanager
+def connected(dsn: str, timeout_s: int) -> Iterator["psycopg.Connection[dict[str, Any]]"]:
+    """A connection whose session prints values in one way only.
+
+    Raises:
+        OperatorError: no connection, or a statement that the server refuses.
+    """
+    try:
+        with _connect(dsn, timeout_s) as connection:
+            for name, value in _SESSION.items():
+                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            yield connection
+    except psycopg.Error as error:
+        raise OperatorError(
+            f"Postgres could not be read: {_reason(error)}",
+            remedy="verify needs the primary, and a role with SELECT on every published table (and BYPASSRLS where"
+            " row security is on); if a table was just altered, run verify again",
+        ) from error
+
+
+def _connect(dsn: str, timeout_s: int) -> "psycopg.Connection[dict[str, Any]]":
+    remedy = "see that [postgres] dsn names the source's primary and a role that may connect"
+    try:
+        return psycopg.connect(
+            dsn, autocommit=True, row_factory=dict_row, client_encoding="UTF8", connect_timeout=timeout_s
+        )
+    except psycopg.OperationalError as error:
+        raise OperatorError(f"no connection to Postgres: {_reason(error)}", remedy) from error
+    except psycopg.Error:
+        # Its message may quote the connection string (I10).
+        raise OperatorError("[postgres] dsn is not a connection string", remedy) from None
+
+
+def current_lsn(connection: "psycopg.Connection[dict[str, Any]]") -> int:
+    """Where the WAL stands: every commit visible by now is before it."""
+    row = _one(
+        connection,
+        "SELECT pg_current_wal_insert_lsn()::text AS lsn, current_setting('wal_block_size')::int AS block_bytes,"
+        " pg_size_bytes(current_setting('wal_segment_size')) AS segment_bytes",
+    )
+    return before_page_header(parse_lsn(row["lsn"]), row["block_bytes"], row["segment_bytes"])
+
+
+def before_page_header(lsn: int, block_bytes: int, segment_bytes: int) -> int:
+    """The end of the last record: at a page's end the insert position is already behind the next
+    page's header, which no cut reaches while the source is quiet."""
+    if lsn % segment_bytes == _SEGMENT_HEADER_BYTES:
+        return lsn - _SEGMENT_HEADER_BYTES
+    return lsn - _PAGE_HEADER_BYTES if lsn % block_bytes == _PAGE_HEADER_BYTES else lsn
+
+
+@contextmanager
+def snapshot(connection: "psycopg.Connection[dict[str, Any]]") -> Iterator["Snapshot"]:
+    """One snapshot over all tables."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield Snapshot(connection)
+
+
+class Snapshot:
+    """The source at one moment. ``lsn``: not before any commit it sees."""
+
+    def __init__(self, connection: "psycopg.Connection[dict[str, Any]]") -> None:
+        self._connection = connection
+        self.lsn = current_lsn(connection)
+        self._utf8 = _one(connection, "SELECT current_setting('server_encoding') AS name")["name"] == "UTF8"
+
+    def tables(self, publication: str) -> list[SourceTable]:
+        """The publication's tables, with the columns and rows that it publishes."""
+        rows = self._connection.execute(_TABLES, (publication,)).fetchall()
+        return [self._table(row) for row in rows]
+
+    def fingerprint(self, table: SourceTable, digits: int) -> Fingerprint:
+        """Counts and sums of all rows, aggregated by Postgres."""
+        fingerprint = Fingerprint(digits)
+        query = sql.SQL(
+            "SELECT substr(digest, 1, {digits}) AS bucket, count(*) AS rows,"
+            " sum(('x' || substr(digest, 18))::bit(60)::bigint) AS total FROM ({digests}) AS d GROUP BY 1"
+        ).format(digits=sql.Literal(digits), digests=self._digests(table))
+        with self._connection.cursor() as cursor:
+            for row in cursor.execute(query):
+                fingerprint.add_bucket(row["bucket"], row["rows"], int(row["total"]))
+        return fingerprint
+
+    def rows(self, table: SourceTable, digits: int, buckets: Collection[int]) -> Iterator[tuple[str, Row]]:
+        """Key and row of every row in the buckets; without keys the digest is the key."""
+        query = sql.SQL(
+            "SELECT key, digest, version FROM ({digests}) AS d WHERE substr(digest, 1, {digits}) = ANY({buckets})"
+        ).format(
+            digests=self._digests(table),
+            digits=sql.Literal(digits),
+            buckets=sql.Literal([f"{bucket:0{digits}x}" for bucket in buckets]),
+        )
+        with self._connection.cursor(name="walbridge_verify") as cursor:
+            cursor.itersize = _FETCH_ROWS
+            for row in cursor.execute(query):
+                yield row["key"] or row["digest"], Row(bytes.fromhex(row["digest"]), row["version"])
+
+    def _table(self, row: dict[str, Any]) -> SourceTable:
+        columns = self._connection.execute(_COLUMNS, row).fetchall()
+        key = self._connection.execute(_KEY, (row["oid"],)).fetchone()
+        names = {column["name"] for column in columns}
+        keys = tuple(key["key"]) if key and names.issuperset(key["key"]) else ()
+        return SourceTable(
+            oid=row["oid"],
+            namespace=row["namespace"],
+            name=row["name"],
+            partitioned=row["kind"] == "p",
+            rows_estimated=row["rows_estimated"],
+            row_filter=row["row_filter"],
+            columns=tuple(SourceColumn(**column) for column in columns),
+            keys=keys,
+        )
+
+    def _digests(self, table: SourceTable) -> sql.Composed:
+        """Key, digest and version of every published row.
+
+        The inner select is kept apart (OFFSET 0) so that each text is computed once. ONLY: rows
+        of child tables are published as the children's. Expressions are an array, not a chain
+        of ``||``, whose nesting would exceed the stack at 1,600 columns.
+        """
+        texts, lengths = [], {}
+        for index, column in enumerate(table.columns):
+            identifier = sql.Identifier("r", column.name).as_string(self._connection)
+            texts.append(f"{canonical_text(column, identifier, self._utf8)} AS c{index}")
+            lengths[column.name] = with_length(f"c{index}", self._utf8)
+        return sql.SQL(
+            "SELECT {key} AS key, md5({row}) AS digest, version"
+            " FROM (SELECT {texts} FROM {only}{table} AS r{where} OFFSET 0) AS t"
+        ).format(
+            key=_raw(_joined([lengths[key] for key in table.keys])),
+            row=_raw(_encoded(_joined(list(lengths.values())), self._utf8)),
+            texts=_raw(", ".join([*texts, "concat(r.tableoid, r.ctid, ':', r.xmin) AS version"])),
+            only=sql.SQL("" if table.partitioned else "ONLY "),
+            table=sql.Identifier(table.namespace, table.name),
+            where=_raw(f" WHERE {table.row_filter}" if table.row_filter else ""),
+        )
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return f"array_to_string(ARRAY[{', '.join(texts)}]::text[], '')"
+
+
+def _encoded(text: str, utf8: bool) -> str:
+    return text if utf8 else f"convert_to({text}, 'UTF8')"
+
+
+def _raw(text: str) -> sql.SQL:
+    return sql.SQL(cast(LiteralString, text.replace("{", "{{").replace("}", "}}")))
+
+
+def _one(connection: "psycopg.Connection[dict[str, Any]]", query: LiteralString) -> dict[str, Any]:
+    row = connection.execute(query).fetchone()
+    assert row is not None
+    return row
+
+
+def _reason(error: psycopg.Error) -> str:
+    """The server's message without its detail, which may hold row values (I10)."""
+    lines = (error.diag.message_primary or str(error)).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,186 @@
+"""Is the lake equal to its source? Rounds of published cut, snapshot, comparison.
+
+In: settings. Out: one result per table, exit code 0 (equal) or 1. An equal table needs one
+round; one that differs is looked at again at the next cut that holds all that the snapshot saw,
+and only what survives counts (``comparison.py`` says why that is proof).
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from schemas.errors import OperatorError
+from schemas.position import format_lsn
+from schemas.settings import Settings
+from walbridge.verify.comparison import Differences, Verdict, bucket_digits, differences
+from walbridge.verify.lake import Lake, LakeTable, PublishedCut
+from walbridge.verify.report import TableResult, as_text, readable_key
+from walbridge.verify.report import as_json as as_json_text
+from walbridge.verify.source import Snapshot, SourceTable, connected, current_lsn, snapshot
+
+ROUNDS_MAX = 5
+"""A row that changes between every two looks is ``in flux`` after so many of them."""
+ROWS_FETCHED_MAX = 250_000
+"""Per table and side; some 400 bytes of memory each (I9)."""
+_POLL_INTERVAL_S = 0.2
+
+
+def verify(
+    settings: Settings,
+    *,
+    tables: Sequence[str] | None = None,
+    timeout_s: float = 60.0,
+    as_json: bool = False,
+    out: Callable[[str], object] = print,
+) -> int:
+    """Compare the lake with its source and tell the result: 0 when every table is equal, else 1.
+
+    Args:
+        settings: postgres.dsn, postgres.publication and lake are used.
+        tables: ``schema.table`` names, by default all that the publication publishes.
+        timeout_s: how long to wait for published cuts; comparing itself is not limited.
+        as_json: one JSON object instead of lines.
+        out: takes the text.
+
+    Raises:
+        OperatorError: no connection, no such table, no published cut in time.
+    """
+    results = compare(settings, tables, timeout_s)
+    out(as_json_text(results) if as_json else as_text(results))
+    return 0 if all(result.equal for result in results) else 1
+
+
+@dataclass(slots=True)
+class _Trial:
+    """One table over the rounds."""
+
+    result: TableResult
+    verdict: Verdict = field(default_factory=Verdict)
+    key_types: list[tuple[str, str]] = field(default_factory=list)
+
+
+def compare(settings: Settings, tables: Sequence[str] | None = None, timeout_s: float = 60.0) -> list[TableResult]:
+    """The result of every table, in order of name. Raises as ``verify``."""
+    deadline = time.monotonic() + timeout_s
+    secrets = {name: value.get_secret_value() for name, value in settings.lake.storage_options.items()}
+    lake = Lake(settings.lake.path, secrets)
+    trials: dict[str, _Trial] = {}
+    dsn = settings.postgres.dsn.get_secret_value()
+    with connected(dsn, settings.postgres.start_timeout_s) as connection:
+        at_least_lsn = current_lsn(connection)
+        for round_number in range(1, ROUNDS_MAX + 1):
+            cut = _cut_at(lake, at_least_lsn, deadline)
+            if cut is None and round_number > 2:
+                break
+            if cut is None:
+                raise _no_cut(lake, at_least_lsn, timeout_s, round_number)
+            with snapshot(connection) as now:
+                at_least_lsn = now.lsn
+                published = _chosen(now.tables(settings.postgres.publication), tables, settings)
+                if round_number == 1:
+                    trials = {table.qualified_name: _trial(table, cut) for table in published}
+                _one_round(now, lake, cut, published, trials)
+            if not any(trial.verdict.undecided for trial in trials.values()):
+                break
+    return [_concluded(trial) for trial in trials.values()]
+
+
+def _one_round(
+    now: Snapshot, lake: Lake, cut: PublishedCut, published: list[SourceTable], trials: dict[str, _Trial]
+) -> None:
+    for table in published:
+        trial = trials.get(table.qualified_name)
+        head = cut.tables.get((table.namespace, table.name))
+        if trial is None or head is None or head.state != "current" or _is_settled(trial.verdict):
+            continue
+        trial.result.lsn = cut.end_lsn
+        trial.verdict.add_round(_found(now, lake, table, head, trial))
+
+
+def _is_settled(verdict: Verdict) -> bool:
+    return verdict.rounds > 0 and not verdict.undecided
+
+
+def _found(now: Snapshot, lake: Lake, table: SourceTable, head: LakeTable, trial: _Trial) -> Differences:
+    """Differences between one snapshot and one version, by buckets first."""
+    reader = lake.table(head)
+    digits = bucket_digits(table.rows_estimated)
+    source = now.fingerprint(table, digits)
+    buckets, whole = source.differing(reader.fingerprint(table.column_names, digits), ROWS_FETCHED_MAX)
+    trial.result.rows = source.rows
+    trial.result.whole = whole
+    trial.result.notes = _column_notes(table, reader.columns)
+    types = {column.name: column.type_name for column in table.columns}
+    trial.key_types = [(key, types[key]) for key in table.keys]
+    if not buckets:
+        return {}
+    return differences(
+        now.rows(table, digits, buckets), reader.rows(table.column_names, table.keys, digits, buckets)
+    )
+
+
+def _column_notes(table: SourceTable, lake_columns: list[str]) -> list[str]:
+    """A column that only the source has is compared as null: it may have been added a moment ago."""
+    absent = [name for name in table.column_names if name not in lake_columns]
+    surplus = [name for name in lake_columns if name not in table.column_names]
+    notes = [f"not in the lake, taken as null there: {', '.join(absent)}"] if absent else []
+    return notes + ([f"only in the lake, not compared: {', '.join(surplus)}"] if surplus else [])
+
+
+def _trial(table: SourceTable, cut: PublishedCut) -> _Trial:
+    head = cut.tables.get((table.namespace, table.name))
+    if head is None:
+        raise OperatorError(
+            f"the lake's published cut at {format_lsn(cut.end_lsn)} does not hold table {table.qualified_name}",
+            remedy="if it was added to the publication after the first copy, copy it; or name the tables to verify",
+        )
+    state = head.state
+    if state != "current" and head.since is not None:
+        state += f" since {format_lsn(head.since)}"
+    return _Trial(TableResult(table.qualified_name, state, cut.end_lsn))
+
+
+def _concluded(trial: _Trial) -> TableResult:
+    result = trial.result
+    for kind, key, rows in trial.verdict.confirmed_keys():
+        result.add(kind, readable_key(key, trial.key_types), rows)
+    result.in_flux = sum(found.count for found in trial.verdict.undecided.values())
+    return result
+
+
+def _chosen(published: list[SourceTable], names: Sequence[str] | None, settings: Settings) -> list[SourceTable]:
+    publication = settings.postgres.publication
+    if not published:
+        raise OperatorError(
+            f"publication {publication} does not exist or publishes no table",
+            remedy="set [postgres] publication, or run walbridge init",
+        )
+    known = {table.qualified_name: table for table in published}
+    for name in names or ():
+        if name not in known:
+            raise OperatorError(
+                f"publication {publication} does not publish a table {name}",
+                remedy="name tables as schema.table; published: " + ", ".join(known),
+            )
+    return [known[name] for name in dict.fromkeys(names)] if names else published
+
+
+def _cut_at(lake: Lake, at_least_lsn: int, deadline: float) -> PublishedCut | None:
+    """The newest published cut at or after an LSN; None when there is none before the deadline."""
+    while True:
+        cut = lake.newest_cut()
+        if cut is not None and cut.end_lsn >= at_least_lsn:
+            return cut
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(_POLL_INTERVAL_S)
+
+
+def _no_cut(lake: Lake, at_least_lsn: int, timeout_s: float, round_number: int) -> OperatorError:
+    newest = lake.newest_cut()
+    where = f"its newest is at {format_lsn(newest.end_lsn)}" if newest else "it has none"
+    why = "" if round_number == 1 else "; rows that differ are judged at the next cut only"
+    return OperatorError(
+        f"the lake published no cut at or after {format_lsn(at_least_lsn)} within {timeout_s:g} s: {where}{why}",
+        remedy="run walbridge produce and walbridge materialize, see that lake.path is theirs, or raise --timeout",
+    )
