@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         Pipeline(load_settings(arguments.config), stop).run()
     except OperatorError as error:
-        print(f"error: {error.what}\nremedy: {error.remedy}", file=sys.stderr)
+        sys.stderr.write(f"error: {error.what}\nremedy: {error.remedy}\n")
         return EXIT_OPERATOR
     return 0
 

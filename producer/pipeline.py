@@ -72,7 +72,9 @@ class Pipeline:
         refuse_unfit_server(self._connection, settings)
         self._admin = TopicAdmin(settings)
         retry_at_start(lambda: self._admin.ensure(control_topics(settings)), timeout_s)
-        self._publisher = Publisher(settings, f"{settings.name}/{server.system_id}/{settings.postgres.slot}", self._wait)
+        self._publisher = Publisher(
+            settings, f"{settings.name}/{server.system_id}/{settings.postgres.slot}", self._wait
+        )
         self._publisher.open_instance()
         known, metadata_end = retry_at_start(lambda: read_metadata(settings), timeout_s)
         self._metadata = MetadataWriter(settings, self._wait, metadata_end)

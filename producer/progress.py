@@ -142,7 +142,7 @@ class ProgressTracker:
     def committed(self, progress: Progress) -> None:
         """Kafka has committed this record and its cut."""
         self.progress = progress
-        
+
 
 def refuse_bad_start(
     progress: Progress, server: ServerIdentity, slot: SlotState | None, options: Mapping[str, str]
@@ -152,27 +152,49 @@ def refuse_bad_start(
     Raises:
         OperatorError: resuming would lose or repeat changes silently.
     """
-    name = progress.slot
-    anew = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
+    _refuse_other_server(progress, server)
+    _refuse_bad_slot(progress, server, slot)
+    changed = {key for key in {*options, *progress.options} if options.get(key) != progress.options.get(key)}
+    if changed and progress.split is not None:
+        raise OperatorError(
+            f"{', '.join(sorted(changed))} changed while a transaction is half published",
+            remedy="change it back until that transaction is through",
+        )
+
+
+_ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
+
+
+def _refuse_other_server(progress: Progress, server: ServerIdentity) -> None:
     if server.system_id != progress.system_id:
         raise OperatorError(
             f"this is another Postgres cluster: system id {server.system_id}, progress is of {progress.system_id}",
-            remedy="point [postgres] dsn at the right server, or " + anew,
+            remedy="point [postgres] dsn at the right server, or " + _ANEW,
         )
     if server.database != progress.database:
         raise OperatorError(
             f"progress is of database {progress.database}, [postgres] dsn names {server.database}",
-            remedy="mend [postgres] dsn, or " + anew,
+            remedy="mend [postgres] dsn, or " + _ANEW,
         )
     if server.timeline != progress.timeline:
         raise OperatorError(
-            f"timeline changed from {progress.timeline} to {server.timeline}: a standby was promoted or a backup restored",
-            remedy=f"make sure that it has everything up to {format_lsn(progress.done)}; otherwise " + anew,
+            f"timeline changed from {progress.timeline} to {server.timeline}: "
+            "a standby was promoted or a backup restored",
+            remedy=f"make sure that it has everything up to {format_lsn(progress.done)}; otherwise " + _ANEW,
         )
+    if progress.done > server.wal_end:
+        raise OperatorError(
+            f"published up to {format_lsn(progress.done)}, but the server's WAL ends at {format_lsn(server.wal_end)}",
+            remedy="an older backup was restored; " + _ANEW,
+        )
+
+
+def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState | None) -> None:
+    name = progress.slot
     if slot is None:
-        raise OperatorError(f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}", anew)
+        raise OperatorError(f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}", _ANEW)
     if slot.wal_status == "lost":
-        raise OperatorError(f"slot {name} is lost: the server removed WAL that was not read yet", anew)
+        raise OperatorError(f"slot {name} is lost: the server removed WAL that was not read yet", _ANEW)
     if slot.plugin != "pgoutput" or slot.database != server.database:
         raise OperatorError(
             f"slot {name} is of plugin {slot.plugin} in database {slot.database}",
@@ -184,18 +206,7 @@ def refuse_bad_start(
         at = "nowhere" if slot.confirmed_flush is None else format_lsn(slot.confirmed_flush)
         raise OperatorError(
             f"slot {name} stands at {at}, beyond what was published ({format_lsn(progress.done)}): a gap",
-            remedy="somebody else used or re-created the slot; " + anew,
-        )
-    if progress.done > server.wal_end:
-        raise OperatorError(
-            f"published up to {format_lsn(progress.done)}, but the server's WAL ends at {format_lsn(server.wal_end)}",
-            remedy="an older backup was restored; " + anew,
-        )
-    changed = {key for key in options | progress.options if options.get(key) != progress.options.get(key)}
-    if changed and progress.split is not None:
-        raise OperatorError(
-            f"{', '.join(sorted(changed))} changed while a transaction is half published",
-            remedy="change it back until that transaction is through",
+            remedy="somebody else used or re-created the slot; " + _ANEW,
         )
 
 
@@ -208,5 +219,6 @@ def refuse_foreign_slot(slot: SlotState | None, name: str) -> None:
     if slot is not None:
         raise OperatorError(
             f"slot {name} exists, but <pipeline>.progress says nothing of it",
-            remedy=f"if nobody needs it: SELECT pg_drop_replication_slot('{name}'); else name another in [postgres] slot",
+            remedy=f"if nobody needs it: SELECT pg_drop_replication_slot('{name}'); "
+            "else name another in [postgres] slot",
         )

@@ -25,7 +25,7 @@ class KafkaRecord(NamedTuple):
 
     key: bytes | None
     value: bytes
-    headers: list[tuple[str, bytes]] | None = None
+    headers: list[tuple[str, str | bytes | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,4 +154,3 @@ class RelationCache:
             if latest is None or latest.facts != facts:
                 records.append(TypeRecord(facts, latest.version + 1 if latest else 1))
         return records
-

@@ -21,6 +21,7 @@ from producer.record import RecordWriter
 from producer.relation_cache import RelationCache, TopicPlace, announced, describe
 from schemas.errors import OperatorError
 from schemas.kill_points import kill_point
+from schemas.metadata_record import RelationRecord, TypeRecord
 from schemas.pg_types import FIRST_USER_OID
 from schemas.settings import Settings
 from schemas.topics import data_topic, refuse_topic_collisions
@@ -96,8 +97,9 @@ class Tables:
     def _remove_remedy(self, relation: Relation) -> str:
         # The publication is looked up as of the change: taking the table out later does not help.
         return (
-            "nothing was confirmed; start a new pipeline that copies all tables: a new name and slot in walbridge.toml, "
-            f"then walbridge init and produce; and SELECT pg_drop_replication_slot('{self._settings.postgres.slot}')"
+            "nothing was confirmed; start a new pipeline that copies all tables: a new name and slot in "
+            "walbridge.toml, then walbridge init and produce; and "
+            f"SELECT pg_drop_replication_slot('{self._settings.postgres.slot}')"
         )
 
     def prepare_copy(self, tables: list[PublishedTable], connection: psycopg.Connection[Any]) -> list[RecordWriter]:
@@ -133,7 +135,10 @@ class Tables:
         if old is not None and old.relation == record:
             return old
         user_types = {oid: fact for oid, fact in types.items() if oid >= FIRST_USER_OID}
-        new = [*self._cache.type_records(user_types), *([] if self._cache.is_known(record) else [record])]
+        new: list[RelationRecord | TypeRecord] = [
+            *self._cache.type_records(user_types),
+            *([] if self._cache.is_known(record) else [record]),
+        ]
         if new:
             self._metadata.write(new)
             kill_point("metadata:acknowledged")

@@ -15,7 +15,6 @@ from schemas.errors import OperatorError, ProtocolError
 from schemas.position import Lsn, format_lsn
 from schemas.progress_record import Split
 
-
 _HELD_MAX = 1_000
 """Bodies held while a split transaction is skipped; elsewhere the batch limits bound them (I9)."""
 

@@ -7,9 +7,9 @@ bound on the way: lengths are read unsigned, so that a wrong one runs past the e
 an IndexError or the final comparison refuses it as ``ProtocolError``.
 """
 
+import struct
 from collections.abc import Callable
 from struct import Struct
-from struct import error as StructError
 from typing import Any, NamedTuple
 
 from producer.value_encoders import NULL, TEXT_LENGTHS, VALUE, VALUE_OF_LENGTH, encoder_of
@@ -102,7 +102,7 @@ _SCOPE = {
     "unpack_length": Struct(">I").unpack_from,
     "EncodedTuple": EncodedTuple,
     "ProtocolError": ProtocolError,
-    "StructError": StructError,
+    "StructError": struct.error,
     "NULL": NULL,
     "VALUE": VALUE,
     "VALUE_OF_LENGTH": VALUE_OF_LENGTH,

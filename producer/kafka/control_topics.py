@@ -134,7 +134,10 @@ def _read_all(settings: Settings, topic: str) -> Iterator[Message]:
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 return
-            elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+            elif not error.retriable() and error.code() not in (
+                KafkaError._TRANSPORT,
+                KafkaError._ALL_BROKERS_DOWN,
+            ):
                 raise RetryableError(f"topic {topic} cannot be read: {error.str()}")
     except KafkaException as error:
         raise RetryableError(f"topic {topic} cannot be read: {error.args[0].str()}") from None

@@ -10,7 +10,7 @@ flight (reliability.md §2.2). Every wait is cut into slices so that Postgres he
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -36,7 +36,7 @@ class BatchAborted(RetryableError):
 class _Topic:
     """Offsets of one topic in the open transaction: partition → [first, last, count]."""
 
-    __slots__ = ("name", "partitions", "partition_count")
+    __slots__ = ("name", "partition_count", "partitions")
 
     def __init__(self, name: str, partition_count: int) -> None:
         self.name = name
@@ -134,16 +134,16 @@ class Publisher:
             if error is not None:
                 self._failure = self._failure or error.str()
                 return
-            offset = message.offset()
-            span = partitions.get(message.partition())  # type: ignore[arg-type]
+            offset = cast(int, message.offset())
+            span = partitions.get(message.partition())  # type: ignore[arg-type]  # a delivered message has one
             if span is None:
-                partitions[message.partition()] = [offset, offset, 1]  # type: ignore[index, list-item]
-            else:
-                span[2] += 1
-                if offset > span[1]:  # type: ignore[operator]
-                    span[1] = offset  # type: ignore[call-overload]
-                elif offset < span[0]:  # type: ignore[operator]
-                    span[0] = offset  # type: ignore[call-overload]
+                partitions[cast(int, message.partition())] = [offset, offset, 1]
+                return
+            span[2] += 1
+            if offset > span[1]:
+                span[1] = offset
+            elif offset < span[0]:
+                span[0] = offset
 
         return delivered
 
@@ -152,12 +152,15 @@ class Publisher:
         while True:
             try:
                 if record.headers is None:
-                    self._producer.produce(
-                        topic, record.value, record.key, partition=partition, on_delivery=callback
-                    )
+                    self._producer.produce(topic, record.value, record.key, partition=partition, on_delivery=callback)
                 else:
                     self._producer.produce(
-                        topic, record.value, record.key, partition=partition, on_delivery=callback, headers=record.headers
+                        topic,
+                        record.value,
+                        record.key,
+                        partition=partition,
+                        on_delivery=callback,
+                        headers=record.headers,
                     )
                 return
             except BufferError:
@@ -166,7 +169,7 @@ class Publisher:
                 reason = error.args[0]
                 if reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                     raise OperatorError(
-                        f"a row for topic {topic} has {len(record.value)} bytes, more than producer.row_bytes_max allows",
+                        f"a row for topic {topic} has {len(record.value)} bytes, [producer] row_bytes_max allows less",
                         remedy="raise [producer] row_bytes_max and the topic's max.message.bytes",
                     ) from None
                 raise self._aborted(reason.str()) from None

@@ -5,8 +5,9 @@ kept, or has other partitions than its records were spread over, loses order or 
 (reliability.md, bug 21): so a difference stops the start.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
@@ -58,10 +59,13 @@ def message_bytes_max(settings: Settings) -> int:
     return 2 * settings.producer.row_bytes_max + RECORD_OVERHEAD_BYTES
 
 
-def client_config(settings: Settings) -> dict[str, str | int | bool | Callable[..., object]]:
+def client_config(settings: Settings) -> dict[str, Any]:
     """What every librdkafka client of ours shares."""
     passed = {name: value.get_secret_value() for name, value in settings.kafka.client.items()}
-    return {"bootstrap.servers": settings.kafka.bootstrap_servers, "client.id": f"walbridge-{settings.name}"} | passed
+    return {
+        "bootstrap.servers": settings.kafka.bootstrap_servers,
+        "client.id": f"walbridge-{settings.name}",
+    } | passed
 
 
 class TopicAdmin:
@@ -109,7 +113,9 @@ class TopicAdmin:
             return
         factor = self._settings.topics.replication_factor
         topics = [
-            NewTopic(spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config))
+            NewTopic(
+                spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config)
+            )
             for spec in specs
         ]
         for name, future in self._admin.create_topics(topics, request_timeout=REQUEST_TIMEOUT_S).items():
@@ -140,5 +146,6 @@ class TopicAdmin:
                 if name in found and found[name].value != value:
                     raise OperatorError(
                         f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}",
-                        remedy=f"kafka-configs --alter --topic {spec.name} --add-config {name}={value}, or mend [topics]",
+                        remedy=f"kafka-configs --alter --topic {spec.name} --add-config {name}={value}, "
+                        "or mend [topics]",
                     )

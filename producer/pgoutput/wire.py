@@ -15,7 +15,7 @@ _INT16, _INT32, _UINT32, _INT64, _UINT64 = (Struct(f">{code}") for code in "hiIq
 class WireReader:
     """A cursor over one message. Every method raises ProtocolError when bytes are missing."""
 
-    __slots__ = ("data", "at")
+    __slots__ = ("at", "data")
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data = data

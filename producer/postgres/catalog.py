@@ -106,7 +106,8 @@ def type_facts(connection: psycopg.Connection[Any], type_oids: Iterable[int]) ->
     wanted = set(type_oids)
     while wanted:
         query = """
-            SELECT t.oid, n.nspname, t.typname, CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN 'a' ELSE t.typtype::text END,
+            SELECT t.oid, n.nspname, t.typname,
+                   CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN 'a' ELSE t.typtype::text END,
                    ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
                    nullif(t.typbasetype, 0), CASE WHEN t.typcategory = 'A' THEN nullif(t.typelem, 0) END,
                    ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE t.typtype = 'c' AND a.attrelid = t.typrelid

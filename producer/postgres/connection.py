@@ -56,7 +56,7 @@ def connect_sql(dsn: str, application: str = "walbridge") -> psycopg.Connection[
     return connection
 
 
-def connect_walsender(dsn: str, application: str = "walbridge") -> pq.PGconn:
+def connect_walsender(dsn: str, application: str = "walbridge") -> pq.abc.PGconn:
     """A connection in replication mode: simple query protocol only.
 
     Raises:
@@ -75,7 +75,7 @@ def connect_walsender(dsn: str, application: str = "walbridge") -> pq.PGconn:
     return pgconn
 
 
-def walsender_query(pgconn: pq.PGconn, sql: str) -> list[dict[str, str | None]]:
+def walsender_query(pgconn: pq.abc.PGconn, sql: str) -> list[dict[str, str | None]]:
     """Run one command on a walsender; its rows by column name.
 
     Raises:
@@ -95,7 +95,7 @@ def rows_of(result: pq.abc.PGresult) -> list[dict[str, str | None]]:
     ]
 
 
-def raise_for_result(pgconn: pq.PGconn, result: pq.abc.PGresult | None) -> None:
+def raise_for_result(pgconn: pq.abc.PGconn, result: pq.abc.PGresult | None) -> None:
     """Raise what a failed result means."""
     if result is None:
         raise RetryableError("Postgres closed the connection")

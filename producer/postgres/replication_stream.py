@@ -25,7 +25,7 @@ _TIMEOUT_SHARE = 3
 class ReplicationStream:
     """One session of logical replication. Use as a context manager: closing ends the session."""
 
-    def __init__(self, pgconn: pq.PGconn, slot: str, status_interval_ms: int) -> None:
+    def __init__(self, pgconn: pq.abc.PGconn, slot: str, status_interval_ms: int) -> None:
         self._pgconn = pgconn
         self._slot = slot
         self._interval_s = status_interval_ms / 1000
@@ -108,9 +108,7 @@ class ReplicationStream:
 
     def send_status(self) -> None:
         """Send what is received and confirmed, now."""
-        status = encode_standby_status(
-            max(self.received, self.confirmed), self.confirmed, time.time_ns() // 1000
-        )
+        status = encode_standby_status(max(self.received, self.confirmed), self.confirmed, time.time_ns() // 1000)
         try:
             while self._pgconn.put_copy_data(status) == 0:
                 select.select([], [self._pgconn.socket], [], 1.0)

@@ -21,7 +21,7 @@ from schemas.position import parse_lsn
 LONG_WAIT_S = 5.0
 
 
-def identify(pgconn: pq.PGconn) -> ServerIdentity:
+def identify(pgconn: pq.abc.PGconn) -> ServerIdentity:
     """Ask the walsender who it is."""
     (row,) = walsender_query(pgconn, "IDENTIFY_SYSTEM")
     return ServerIdentity(
@@ -52,7 +52,8 @@ def drop(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 30.0
     while True:
         try:
             connection.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s",
+                (slot,),
             )
             return
         except psycopg.errors.ObjectInUse:
@@ -66,7 +67,7 @@ def drop(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 30.0
             raise classified(error) from None
 
 
-def create(pgconn: pq.PGconn, slot: str, on_wait: Callable[[], None]) -> CreatedSlot:
+def create(pgconn: pq.abc.PGconn, slot: str, on_wait: Callable[[], None]) -> CreatedSlot:
     """Create the slot with an exported snapshot, valid until the next command on ``pgconn``.
 
     The server waits for every transaction that is running, for hours if need be, and sends

@@ -71,16 +71,15 @@ def copy_statement(table: PublishedTable) -> sql.Composed:
     """COPY of what the publication publishes: ONLY for ordinary tables, whose children are members
     of their own; the whole tree for partitioned roots; row filter and column list applied."""
     columns = sql.SQL(", ").join(map(sql.Identifier, table.column_names))
-    where = sql.SQL("")
+    where: sql.Composable = sql.SQL("")
     if table.row_filter:
-        where = sql.SQL(" WHERE {}").format(sql.SQL(table.row_filter))  # type: ignore[arg-type]  # the server's own text
-    query = sql.SQL("COPY (SELECT {} FROM {}{}{}) TO STDOUT").format(
+        where = sql.SQL(" WHERE {}").format(sql.SQL(table.row_filter))  # the server's own text
+    return sql.SQL("COPY (SELECT {} FROM {}{}{}) TO STDOUT").format(
         columns,
         sql.SQL("" if table.is_partitioned else "ONLY "),
         sql.Identifier(table.namespace, table.name),
         where,
     )
-    return query
 
 
 def tuple_of_line(line: bytes, column_count: int) -> bytes:
