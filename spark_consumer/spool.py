@@ -1,0 +1,76 @@
+"""Arrow rows that can be read more than once, in bounded memory.
+
+In: slices of Arrow rows, each at most ``SLICE_ROWS_MAX`` rows. Out: a reader, as often as asked.
+One slice stays in memory; more go to a file that vanishes with the ``Spool`` (I9).
+"""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+SLICE_ROWS_MAX = 100_000
+SLICE_BYTES_MAX = 64 * 2**20
+
+
+class Spool:
+    """Rows of one schema."""
+
+    def __init__(self, schema: pa.Schema, held: pa.Table | None, path: Path | None, rows: int) -> None:
+        self.schema = schema
+        self.rows = rows
+        self._held = held
+        self._path = path
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, from the beginning."""
+        if self._held is not None:
+            yield from self._held.to_batches()
+        elif self._path is not None:
+            with pa.memory_map(str(self._path)) as file, pa.ipc.open_stream(file) as reader:
+                yield from reader
+
+    def reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+
+@contextmanager
+def spooled(schema: pa.Schema, slices: Iterable[pa.Table]) -> Iterator[Spool]:
+    """Hold the slices, cast to ``schema``, until the block ends."""
+    source = iter(slices)
+    first = next(source, None)
+    second = next(source, None)
+    if second is None:
+        held = schema.empty_table() if first is None else conformed(first, schema)
+        yield Spool(schema, held, None, held.num_rows)
+        return
+    assert first is not None
+    with tempfile.TemporaryDirectory(prefix="walbridge-spool-") as folder:
+        path = Path(folder) / "rows.arrow"
+        rows = 0
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema) as writer:
+            for piece in _chain(first, second, source):
+                rows += piece.num_rows
+                writer.write_table(conformed(piece, schema))
+        yield Spool(schema, None, path, rows)
+
+
+def _chain(first: pa.Table, second: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    del first
+    yield second
+    del second
+    yield from rest
+
+
+def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in another schema's types; columns are taken by place.
+
+    Spark names the session's time zone in its timestamps and calls list items differently.
+    """
+    columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=True)]
+    if not columns:
+        return rows.cast(schema)
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,259 @@
+"""One Delta table: the only file that names the table format (with its library, delta-rs).
+
+In: a URI, Arrow batches, SQL conditions. Out: commits, each at exactly the version after the one
+its handle was loaded at: ``max_commit_retries=0`` makes a commit put-if-absent, so another writer
+is noticed and nothing is merged over what was not seen (I5).
+
+Every commit says what made it (``Commit``), which is how a restarted job knows its own work from
+anybody else's. The last commit of a segment also carries the Delta transaction of the plan.
+Delta-rs does not skip a transaction that a table already has; ``head.py`` does.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.schema import Field
+
+from schemas.errors import RetryableError
+
+RETENTION_DAYS = 9
+"""Of log and files: above the 8 days that cuts may live at most by default."""
+PROPERTIES: Mapping[str, str | None] = {
+    "delta.logRetentionDuration": f"interval {RETENTION_DAYS} days",
+    "delta.deletedFileRetentionDuration": f"interval {RETENTION_DAYS} days",
+    "delta.checkpointInterval": "20",
+}
+WITHOUT_DATA_CHANGE = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END"})
+PLAN, SEGMENT, STEP = "walbridge_plan", "walbridge_segment", "walbridge_step"
+
+_SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
+"""View types do not cast to their plain ones everywhere in Arrow."""
+
+Json = Any
+
+
+class ConcurrentCommit(RetryableError):
+    """Another program committed to the table since its head was read."""
+
+
+class VersionGone(Exception):
+    """An old version of a table cannot be read any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a commit says of itself.
+
+    ``segment`` is set on the one commit that completes a segment; ``step`` names the others
+    (create, shape, restore).
+    """
+
+    plan: str | None
+    segment: int | None = None
+    step: str | None = None
+    app_id: str = ""
+    txn_version: int = 0
+    version: int = -1
+    changes_data: bool = True
+
+    def properties(self) -> CommitProperties:
+        """For delta-rs."""
+        said = {PLAN: self.plan, SEGMENT: self.segment, STEP: self.step}
+        done = [] if self.segment is None else [Transaction(self.app_id, self.txn_version)]
+        return CommitProperties(
+            custom_metadata={name: value for name, value in said.items() if value is not None},
+            app_transactions=done,
+            max_commit_retries=0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LakeField:
+    """A column of a lake table: Delta type in the protocol's JSON form, and the field's metadata."""
+
+    name: str
+    type: Json
+    metadata: Mapping[str, Json]
+
+    def json(self) -> Json:
+        return {"name": self.name, "type": self.type, "nullable": True, "metadata": dict(self.metadata)}
+
+
+def quoted(name: str) -> str:
+    """An identifier in delta-rs SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def delta_schema(fields: Sequence[LakeField]) -> Schema:
+    """The Delta schema of these columns."""
+    return Schema.from_json(json.dumps({"type": "struct", "fields": [field.json() for field in fields]}))
+
+
+def arrow_schema(fields: Sequence[LakeField]) -> pa.Schema:
+    """The Arrow schema of these columns, field metadata included."""
+    return pa.schema(delta_schema(fields).to_arrow())
+
+
+@contextmanager
+def _commit_errors(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError:
+        raise ConcurrentCommit(f"another program committed to {uri} at the same time") from None
+
+
+class LakeTable:
+    """A table at one version. Writing moves the handle to the version written."""
+
+    def __init__(self, uri: str, delta: DeltaTable, storage_options: dict[str, str]) -> None:
+        self.uri = uri
+        self._delta = delta
+        self._storage_options = storage_options
+
+    @classmethod
+    def open(cls, uri: str, storage_options: dict[str, str]) -> "LakeTable | None":
+        """The table at its newest version, None where there is none."""
+        try:
+            return cls(uri, DeltaTable(uri, storage_options=storage_options or None), storage_options)
+        except TableNotFoundError:
+            return None
+
+    @classmethod
+    def create(
+        cls, uri: str, fields: Sequence[LakeField], commit: Commit, storage_options: dict[str, str]
+    ) -> "LakeTable":
+        """A new table without rows."""
+        with _commit_errors(uri):
+            delta = DeltaTable.create(
+                uri,
+                delta_schema(fields),
+                configuration=PROPERTIES,
+                storage_options=storage_options or None,
+                commit_properties=commit.properties(),
+            )
+        return cls(uri, delta, storage_options)
+
+    @property
+    def version(self) -> int:
+        return self._delta.version()
+
+    @property
+    def fields(self) -> list[LakeField]:
+        """The columns, in the table's own order."""
+        found = json.loads(self._delta.schema().to_json())["fields"]
+        return [LakeField(field["name"], field["type"], field["metadata"]) for field in found]
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The newest transaction of an application, None without one."""
+        return self._delta.transaction_version(app_id)
+
+    def commits(self, newest: int) -> list[Commit]:
+        """What the newest commits say of themselves, oldest first."""
+        if newest <= 0:
+            return []
+        return [
+            Commit(
+                plan=entry.get(PLAN),
+                segment=entry.get(SEGMENT),
+                step=entry.get(STEP),
+                version=entry["version"],
+                changes_data=entry.get("operation") not in WITHOUT_DATA_CHANGE,
+            )
+            for entry in reversed(self._delta.history(newest))
+        ]
+
+    def append(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
+        """Add rows; their schema is the table's."""
+        with _commit_errors(self.uri):
+            write_deltalake(self._delta, rows, mode="append", commit_properties=commit.properties())
+
+    def overwrite(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
+        """Hold these rows and nothing else, in their schema."""
+        with _commit_errors(self.uri):
+            write_deltalake(
+                self._delta,
+                rows,
+                mode="overwrite",
+                schema_mode="overwrite",
+                commit_properties=commit.properties(),
+            )
+
+    def merge(self, merge: "Merge", source: pa.RecordBatchReader, commit: Commit) -> dict[str, int]:
+        """One MERGE; returns delta-rs' metrics (num_target_rows_deleted …)."""
+        with _commit_errors(self.uri):
+            builder = self._delta.merge(
+                source,
+                merge.condition,
+                source_alias="source",
+                target_alias="target",
+                commit_properties=commit.properties(),
+            )
+            if merge.delete_when is not None:
+                builder = builder.when_matched_delete(merge.delete_when)
+            if merge.update_when is not None:
+                builder = builder.when_matched_update(dict(merge.updates), merge.update_when)
+            if merge.insert_when is not None:
+                builder = builder.when_not_matched_insert(dict(merge.inserts), merge.insert_when)
+            metrics: dict[str, int] = builder.execute()
+        return metrics
+
+    def query(self, sql: str, source: "LakeTable | None" = None) -> pa.RecordBatchReader:
+        """Rows of a SELECT over ``target`` (this table at its version) and ``source``, streamed."""
+        builder = QueryBuilder(_SESSION).register("target", self._delta)
+        if source is not None:
+            builder = builder.register("source", source._delta)
+        return pa.RecordBatchReader.from_stream(builder.execute(sql))
+
+    def add_columns(self, fields: Sequence[LakeField], commit: Commit) -> None:
+        """New columns, null in every row."""
+        with _commit_errors(self.uri):
+            new = [Field.from_json(json.dumps(field.json())) for field in fields]
+            self._delta.alter.add_columns(new, commit_properties=commit.properties())
+
+    def describe_column(self, field: LakeField, commit: Commit) -> None:
+        """Set a column's metadata."""
+        metadata = {name: str(value) for name, value in field.metadata.items()}
+        with _commit_errors(self.uri):
+            self._delta.alter.set_column_metadata(field.name, metadata, commit_properties=commit.properties())
+
+    def restore(self, version: int, commit: Commit) -> None:
+        """Make the table what it was at ``version``, as a new commit.
+
+        Raises:
+            VersionGone: its files or log entries are not there any more.
+        """
+        try:
+            with _commit_errors(self.uri):
+                self._delta.restore(version, commit_properties=commit.properties())
+        except (DeltaError, OSError):
+            raise VersionGone(f"version {version} of {self.uri}") from None
+        # The handle keeps the schema it was loaded with: load again.
+        self._delta = DeltaTable(self.uri, storage_options=self._storage_options or None)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A MERGE of ``source`` into ``target``: conditions in SQL, None leaves the clause out."""
+
+    condition: str
+    delete_when: str | None = None
+    update_when: str | None = None
+    updates: Mapping[str, str] = field(default_factory=dict)
+    insert_when: str | None = None
+    inserts: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def scratch_table(schema: pa.Schema, slices: Iterable[pa.Table]) -> Iterator[LakeTable]:
+    """A table of these rows on local disk, for ``query``; gone when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="walbridge-scratch-") as folder:
+        batches = (batch for rows in slices for batch in rows.cast(schema).to_batches())
+        write_deltalake(folder, pa.RecordBatchReader.from_batches(schema, batches))
+        yield LakeTable(folder, DeltaTable(folder), {})

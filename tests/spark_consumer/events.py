@@ -1,0 +1,135 @@
+"""Change events as the job reads them, without Kafka: values encoded against the real contract.
+
+``relation`` makes a relation version, ``Log`` collects records of several tables, gives positions
+and offsets, and becomes the ``records`` frame and the ``Plan`` that ``apply_table`` takes.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from schemas.avro_codec import schema_id
+from schemas.avro_schema import key_schema, value_schema
+from schemas.cut import Epoch, PartitionRange
+from schemas.metadata_record import RelationRecord
+from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
+from schemas.table_schema import Column, TableSchema
+from schemas.topics import data_topic
+from spark_consumer.apply import apply_table
+from spark_consumer.plan import Plan, Segment, TableHead, TablePlan
+from tests.contract_writer import Event, encode_event, encode_key
+
+PIPELINE = "p"
+EPOCH = Epoch("7000000000000000001", 1, "walbridge", 0x1000)
+_OIDS = {name: oid for oid, name in BUILTIN_NAMES.items()}
+_SCHEMA = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+    }
+)
+
+
+def column(
+    name: str, type_name: str = "text", *, is_key: bool = False, typmod: int = -1, attnum: int | None = None
+) -> Column:
+    """A column of a built-in type, or of one that travels as text."""
+    oid = _OIDS.get(type_name, 600_000)
+    types: dict[int, TypeFacts] = {}
+    of = column_type(oid, typmod, types)
+    return Column(name, oid, type_name, typmod, of, is_key=is_key, in_replica_identity=is_key, attnum=attnum)
+
+
+def relation(
+    columns: Sequence[Column], *, name: str = "t", identity: str = "d", relation_id: int = 16400, revision: int = 0
+) -> RelationRecord:
+    """A relation version; attnums count from 1 where a column has none."""
+    numbered = tuple(
+        each if each.attnum else Column(**{**_fields(each), "attnum": place}) for place, each in enumerate(columns, 1)
+    )
+    table = TableSchema(relation_id, "public", name, identity, numbered)
+    value, key = value_schema(PIPELINE, table, revision), key_schema(PIPELINE, table, revision)
+    return RelationRecord(
+        table,
+        data_topic(PIPELINE, "public", name),
+        1,
+        schema_id(value),
+        json.dumps(value),
+        schema_id(key) if key else None,
+        json.dumps(key) if key else None,
+        revision,
+    )
+
+
+def _fields(of: Column) -> dict[str, object]:
+    return {name: getattr(of, name) for name in Column.__dataclass_fields__}
+
+
+@dataclass
+class Log:
+    """Records in the order they were written."""
+
+    rows: list[dict[str, object]] = field(default_factory=list)
+
+    def add(self, event: Event, *, partition: int = 0) -> None:
+        """Append one event."""
+        key = None if event.op == "t" else encode_key(event)
+        self.add_bytes(event.relation.topic, encode_event(event, PIPELINE), key, partition=partition)
+
+    def add_bytes(self, topic: str, value: bytes | None, key: bytes | None = None, *, partition: int = 0) -> None:
+        """Append one record."""
+        self.rows.append(
+            {"topic": topic, "partition": partition, "offset": len(self.rows), "key": key, "value": value}
+        )
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The ``records`` of a plan."""
+        return records_frame(spark, self.rows)
+
+
+def records_frame(spark: SparkSession, rows: Sequence[Mapping[str, object]]) -> DataFrame:
+    """Records from memory; no Python on executors."""
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows), _SCHEMA))
+
+
+def plan_of(to_cut: int, tables: Sequence[TablePlan], rows: int = 0, end_lsn: int = 0x2000) -> Plan:
+    """A plan of one cut."""
+    ranges = {(table.topic, 0): PartitionRange(table.topic, 0, 0, rows, rows) for table in tables}
+    return Plan(EPOCH, to_cut, to_cut, end_lsn, None, True, 0, to_cut, ranges, tuple(tables))
+
+
+def table_plan(of: RelationRecord, base: TableHead | None, segments: Sequence[Segment] | None = None) -> TablePlan:
+    """A table's part; by default one segment that merges, or the first one of a copy."""
+    if segments is None:
+        segments = (
+            [Segment(0, of.schema_id, None, None)] if base else [Segment(0, of.schema_id, None, None, True, True)]
+        )
+    return TablePlan(of.table.relation_id, of.topic, base, tuple(segments), "current")
+
+
+def applied(
+    spark: SparkSession,
+    lake: object,
+    log: Log,
+    part: TablePlan,
+    relations: Sequence[RelationRecord],
+    *,
+    to_cut: int = 1,
+) -> TableHead:
+    """Apply one table's part of a plan."""
+    return apply_table(
+        spark,
+        str(lake),
+        log.frame(spark),
+        {each.schema_id: each for each in relations},
+        part,
+        plan_of(to_cut, [part], len(log.rows)),
+        PIPELINE,
+        storage_options={},
+    )
