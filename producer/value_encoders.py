@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import date
 from struct import Struct
 
-from schemas.avro_codec import long_bytes
+from schemas.avro_codec import CONTINUED, SHORT, long_bytes
 from schemas.pg_types import ColumnType
 
 Encoder = Callable[[bytes], bytes | None]
@@ -27,8 +27,8 @@ _CACHE_MAX = 65_536
 _FLOAT, _DOUBLE = Struct("<cf"), Struct("<cd")
 _UNIX_EPOCH = date(1970, 1, 1).toordinal()
 _DAY_US = 86_400_000_000
-_TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(\+00)?")
-_DECIMAL = re.compile(rb"-?\d+(?:\.(\d+))?")
+_TIMESTAMP = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:(\d\d)(?:\.(\d{1,6}))?(?:\+00)?")
+_ZONES = (b"+00", b"")
 _DATE = re.compile(rb"\d{4}-\d\d-\d\d")
 
 
@@ -44,19 +44,19 @@ def _refuse(what: str) -> bytes:
     raise ValueError(f"malformed {what}")
 
 
+_VALUE_SHORT = [VALUE + each for each in SHORT]
+_VALUE_CONTINUED = [VALUE + each for each in CONTINUED]
+
+
 def encode_int(text: bytes) -> bytes:
-    """int2, int4, int8, oid: zigzag base 128, unrolled for what is common."""
-    n = int(text)
-    n = n << 1 if n >= 0 else ~(n << 1)
-    if n < 0x80:
-        return bytes((2, n))
+    """int2, int4, int8, oid: zigzag base 128, the common sizes by table."""
+    value = int(text)
+    n = value << 1 if value >= 0 else ~(value << 1)
     if n < 0x4000:
-        return bytes((2, n & 127 | 128, n >> 7))
-    if n < 0x200000:
-        return bytes((2, n & 127 | 128, n >> 7 & 127 | 128, n >> 14))
+        return _VALUE_SHORT[n]
     if n < 0x10000000:
-        return bytes((2, n & 127 | 128, n >> 7 & 127 | 128, n >> 14 & 127 | 128, n >> 21))
-    return VALUE + long_bytes(n >> 1 if not n & 1 else ~(n >> 1))
+        return _VALUE_CONTINUED[n & 0x3FFF] + SHORT[n >> 14]
+    return VALUE + long_bytes(value)
 
 
 def encode_float(text: bytes) -> bytes:
@@ -84,15 +84,17 @@ def encode_bytea(text: bytes) -> bytes:
 
 def decimal_encoder(scale: int) -> Encoder:
     """numeric(p,s): Postgres prints exactly ``scale`` decimals. NaN and infinities are exceptional."""
+    point = -scale - 1
 
     def encode_decimal(text: bytes) -> bytes | None:
-        try:
-            unscaled = int(text.replace(b".", b"", 1))
-        except ValueError:
+        if not text[-1:].isdigit():
             return None
-        found = _DECIMAL.fullmatch(text)
-        if found is None or len(found[1] or b"") != scale:
-            return None
+        digits = text
+        if scale:
+            if text[point:-scale] != b".":
+                raise ValueError("another scale than the column's")
+            digits = text[:point] + text[-scale:]
+        unscaled = int(digits)
         size = (unscaled.bit_length() + 8) >> 3
         return VALUE_OF_LENGTH[size] + unscaled.to_bytes(size, "big", signed=True)
 
@@ -100,7 +102,7 @@ def decimal_encoder(scale: int) -> Encoder:
 
 
 _dates: dict[bytes, bytes] = {}
-_midnights_us: dict[bytes, int] = {}
+_minutes_us: dict[bytes, int] = {}
 
 
 def _days(text: bytes) -> int:
@@ -119,18 +121,23 @@ def encode_date(text: bytes) -> bytes | None:
 
 def encode_timestamp(text: bytes) -> bytes | None:
     """Microseconds since 1970, in UTC for timestamptz (TimeZone is pinned)."""
+    minute = text[:16]
+    minute_us = _minutes_us.get(minute)
+    if minute_us is None:
+        if not _TIMESTAMP.fullmatch(text):
+            return None
+        if len(_minutes_us) >= _CACHE_MAX:
+            _minutes_us.clear()
+        of_day = int(text[11:13]) * 60 + int(text[14:16])
+        minute_us = _minutes_us[minute] = _days(text[:10]) * _DAY_US + of_day * 60_000_000
+    micros = text[20:26]
+    # All six decimals and nothing but the zone behind them: what clocks give, without the pattern.
+    if len(micros) == 6 and micros.isdigit() and text[26:] in _ZONES:
+        return VALUE + long_bytes(minute_us + int(text[17:19] + micros))
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return None
-    day, hour, minute, second, fraction, _ = found.groups()
-    midnight_us = _midnights_us.get(day)
-    if midnight_us is None:
-        if len(_midnights_us) >= _CACHE_MAX:
-            _midnights_us.clear()
-        midnight_us = _midnights_us[day] = _days(day) * _DAY_US
-    seconds = int(hour) * 3600 + int(minute) * 60 + int(second)
-    micros = int(fraction.ljust(6, b"0")) if fraction else 0
-    return VALUE + long_bytes(midnight_us + seconds * 1_000_000 + micros)
+    return VALUE + long_bytes(minute_us + int(found[1] + (found[2] or b"").ljust(6, b"0")))
 
 
 def array_encoder(item: ColumnType) -> Encoder:

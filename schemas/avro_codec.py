@@ -94,23 +94,25 @@ def decode_body(value: bytes, parsed_schema: Any) -> dict[str, Any]:
     return record
 
 
-_ONE_BYTE = [bytes([n]) for n in range(128)]
-_TWO_BYTES = [bytes([n & 127 | 128, n >> 7]) for n in range(1 << 14)]
+_GROUPS = 1 << 14
+SHORT = [bytes([n]) if n < 128 else bytes([n & 127 | 128, n >> 7]) for n in range(_GROUPS)]
+"""Base-128 bytes of a number below 2^14: two groups of seven bits at the most."""
+CONTINUED = [bytes([n & 127 | 128, n >> 7 | 128]) for n in range(_GROUPS)]
+"""Two groups that are not the last."""
 
 
 def long_bytes(value: int) -> bytes:
     """Avro int or long: zigzag, then base 128, least significant group first."""
     n = value << 1 if value >= 0 else ~(value << 1)
-    if n < 128:
-        return _ONE_BYTE[n]
-    if n < 16384:
-        return _TWO_BYTES[n]
-    groups = bytearray()
-    while n > 127:
-        groups.append(n & 127 | 128)
-        n >>= 7
-    groups.append(n)
-    return bytes(groups)
+    if n < 0x4000:
+        return SHORT[n]
+    if n < 0x10000000:
+        return CONTINUED[n & 0x3FFF] + SHORT[n >> 14]
+    if n < 0x40000000000:
+        return CONTINUED[n & 0x3FFF] + CONTINUED[n >> 14 & 0x3FFF] + SHORT[n >> 28]
+    head = CONTINUED[n & 0x3FFF] + CONTINUED[n >> 14 & 0x3FFF] + CONTINUED[n >> 28 & 0x3FFF]
+    n >>= 42
+    return head + SHORT[n] if n < 0x4000 else head + CONTINUED[n & 0x3FFF] + SHORT[n >> 14]
 
 
 def bytes_value(value: bytes) -> bytes:

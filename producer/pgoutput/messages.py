@@ -65,7 +65,7 @@ class Type:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would double the cost of the one message that comes by the million
 class Insert:
     relation_id: int
     new: bytes
