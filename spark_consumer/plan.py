@@ -8,15 +8,21 @@ last truncate or copy_begin of the plan is void, so segments begin there and the
 empties the table. A segment's events are those with start <= position < end.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from schemas.cut import Barrier, Cut, Epoch, PartitionRange, merge_ranges
+from schemas.cut import Barrier, Cut, Epoch, PartitionRange, chain_break, count_mismatch, merge_ranges
 from schemas.errors import OperatorError
 from schemas.position import Position
 
 SEGMENTS_MAX = 16
-"""Transaction versions of one plan on one table: ``to_cut * 16 + segment``."""
+"""What a plan of several cuts may need for one table; each segment costs a commit."""
+TXN_STRIDE = 4096
+"""Transaction versions of one plan on one table: ``to_cut * 4096 + segment``. One cut alone may
+need more than SEGMENTS_MAX (a transaction with many ALTERs), and versions must never meet."""
+SUPERSEDED = "superseded"
+"""State of a table of an older epoch while the new one is not yet published: it must be copied."""
 EMPTYING = frozenset({"truncate", "copy_begin"})
 
 
@@ -25,7 +31,7 @@ class TableHead:
     """A table as the newest finished plan left it.
 
     ``version`` is the Delta version; ``schema_id`` the shape it has; ``state`` one of
-    current, copying, stale, quarantined; ``since`` the LSN at which the state began.
+    current, copying, stale, quarantined, superseded; ``since`` the LSN at which the state began.
     """
 
     relation_id: int
@@ -88,20 +94,45 @@ class Plan:
 
     def txn_version(self, segment: int) -> int:
         """The Delta transaction version of a segment's commit."""
-        return self.to_cut * SEGMENTS_MAX + segment
+        return self.to_cut * TXN_STRIDE + segment
+
+
+def cut_fault(previous: Cut | None, cut: Cut) -> str | None:
+    """Why ``cut`` cannot be applied after ``previous``: a broken chain, a hole in a range, or
+    records that belong to no table and so would be dropped silently (I7)."""
+    if broken := chain_break(previous, cut):
+        return broken
+    if torn := count_mismatch(cut):
+        return (
+            f"cut {cut.cut_id} names {torn.records} records in "
+            f"{torn.topic}[{torn.partition}] from {torn.start_offset} to {torn.end_offset}"
+        )
+    in_partitions, in_tables = Counter[str](), Counter[str]()
+    for part in cut.partitions:
+        in_partitions[part.topic] += part.records
+    for table in cut.tables:
+        in_tables[table.topic] += table.row_count
+    differing = [topic for topic in in_partitions | in_tables if in_partitions[topic] != in_tables[topic]]
+    if differing:
+        return f"cut {cut.cut_id} counts the records of {differing[0]} differently by table and by partition"
+    return None
 
 
 def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
     """How many of the (offset, cut) pairs go into the next plan: at least one, of one epoch,
-    until ``rows_max`` rows are reached or a table would need more than SEGMENTS_MAX segments."""
+    until ``rows_max`` rows are reached, a table would need more than SEGMENTS_MAX segments, or
+    a topic passes from one relation to another (a table made anew under its name)."""
     rows = 0
-    barriers: dict[int, int] = {}
+    barriers = Counter[int]()
+    relations: dict[str, int] = {}
     for count, (_, cut) in enumerate(cuts):
         rows += sum(part.records for part in cut.partitions)
+        full = rows > rows_max or cut.epoch != cuts[0][1].epoch
         for table in cut.tables:
-            barriers[table.relation_id] = barriers.get(table.relation_id, 0) + len(table.barriers)
-        full = rows > rows_max or max(barriers.values(), default=0) >= SEGMENTS_MAX
-        if count and (full or cut.epoch != cuts[0][1].epoch):
+            barriers[table.relation_id] += len(table.barriers)
+            full = full or barriers[table.relation_id] >= SEGMENTS_MAX
+            full = full or relations.setdefault(table.topic, table.relation_id) != table.relation_id
+        if count and full:
             return count
     return len(cuts)
 
@@ -135,23 +166,30 @@ def _table_plans(cuts: Iterable[Cut], heads: Mapping[int, TableHead]) -> Iterabl
         for table in cut.tables:
             barriers.setdefault(table.relation_id, []).extend(table.barriers)
             topics[table.relation_id] = table.topic
+    if len(set(topics.values())) < len(topics):
+        raise OperatorError(
+            f"cut {cut.cut_id} holds one topic's records of two relations",
+            remedy="start with an empty lake and a new slot",
+        )
+    # A table made anew under its name has another relation id: its copy replaces what is at its path.
+    by_topic = {head.topic: replace(head, state=SUPERSEDED) for head in heads.values()}
     for relation_id, topic in topics.items():
-        yield _table_plan(relation_id, topic, heads.get(relation_id), barriers[relation_id])
+        base = heads.get(relation_id) or by_topic.get(topic)
+        yield _table_plan(relation_id, topic, base, barriers[relation_id])
 
 
 def _table_plan(relation_id: int, topic: str, base: TableHead | None, barriers: Sequence[Barrier]) -> TablePlan:
-    if base is None and not any(barrier.kind == "copy_begin" for barrier in barriers):
+    if (base is None or base.state == SUPERSEDED) and not any(b.kind == "copy_begin" for b in barriers):
         raise OperatorError(
             f"topic {topic} has changes of a table that this lake holds no copy of",
-            remedy=f"copy it again: walbridge copy (relation {relation_id}), or start with an empty lake and a new slot",
+            remedy=f"copy it again: walbridge copy (relation {relation_id}), "
+            "or start with an empty lake and a new slot",
         )
     schema_id = base.schema_id if base else ""
     state = base.state if base else "copying"
     segments: list[Segment] = []
     start: Position | None = None
-    empties = copies = False
-    if state == "copying":
-        copies = True
+    empties, copies = False, state == "copying"
     for barrier in barriers:
         segments.append(Segment(len(segments), schema_id, start, barrier.position, empties, copies))
         start, empties, copies = barrier.position, False, copies and barrier.kind != "copy_end"
@@ -161,4 +199,10 @@ def _table_plan(relation_id: int, topic: str, base: TableHead | None, barriers: 
             empties, copies = True, barrier.kind == "copy_begin"
         state = {"copy_begin": "copying", "copy_end": "current"}.get(barrier.kind, state)
     segments.append(Segment(len(segments), schema_id, start, None, empties, copies))
+    if len(segments) > TXN_STRIDE:
+        raise OperatorError(
+            f"one cut changes the shape of the table of topic {topic} {len(segments)} times, "
+            f"more than the {TXN_STRIDE} that one plan can apply",
+            remedy=f"copy it again: walbridge copy (relation {relation_id})",
+        )
     return TablePlan(relation_id, topic, base, tuple(segments), state)

@@ -5,7 +5,8 @@ Spark job is tested against the contract alone, without Postgres and without the
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any
@@ -86,11 +87,11 @@ class ContractWriter:
         self._make_topic(metadata_topic(self.pipeline), 1, {"cleanup.policy": "compact"})
         self._make_topic(cuts_topic(self.pipeline), 1, {})
 
-    def _transactional_producer(self) -> Producer:
+    def _transactional_producer(self, name: str = "contract") -> Producer:
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
-                "transactional.id": f"{self.pipeline}-contract",
+                "transactional.id": f"{self.pipeline}-{name}",
                 "partitioner": "murmur2_random",
                 "linger.ms": 5,
             }
@@ -185,6 +186,20 @@ class ContractWriter:
         self._producer.flush(WAIT_S)
         self._producer.abort_transaction(WAIT_S)
 
+    @contextmanager
+    def open_transaction(self, events: Sequence[Event]) -> Iterator[None]:
+        """Another producer's transaction, open within the block and committed after it."""
+        mine, self._producer = self._producer, self._transactional_producer("other")
+        try:
+            self._producer.begin_transaction()
+            for event in events:
+                self._produce(event, [])
+            assert self._producer.flush(WAIT_S) == 0
+            yield
+            self._producer.commit_transaction(WAIT_S)
+        finally:
+            self._producer = mine
+
     def copy(self, rows: Sequence[tuple[RelationRecord, Sequence[Row]]], *, complete: bool = True) -> Cut:
         """The first copy of these tables in one cut, at the epoch's consistent point."""
         lsn = self.epoch.consistent_point
@@ -212,9 +227,7 @@ class ContractWriter:
                 place = 0
             self._produce_one(event.relation.topic, key, value, -1 if place is None else place, delivered)
 
-    def _produce_one(
-        self, topic: str, key: bytes | None, value: bytes, partition: int, delivered: list[_Sent]
-    ) -> None:
+    def _produce_one(self, topic: str, key: bytes | None, value: bytes, partition: int, delivered: list[_Sent]) -> None:
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, _collect_into(delivered))

@@ -1,0 +1,64 @@
+"""Cause → class → remedy, for what Spark and Kafka raise.
+
+In: an exception of a stream or a batch read, whose Java cause survives as text only. Out: the
+error class that says who must act. The text itself is never shown: it may quote data (I10).
+"""
+
+import re
+
+from schemas.errors import OperatorError, RetryableError, WalbridgeError
+
+_KAFKA = r"org\.apache\.kafka\.common\.errors\."
+
+_OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (
+        re.compile(rf"{_KAFKA}(Sasl|Ssl)?Authentication"),
+        "Kafka does not accept the Spark job's credentials",
+        "check [kafka.spark]: security.protocol, sasl.mechanism, sasl.jaas.config",
+    ),
+    (
+        re.compile(rf"{_KAFKA}\w*AuthorizationException"),
+        "Kafka does not allow the Spark job to read",
+        "grant READ and DESCRIBE on the pipeline's topics, and READ on the group walbridge-<name>",
+    ),
+    (
+        re.compile(r"java\.lang\.OutOfMemoryError"),
+        "the Spark driver ran out of memory",
+        "raise [spark] driver_memory, or lower [lake] plan_rows_max",
+    ),
+    (
+        re.compile(r"No space left on device"),
+        "no space left on the Spark driver's disk",
+        "make room, then start again",
+    ),
+    (
+        re.compile(r"failOnDataLoss|KAFKA_DATA_LOSS"),
+        "the checkpoint names offsets that the cuts topic does not have",
+        "delete the folder _checkpoint in the lake: what has been applied is known without it",
+    ),
+    (
+        re.compile(r"CheckpointFileManager|STREAMING_CHECKPOINT|Malformed.*checkpoint|Incomplete log file"),
+        "the stream's checkpoint cannot be read",
+        "delete the folder _checkpoint in the lake: what has been applied is known without it",
+    ),
+)
+_AWAY = re.compile(
+    rf"{_KAFKA}(Timeout|Disconnect|Network|LeaderNotAvailable|NotLeaderOrFollower|NotCoordinator"
+    r"|CoordinatorNotAvailable|CoordinatorLoadInProgress|BrokerNotAvailable|KafkaStorage|FencedLeaderEpoch"
+    r"|UnknownLeaderEpoch|ReplicaNotAvailable|OffsetNotAvailable)Exception"
+    # What a batch read says when its poll came back empty: the bounds were checked just before.
+    r"|Failed to construct kafka consumer|KafkaIllegalStateException|fetch data before the (poll )?timeout"
+)
+
+
+def sorted_error(error: BaseException) -> BaseException:
+    """The same failure as an error of ours, or itself: then it is a bug."""
+    if isinstance(error, WalbridgeError):
+        return error
+    text = f"{type(error).__name__} {error}"
+    for pattern, what, remedy in _OPERATOR_CAUSES:
+        if pattern.search(text):
+            return OperatorError(what, remedy)
+    if _AWAY.search(text):
+        return RetryableError("Kafka went away while Spark was reading")
+    return error

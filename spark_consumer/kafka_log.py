@@ -1,0 +1,220 @@
+"""Kafka's logs, asked and read by the JVM's own clients: bounds, and exact ranges.
+
+In: topic partitions and offset ranges. Out: log starts, last stable offsets (the end as a
+read_committed reader sees it), and DataFrames of exactly those records. "Not yet visible" and
+"gone" are told apart before Spark reads: for both its own answer is one exception after a
+time-out, and with ``failOnDataLoss=false`` no error at all but no rows either, so that option
+is never set (I7).
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from schemas.errors import OperatorError, RetryableError
+from schemas.settings import Settings, flatten
+
+Place = tuple[str, int]
+API_TIMEOUT_MS = 5_000
+"""How long one question may take; the caller repeats it."""
+
+_BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+_ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
+
+
+Range = tuple[int, int]
+"""Start and end offset, the end excluded."""
+VISIBLE_POLL_S = 0.02
+TASK_ROWS = 20_000
+"""A read of more rows is split over all cores, also where the topic has one partition."""
+
+_COLUMNS = "topic string, partition int, offset long, key binary, value binary"
+
+
+class KafkaLog:
+    """One job's access to Kafka. The consumer behind the bounds never reads; one thread at a time."""
+
+    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+        self._spark = spark
+        self._jvm: Any = spark._jvm
+        self._name = settings.name
+        self._bootstrap_servers = settings.kafka.bootstrap_servers
+        self._client = flatten(settings.kafka.spark)
+        self._visible_timeout_s = settings.lake.visible_timeout_s
+        self._consumer: Any = None
+        self._places: dict[Place, Any] = {}
+
+    def read(self, ranges: Mapping[Place, Range], rows: int = 0) -> DataFrame:
+        """Exactly these records: topic, partition, offset, key, value. ``rows``: how many, if known."""
+        wanted = {place: bounds for place, bounds in ranges.items() if bounds[0] < bounds[1]}
+        if not wanted:
+            return self._spark.range(0).selectExpr(*_empty_columns())
+        cores = self._spark.sparkContext.defaultParallelism
+        reader = self._spark.read.format("kafka").options(**self.options())
+        if rows > TASK_ROWS:
+            reader = reader.option("minPartitions", str(cores))
+        found = (
+            reader.option("assign", _by_topic({place: place[1] for place in wanted}, list_of=True))
+            .option("startingOffsets", _by_topic({place: bounds[0] for place, bounds in wanted.items()}))
+            .option("endingOffsets", _by_topic({place: bounds[1] for place, bounds in wanted.items()}))
+            .load()
+        )
+        # A task for each of many small partitions costs more than reading them one after another.
+        return found.select("topic", "partition", "offset", "key", "value").coalesce(cores)
+
+    def options(self) -> dict[str, str]:
+        """Source options, the same for every read: cached consumers are reused only then."""
+        fixed = {
+            "bootstrap.servers": self._bootstrap_servers,
+            "isolation.level": "read_committed",
+            # Else every partition read up to its end waits 500 ms for a record that never comes.
+            "fetch.max.wait.ms": "10",
+            "group.id": f"walbridge-{self._name}",
+        }
+        return {f"kafka.{name}": value for name, value in (self._client | fixed).items()}
+
+    def stream_options(self) -> dict[str, str]:
+        """Source options of a stream, which makes its own group."""
+        return {name: value for name, value in self.options().items() if name != "kafka.group.id"}
+
+    def wait_visible(self, ranges: Mapping[Place, Range]) -> None:
+        """Wait until every range is decided; markers of one transaction land at different moments.
+
+        Raises:
+            OperatorError: records are gone, or not visible after ``lake.visible_timeout_s``.
+            RetryableError: the broker is away.
+        """
+        deadline = time.monotonic() + self._visible_timeout_s
+        while late := self._below(self.ends(ranges), ranges):
+            if time.monotonic() > deadline:
+                raise OperatorError(
+                    f"records of {late[0]}[{late[1]}] are not visible after {self._visible_timeout_s} s, "
+                    "though their cut is: a transaction on it hangs, or the topic was made anew",
+                    remedy="kafka-transactions.sh find-hanging, then abort; or raise [lake] visible_timeout_s",
+                )
+            time.sleep(VISIBLE_POLL_S)
+        starts = self.starts(ranges)
+        for place, (start, _) in ranges.items():
+            if starts[place] > start:
+                raise OperatorError(
+                    f"records of {place[0]}[{place[1]}] from offset {start} on are gone, the log begins at "
+                    f"{starts[place]}",
+                    remedy="they were kept for less long than this job was away: raise [topics] retention_ms, "
+                    "start with an empty lake and a new slot",
+                )
+
+    @staticmethod
+    def _below(ends: Mapping[Place, int], ranges: Mapping[Place, Range]) -> Place | None:
+        return next((place for place, (_, end) in ranges.items() if ends[place] < end), None)
+
+    def starts(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The first offset that is still there, by partition.
+
+        Raises:
+            RetryableError: no answer in time: the broker is away, or there is no such topic.
+        """
+        return self._ask("beginningOffsets", places)
+
+    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The last stable offset: everything below it is decided, committed or aborted.
+
+        Raises:
+            RetryableError: as ``starts``.
+        """
+        return self._ask("endOffsets", places)
+
+    def partition_count(self, topic: str) -> int:
+        """0 where there is no such topic.
+
+        Raises:
+            RetryableError: no answer in time.
+        """
+        partitions = self._call(lambda consumer: consumer.partitionsFor(topic))
+        return len(partitions) if partitions is not None else 0
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._consumer is not None:
+            self._consumer.close(self._jvm.java.time.Duration.ZERO)
+            self._consumer = None
+
+    def _ask(self, question: str, places: Iterable[Place]) -> dict[Place, int]:
+        asked = self._jvm.java.util.ArrayList()
+        for place in places:
+            if place not in self._places:
+                self._places[place] = self._jvm.org.apache.kafka.common.TopicPartition(*place)
+            asked.add(self._places[place])
+        try:
+            # One text instead of a call for each entry: topic names hold neither "=" nor ",".
+            answer = self._call(lambda consumer: getattr(consumer, question)(asked).toString())
+        except RetryableError:
+            self._refuse_missing_topics(places)
+            raise
+        return {(topic, int(partition)): int(offset) for topic, partition, offset in _ENTRY.findall(answer)}
+
+    def _refuse_missing_topics(self, places: Iterable[Place]) -> None:
+        """A topic that is not there times out too."""
+        for topic in sorted({topic for topic, _ in places}):
+            if self.partition_count(topic) == 0:
+                raise OperatorError(
+                    f"topic {topic} does not exist at {self._bootstrap_servers}",
+                    remedy="was it deleted? Then start with an empty lake and a new slot",
+                )
+
+    def _call(self, question: Any) -> Any:
+        try:
+            if self._consumer is None:
+                self._consumer = self._connect()
+            return question(self._consumer)
+        except Py4JJavaError as error:
+            raise self._sorted(error.java_exception) from None
+
+    def _connect(self) -> Any:
+        properties = self._jvm.java.util.HashMap()
+        for name, value in (self._client | self._consumer_properties()).items():
+            properties.put(name, value)
+        return self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties)
+
+    def _consumer_properties(self) -> dict[str, str]:
+        return {
+            "bootstrap.servers": self._bootstrap_servers,
+            "isolation.level": "read_committed",
+            "key.deserializer": _BYTES,
+            "value.deserializer": _BYTES,
+            "default.api.timeout.ms": str(API_TIMEOUT_MS),
+            "request.timeout.ms": str(API_TIMEOUT_MS),
+            "allow.auto.create.topics": "false",
+        }
+
+    def _sorted(self, cause: Any) -> Exception:
+        name = cause.getClass().getName()
+        retriable = self._jvm.java.lang.Class.forName("org.apache.kafka.common.errors.RetriableException")
+        if retriable.isInstance(cause):
+            return RetryableError(f"Kafka at {self._bootstrap_servers} does not answer: {cause.getMessage()}")
+        return OperatorError(
+            f"Kafka at {self._bootstrap_servers} refuses: {name.rpartition('.')[2]}: {root_message(cause)}",
+            remedy="check [kafka] bootstrap_servers and [kafka.spark]",
+        )
+
+
+def root_message(cause: Any) -> str:
+    """The message at the end of a Java cause chain."""
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(cause.getMessage())
+
+
+def _by_topic(values: Mapping[Place, int], list_of: bool = False) -> str:
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, partition), value in values.items():
+        topics.setdefault(topic, {})[str(partition)] = value
+    return json.dumps({topic: list(found.values()) if list_of else found for topic, found in topics.items()})
+
+
+def _empty_columns() -> list[str]:
+    return [f"CAST(NULL AS {column.split()[1]}) AS {column.split()[0]}" for column in _COLUMNS.split(", ")]

@@ -1,0 +1,91 @@
+"""For readers: all tables of a lake at one published cut.
+
+In: a lake and, if wanted, an LSN. Out: DataFrames of one LSN: what the source's tables held when
+exactly the transactions up to there had committed (I8). Needs Delta, not Kafka.
+"""
+
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+
+from schemas.errors import OperatorError
+from schemas.position import format_lsn, parse_lsn
+from spark_consumer.manifest import CutRow, newest_published, open_table, published_rows
+
+CURRENT = "current"
+
+
+def tables_at(
+    spark: SparkSession,
+    lake: str,
+    lsn: int | str | None = None,
+    *,
+    tables: Collection[str] | None = None,
+    states: Collection[str] = (CURRENT,),
+    storage_options: Mapping[str, str] | None = None,
+) -> dict[str, DataFrame]:
+    """The tables at one published cut, by ``schema.table``.
+
+    Args:
+        spark: a session that knows Delta.
+        lake: [lake] path.
+        lsn: the newest cut that ends at or before it (a number or ``16/B374D848``); None: the newest.
+        tables: only these.
+        states: what is accepted; a table that is stale or quarantined does not equal the source.
+        storage_options: as in [lake], to read the manifest.
+
+    Raises:
+        OperatorError: nothing published (by then), no such table, or a table in another state.
+    """
+    row = published_at(lake, lsn, storage_options=storage_options)
+    entries = {entry.qualified_name: entry for entry in row.tables}
+    wanted = sorted(entries if tables is None else tables)
+    for name in wanted:
+        if name not in entries:
+            raise OperatorError(
+                f"the lake has no table {name} at {format_lsn(row.end_lsn)}",
+                remedy=f"it has: {', '.join(sorted(entries)) or 'none'}",
+            )
+        if entries[name].state not in states:
+            raise OperatorError(
+                f"table {name} is {entries[name].state} at {format_lsn(row.end_lsn)}: it does not equal the source",
+                remedy=f"leave it out with tables=..., or accept it with states=('{CURRENT}', '{entries[name].state}')",
+            )
+    read = partial(_read, spark, lake.rstrip("/"))
+    return {name: read(entries[name].path, entries[name].version) for name in wanted}
+
+
+def published_at(
+    lake: str, lsn: int | str | None = None, *, storage_options: Mapping[str, str] | None = None
+) -> CutRow:
+    """The newest published row, or the newest that ends at or before ``lsn``.
+
+    Raises:
+        OperatorError: there is none.
+    """
+    table = open_table(lake, dict(storage_options or {}))
+    limit = parse_lsn(lsn) if isinstance(lsn, str) else lsn
+    row = newest_published(table, limit) if table is not None else None
+    if row is not None:
+        return row
+    if table is None or limit is None:
+        raise OperatorError(
+            f"nothing is published in {lake} yet",
+            remedy="check the path; else let the Spark job finish the first copy: walbridge status",
+        )
+    raise OperatorError(
+        f"nothing is published in {lake} at or before {format_lsn(limit)}",
+        remedy="ask for a later LSN; see spark_consumer.read.published, and [lake] cut_retention_hours",
+    )
+
+
+def published(lake: str, *, storage_options: Mapping[str, str] | None = None) -> list[CutRow]:
+    """Every published cut that is kept, oldest first; empty for a lake without one."""
+    table = open_table(lake, dict(storage_options or {}))
+    return published_rows(table) if table is not None else []
+
+
+def _read(spark: SparkSession, lake: str, path: str, version: int | None) -> DataFrame:
+    # Published entries always have a version.
+    return spark.read.format("delta").option("versionAsOf", str(version)).load(f"{lake}/{path}")

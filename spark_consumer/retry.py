@@ -1,0 +1,47 @@
+"""Going on when Kafka is away: at start for a bounded time, once running for ever.
+
+In: attempts that end in ``RetryableError``. Out: pauses that double up to a cap, one warning each.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+
+from schemas.errors import OperatorError, RetryableError
+
+log = structlog.get_logger()
+
+PAUSE_S = 0.5
+PAUSE_MAX_S = 30.0
+STEADY_S = 60.0
+"""An attempt that ran this long had recovered: the next pause is short again."""
+
+
+def keep_going(
+    attempt: Callable[[], None], is_started: Callable[[], bool], stop: threading.Event, *, start_timeout_s: float
+) -> None:
+    """Run ``attempt`` until it returns, or ``stop`` is set.
+
+    Raises:
+        OperatorError: nothing answered within ``start_timeout_s``; or what ``attempt`` raised.
+    """
+    began = time.monotonic()
+    pause_s = PAUSE_S
+    while not stop.is_set():
+        since = time.monotonic()
+        try:
+            attempt()
+            return
+        except RetryableError as error:
+            if not is_started() and time.monotonic() - began > start_timeout_s:
+                raise OperatorError(
+                    f"no answer within {start_timeout_s:.0f} s: {error}",
+                    remedy="start the broker, or correct [kafka] bootstrap_servers",
+                ) from error
+            if time.monotonic() - since > STEADY_S:
+                pause_s = PAUSE_S
+            log.warning("trying again", error=str(error), pause_s=pause_s)
+            stop.wait(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
