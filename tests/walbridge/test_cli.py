@@ -1,0 +1,106 @@
+"""The operator's command: verbs, exit codes, and errors that say what to do."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import walbridge
+from walbridge.__main__ import main
+
+HEAVY = (
+    "pyspark",
+    "deltalake",
+    "delta",
+    "psycopg",
+    "confluent_kafka",
+    "pyarrow",
+    "pydantic",
+    "producer",
+    "spark_consumer",
+)
+PROGRAM = f"""
+import sys
+from walbridge.__main__ import main
+code = main(["--help"])
+print(*sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+REPOSITORY = Path(walbridge.__file__).parents[1]
+KEPT = ("WALBRIDGE_HOME", "WALBRIDGE_JAVA")
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in os.environ:
+        if variable.startswith("WALBRIDGE_") and variable not in KEPT:
+            monkeypatch.delenv(variable)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own: verbs set signals and loggers for the whole process."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_help_imports_nothing_that_is_slow() -> None:
+    done = run("-c", PROGRAM)
+
+    assert (done.returncode, done.stderr.split()) == (0, [])
+
+
+@pytest.mark.parametrize("verb", ["config", "produce", "materialize", "verify", "init"])
+def test_operators_mistake_ends_with_2_and_the_remedy_on_stderr(verb: str) -> None:
+    done = run("-m", "walbridge", verb, "--config", "missing.toml")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: settings file missing.toml cannot be read: No such file or directory\nremedy: name one with --config\n"
+    )
+
+
+@pytest.mark.parametrize("verb", ["produce", "init"])
+def test_without_a_database_the_remedy_names_the_setting(verb: str) -> None:
+    done = run("-m", "walbridge", verb)
+
+    assert done.returncode == 2
+    assert "[postgres] dsn" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["conjure"], ["verify", "--timeout", "soon"], ["demo", "--seconds", "0"]])
+def test_mistyped_command_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_config_prints_the_settings_in_force_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("walbridge.toml").write_text('name = "shop"\n[postgres]\ndsn = "host=h password=hunter2"')
+
+    assert main(["config"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["name"], shown["postgres"]["dsn"]) == ("shop", "host=h password=***")
+
+
+def test_config_takes_a_file_by_option(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("other.toml").write_text('name = "other"')
+
+    assert main(["config", "--config", "other.toml"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "other"
+
+
+@pytest.mark.servers  # needs the jars, which such tests have fetched
+def test_jars_prints_their_folder_or_a_list_for_spark_submit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["jars"]) == 0
+    folder = Path(capsys.readouterr().out.strip())
+    assert main(["jars", "--print"]) == 0
+    listed = capsys.readouterr().out.strip().split(",")
+
+    assert listed == sorted(map(str, folder.glob("*.jar")))
+    assert any("spark-sql-kafka" in jar for jar in listed)

@@ -1,0 +1,89 @@
+"""``walbridge init`` makes what it says, once, and prints SQL that gives just enough rights."""
+
+import psycopg
+import pytest
+from confluent_kafka.admin import AdminClient
+from psycopg import sql
+
+from schemas.errors import OperatorError
+from schemas.settings import Settings
+from tests.fix_postgres import Database
+from walbridge.embedded.kafka import KafkaBroker
+from walbridge.init import initialise
+
+ODD_TABLE = 'Line "items".€'
+TABLES = sql.SQL(
+    """CREATE SCHEMA "Odd schema"; CREATE TABLE orders (id int PRIMARY KEY); CREATE TABLE hidden (id int);
+    CREATE TABLE "Odd schema".{} (note text); INSERT INTO orders VALUES (1)"""
+).format(sql.Identifier(ODD_TABLE))
+
+
+@pytest.fixture
+def settings(database: Database, kafka: KafkaBroker, pipeline_name: str) -> Settings:
+    database.execute(TABLES.as_string(None))
+    sections = {
+        "postgres": {"dsn": database.dsn, "publication_tables": ["public.orders", f"Odd schema.{ODD_TABLE}"]},
+        "kafka": {"bootstrap_servers": kafka.bootstrap_servers},
+        "topics": {"partitions": 3},
+    }
+    return Settings.model_validate({"name": pipeline_name, **sections})
+
+
+def said(settings: Settings) -> list[str]:
+    lines: list[str] = []
+    initialise(settings, "reader", lines.append)
+    return lines
+
+
+def test_publication_and_topics_are_made_once(settings: Settings, database: Database, kafka: KafkaBroker) -> None:
+    assert said(settings)[0] == "publication walbridge: created"
+    assert said(settings)[0] == "publication walbridge: exists"
+
+    published = database.rows("SELECT schemaname, tablename FROM pg_publication_tables ORDER BY 1")
+    assert published == [("Odd schema", ODD_TABLE), ("public", "orders")]
+    topics = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10).topics
+    ours = {name: len(topic.partitions) for name, topic in topics.items() if name.startswith(f"{settings.name}.")}
+    assert ours == {
+        f"{settings.name}.metadata": 1,
+        f"{settings.name}.cuts": 1,
+        f"{settings.name}.progress": 1,
+        f"{settings.name}.public.orders": 3,
+        f"{settings.name}.Odd_u0020schema.Line_u0020_u0022items_u0022_u002e_u20ac": 1,  # no key, no other order
+    }
+
+
+def test_publication_is_never_made_unasked(settings: Settings) -> None:
+    unasked = settings.model_copy(update={"postgres": settings.postgres.model_copy(update={"publication_tables": ()})})
+
+    with pytest.raises(OperatorError, match="publication walbridge does not exist"):
+        said(unasked)
+
+
+def test_printed_role_may_read_the_published_tables_and_replicate_and_no_more(
+    settings: Settings, database: Database
+) -> None:
+    role = f'{settings.name} "reader"'
+    printed = initialise(settings, role, lambda line: None)
+    try:
+        database.execute(printed)
+        dsn = psycopg.conninfo.make_conninfo(database.dsn, user=role)
+        with psycopg.connect(dsn, autocommit=True) as reader:
+            assert reader.execute("SELECT id FROM orders").fetchall() == [(1,)]
+            odd = sql.SQL('SELECT * FROM "Odd schema".{}').format(sql.Identifier(ODD_TABLE))
+            assert reader.execute(odd).fetchall() == []
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                reader.execute("SELECT id FROM hidden")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                reader.execute("DELETE FROM orders")
+        with psycopg.connect(dsn, replication="database", autocommit=True) as walsender:
+            walsender.execute("CREATE_REPLICATION_SLOT init_test TEMPORARY LOGICAL pgoutput")
+    finally:
+        name = sql.Identifier(role)
+        undo = sql.SQL("DROP OWNED BY {}; DROP ROLE {}").format(name, name)
+        database.execute(undo.as_string(None))
+
+
+def test_printed_sql_says_what_pg_hba_needs(settings: Settings, database: Database) -> None:
+    printed = initialise(settings, "reader", lambda line: None)
+
+    assert f'--   hostssl  "{database.name}"  "reader"' in printed

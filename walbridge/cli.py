@@ -1,0 +1,122 @@
+"""The verbs of ``walbridge``: what each takes, and which module does it.
+
+Whatever is slow to import (Spark, Delta, both clients) is imported by the verb that needs it, so
+that ``walbridge --help`` answers at once.
+"""
+
+import json
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they show local variables, which may hold rows and secrets (I10)
+    help="Postgres WAL to Kafka to Delta tables, exactly once, consistent at one LSN.",
+)
+Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="Settings file, else walbridge.toml.")]
+
+
+def _say(line: str) -> None:
+    """Progress, apart from what a verb prints for other programs to read."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _config_argument(config: str | None) -> list[str]:
+    return [] if config is None else ["--config", config]
+
+
+@app.command()
+def demo(
+    seconds: Annotated[int, typer.Option(min=1, help="How long pgbench writes.")] = 30,
+    scale: Annotated[int, typer.Option(min=1, max=1000, help="pgbench's scale: 100,000 accounts each.")] = 1,
+    rate: Annotated[int, typer.Option(min=1, help="pgbench transactions a second.")] = 500,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep servers' data, settings, logs and lake.")] = False,
+) -> None:
+    """Start Postgres, Kafka, producer and Spark job, run pgbench, show it live, verify."""
+    from walbridge.demo import run
+
+    raise typer.Exit(run(seconds=seconds, scale=scale, rate=rate, keep=keep))
+
+
+@app.command()
+def init(
+    config: Config = None,
+    role: Annotated[str, typer.Option(help="Name of the role in the SQL that is printed.")] = "walbridge",
+) -> None:
+    """Make publication (if set) and topics; print the SQL of a least-privileged role."""
+    import structlog
+
+    from schemas.settings import load_settings
+    from walbridge.init import initialise
+
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is SQL alone
+    print(initialise(load_settings(config), role, _say))
+
+
+@app.command()
+def produce(
+    config: Config = None,
+    log_level: Annotated[str, typer.Option(help="debug, info or warning")] = "info",
+) -> None:
+    """Run the producer: Postgres to Kafka, until SIGTERM or Ctrl-C."""
+    from producer.__main__ import main as producer_main
+
+    raise typer.Exit(producer_main([*_config_argument(config), "--log-level", log_level]))
+
+
+@app.command()
+def materialize(
+    config: Config = None,
+    once: Annotated[bool, typer.Option("--once", help="Stop when all that is in Kafka now is in the lake.")] = False,
+) -> None:
+    """Run the Spark job: Kafka to Delta tables, until SIGTERM or Ctrl-C."""
+    from schemas.settings import load_settings
+    from walbridge.embedded.jars import fetch
+    from walbridge.embedded.java import find_java
+
+    settings = load_settings(config)
+    os.environ["JAVA_HOME"] = str(find_java().java_home)
+    if settings.spark.jars_dir is None:
+        os.environ["WALBRIDGE_SPARK__JARS_DIR"] = str(fetch(["spark"], _say)["spark"])
+    from spark_consumer.__main__ import main as job_main
+
+    raise typer.Exit(job_main([*_config_argument(config), *(["--once"] if once else [])]))
+
+
+@app.command()
+def verify(
+    tables: Annotated[list[str] | None, typer.Argument(metavar="TABLE", help="schema.table; all by default.")] = None,
+    config: Config = None,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for published cuts.")] = 60.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
+) -> None:
+    """Compare lake and source, row by row at one LSN; exit 1 and the keys when they differ."""
+    from schemas.settings import load_settings
+    from walbridge.verify import verify as compare_all
+
+    raise typer.Exit(compare_all(load_settings(config), tables=tables or None, timeout_s=timeout, as_json=as_json))
+
+
+@app.command()
+def config(config: Config = None) -> None:
+    """Print the settings in force as JSON, secrets masked."""
+    from schemas.settings import effective, load_settings
+
+    print(json.dumps(effective(load_settings(config)), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def jars(
+    as_list: Annotated[
+        bool, typer.Option("--print", help="Print a list for spark-submit --jars, not the folder.")
+    ] = False,
+) -> None:
+    """Fetch Spark's jars, check them against jars.lock, print their folder."""
+    from walbridge.embedded.jars import fetch
+
+    folder = fetch(["spark"], _say)["spark"]
+    print(",".join(map(str, sorted(folder.glob("*.jar")))) if as_list else folder)

@@ -1,0 +1,101 @@
+"""``walbridge init``: what must be there before ``walbridge produce``, and the SQL of its role.
+
+In: settings. Out: the publication (if ``publication_tables`` asks for one), all topics, and SQL
+for a person to run. The slot is left to the producer: its snapshot, which the first copy reads,
+lives no longer than the connection that makes it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from producer import errors
+from producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
+from producer.pipeline import refuse_unfit_server
+from producer.postgres import catalog
+from producer.postgres.connection import connect_sql, retry_at_start
+from producer.postgres.facts import PublishedTable
+from producer.relation_cache import announced, describe
+from schemas.errors import OperatorError
+from schemas.settings import Settings
+from schemas.topics import data_topic, refuse_topic_collisions
+
+_ROLE = """\
+-- The least that walbridge produce needs. Run it as a superuser or the tables' owner, then give
+-- the role a password (psql: \\password) and put it into [postgres] dsn.
+CREATE ROLE {role} LOGIN REPLICATION;
+GRANT CONNECT ON DATABASE {database} TO {role};
+{schemas}
+{tables}
+-- pg_hba.conf: the entry names the database; "replication" there means physical replication only.
+--   hostssl  {hba_database}  {hba_role}  <address of the producer>  scram-sha-256"""
+
+
+def initialise(settings: Settings, role: str, say: Callable[[str], None]) -> str:
+    """Make what is missing, check what is there; the SQL of a least-privileged role.
+
+    Raises:
+        OperatorError: a server does not answer or does not fit, a topic has other settings.
+    """
+    dsn = settings.postgres.dsn.get_secret_value()
+    if not dsn:
+        raise errors.no_dsn()
+    timeout_s = settings.postgres.start_timeout_s
+    with retry_at_start(lambda: connect_sql(dsn, "walbridge init"), timeout_s) as connection:
+        _ensure_publication(connection, settings, say)
+        tables = catalog.published_tables(connection, settings.postgres.publication)
+        if not tables:
+            raise errors.not_published(settings.postgres.publication)
+        specs = [*control_topics(settings), *_data_topics(connection, settings, tables)]
+        counts = retry_at_start(lambda: TopicAdmin(settings).ensure(specs), timeout_s)
+        for name, count in counts.items():
+            say(f"topic {name}: partitions {count}")
+        return role_sql(connection.info.dbname, role, tables)
+
+
+def _ensure_publication(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
+    name = settings.postgres.publication
+    existed = catalog.publication_exists(connection, name)
+    refuse_unfit_server(connection, settings)
+    say(f"publication {name}: {'exists' if existed else 'created'}")
+
+
+def _data_topics(
+    connection: psycopg.Connection[Any], settings: Settings, tables: Sequence[PublishedTable]
+) -> list[TopicSpec]:
+    specs = []
+    for table in tables:
+        facts = catalog.table_facts(connection, table.relation_id)
+        if facts is None:
+            raise OperatorError(f"table {table.qualified_name} was dropped meanwhile", remedy="start again")
+        relation = announced(table, facts)
+        types = catalog.type_facts(connection, {column.type_oid for column in relation.columns})
+        topic = data_topic(settings.name, table.namespace, table.name, settings.topics.names)
+        specs.append(data_topic_spec(settings, topic, has_key=bool(describe(relation, facts, types).key_columns)))
+    refuse_topic_collisions(spec.name for spec in [*control_topics(settings), *specs])
+    return specs
+
+
+def role_sql(database: str, role: str, tables: Sequence[PublishedTable]) -> str:
+    """SQL of a role that may replicate and read the published tables, and nothing else."""
+    grants = sql.SQL("GRANT SELECT ON TABLE {} TO {};")
+    usages = sql.SQL("GRANT USAGE ON SCHEMA {} TO {};")
+    of_role = sql.Identifier(role)
+    schemas = sorted({table.namespace for table in tables})
+    return _ROLE.format(
+        role=of_role.as_string(None),
+        database=sql.Identifier(database).as_string(None),
+        schemas="\n".join(usages.format(sql.Identifier(name), of_role).as_string(None) for name in schemas),
+        tables="\n".join(
+            grants.format(sql.Identifier(table.namespace, table.name), of_role).as_string(None) for table in tables
+        ),
+        hba_database=_hba_word(database),
+        hba_role=_hba_word(role),
+    )
+
+
+def _hba_word(name: str) -> str:
+    # In pg_hba.conf quotes also keep "all" and "replication" from meaning more than a name.
+    return '"' + name.replace('"', '""') + '"'
