@@ -81,6 +81,11 @@ class ServerProcess:
     def running(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; below 0 the signal that ended it."""
+        return self._process.poll()
+
     def wait_until(self, ready: Callable[[], bool], timeout_s: float) -> None:
         """Return when ``ready``.
 
