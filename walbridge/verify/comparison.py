@@ -49,7 +49,7 @@ class Fingerprint:
         """Add what Postgres aggregated of one bucket."""
         at = int(bucket, 16)
         self.counts[at] += count
-        self.sums[at] += np.uint64(total % 2**64)
+        self.sums[at] = (int(self.sums[at]) + total) % 2**64
 
     def add_digests(self, digests: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
         """Add rows by their MD5: a (rows, 2) array of its big-endian halves."""

@@ -8,7 +8,7 @@ LSN asked for in its first statement is not before any commit that the snapshot 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
@@ -238,7 +238,7 @@ def _encoded(text: str, utf8: bool) -> str:
 
 
 def _raw(text: str) -> sql.SQL:
-    return sql.SQL(cast(LiteralString, text.replace("{", "{{").replace("}", "}}")))
+    return sql.SQL(text)
 
 
 def _one(connection: "psycopg.Connection[dict[str, Any]]", query: LiteralString) -> dict[str, Any]:

@@ -1,0 +1,131 @@
+"""Buckets, differences and the verdict over rounds: pure."""
+
+from __future__ import annotations
+
+from hashlib import md5
+
+import numpy as np
+
+from walbridge.verify.comparison import (
+    Difference,
+    Fingerprint,
+    Row,
+    Verdict,
+    bucket_digits,
+    differences,
+    survives,
+)
+
+
+def digest(text: str) -> bytes:
+    return md5(text.encode()).digest()
+
+
+def row(text: str, version: str) -> Row:
+    return Row(digest(text), version)
+
+
+def difference(source: list[Row], lake: list[Row]) -> Difference:
+    return Difference(tuple(source), tuple(lake))
+
+
+def from_digests(texts: list[str]) -> Fingerprint:
+    halves = np.frombuffer(b"".join(map(digest, texts)), dtype=">u8").astype(np.uint64).reshape(-1, 2)
+    fingerprint = Fingerprint(3)
+    fingerprint.add_digests(halves)
+    return fingerprint
+
+
+def as_postgres_aggregates(texts: list[str]) -> Fingerprint:
+    fingerprint = Fingerprint(3)
+    for text in texts:
+        hexadecimal = digest(text).hex()
+        fingerprint.add_bucket(hexadecimal[:3], 1, int(hexadecimal[17:], 16))
+    return fingerprint
+
+
+def test_both_sides_sum_the_same_bits() -> None:
+    texts = [str(n) for n in range(1000)]
+    assert as_postgres_aggregates(texts).differing(from_digests(texts[::-1]), 1000) == ([], True)
+
+
+def test_a_sum_beyond_64_bits_wraps_on_both_sides() -> None:
+    texts = ["same"] * 100
+    assert as_postgres_aggregates(texts).differing(from_digests(texts), 1000) == ([], True)
+
+
+def test_a_changed_row_shows_in_the_buckets_of_its_old_and_new_digest() -> None:
+    buckets, whole = as_postgres_aggregates(["a", "b"]).differing(from_digests(["a", "c"]), 1000)
+    assert buckets == sorted(int(digest(text).hex()[:3], 16) for text in ("b", "c"))
+    assert whole
+
+
+def test_buckets_are_taken_as_far_as_the_row_limit_allows() -> None:  # I9
+    texts = [str(n) for n in range(1000)]
+    buckets, whole = as_postgres_aggregates(texts).differing(from_digests([]), 10)
+    assert 0 < len(buckets) <= 10
+    assert not whole
+
+
+def test_larger_tables_have_more_buckets() -> None:
+    assert [bucket_digits(rows) for rows in (-1, 1e6, 1e9)] == [3, 4, 5]
+
+
+def test_rows_are_compared_as_multisets_under_their_key() -> None:
+    source = [("1", row("a", "v1")), ("2", row("b", "v1")), ("3", row("c", "v1"))]
+    lake = [("3", row("C", "p")), ("1", row("a", "p")), ("4", row("d", "p"))]
+    found = differences(source, lake)
+    assert {key: found[key].kind for key in found} == {"2": "missing", "3": "different", "4": "extra"}
+
+
+def test_a_row_at_rest_in_the_source_proves_the_lake_wrong() -> None:
+    before = difference([row("a", "v1")], [row("old", "p1")])
+    after = difference([row("a", "v1")], [row("older", "p2")])
+    assert survives(before, after)
+
+
+def test_a_row_at_rest_in_the_lake_proves_it_wrong_though_the_source_moves_on() -> None:
+    before = difference([row("a", "v1")], [row("x", "p1")])
+    after = difference([row("b", "v2")], [row("x", "p1")])
+    assert survives(before, after)
+
+
+def test_a_row_that_moves_on_both_sides_proves_nothing() -> None:
+    before = difference([row("b", "v2")], [row("a", "p1")])
+    after = difference([row("c", "v3")], [row("b", "p2")])
+    assert not survives(before, after)
+
+
+def test_a_row_that_toggles_between_two_values_proves_nothing() -> None:
+    """Equal digests in both rounds, but written anew between: versions tell."""
+    before = difference([row("on", "v1")], [row("off", "p1")])
+    after = difference([row("on", "v3")], [row("off", "p2")])
+    assert not survives(before, after)
+
+
+def test_an_equal_row_inserted_and_deleted_between_the_looks_proves_nothing() -> None:
+    """The cut has it, neither snapshot does; the row beside it is at rest and right."""
+    before = difference([row("a", "v1"), row("a", "v2")], [row("a", "p1")])
+    after = difference([row("a", "v1")], [row("a", "p1"), row("a", "p3")])
+    assert not survives(before, after)
+
+
+def test_a_doubled_row_at_rest_is_proved_though_its_copies_share_a_position() -> None:
+    found = difference([row("a", "v1")], [row("a", "p1"), row("a", "p1")])
+    assert survives(found, found)
+
+
+def test_only_what_differed_in_the_first_round_is_on_trial() -> None:
+    verdict = Verdict()
+    verdict.add_round({"late": difference([row("a", "v1")], [])})
+    verdict.add_round({"new": difference([row("b", "v1")], [])})
+    assert (verdict.confirmed, verdict.undecided) == ({}, {})
+
+
+def test_a_difference_is_undecided_until_a_round_proves_it() -> None:
+    verdict = Verdict()
+    for version in range(3):
+        verdict.add_round({"hot": difference([row("a", f"v{version}")], [row("b", f"p{version}")])})
+    assert list(verdict.undecided) == ["hot"]
+    verdict.add_round({"hot": difference([row("a", "v2")], [row("c", "p3")])})
+    assert (list(verdict.confirmed), verdict.undecided) == (["hot"], {})

@@ -1,0 +1,318 @@
+"""verify against a real Postgres and a lake made by hand: what is wrong in the lake is found."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import SecretStr
+
+from schemas.errors import OperatorError
+from schemas.settings import Lake, Postgres, Settings
+from tests.fix_postgres import Database
+from tests.walbridge.verify.handmade_lake import HandmadeLake
+from walbridge.verify import verify
+
+FAR_AHEAD = 2**60
+"""A published LSN that covers whatever the source has written."""
+
+
+@pytest.fixture
+def handmade(lake: Path) -> HandmadeLake:
+    return HandmadeLake(lake)
+
+
+def settings_of(database: Database, handmade: HandmadeLake) -> Settings:
+    postgres = Postgres(dsn=SecretStr(database.dsn), publication="pub")
+    return Settings(postgres=postgres, lake=Lake(path=str(handmade.path)))
+
+
+def verdict(database: Database, handmade: HandmadeLake, **options: Any) -> tuple[int, dict[str, Any]]:
+    """Exit code and the JSON form, its tables by name."""
+    said: list[str] = []
+    options = {"timeout_s": 5.0} | options
+    code = verify(settings_of(database, handmade), as_json=True, out=said.append, **options)
+    report = json.loads(said[0])
+    assert report["equal"] == (code == 0)
+    return code, {table["table"]: table for table in report["tables"]}
+
+
+def accounts(database: Database, handmade: HandmadeLake, lake_rows: list[dict[str, Any]]) -> None:
+    """Five accounts in the source; the lake holds what is given, from two cuts on."""
+    database.execute(
+        "CREATE TABLE accounts (id int PRIMARY KEY, owner text, balance float8);"
+        "INSERT INTO accounts SELECT n, 'owner ' || n, n / 4.0 FROM generate_series(1, 5) n;"
+        "CREATE PUBLICATION pub FOR ALL TABLES"
+    )
+    handmade.write("public.accounts", ACCOUNT_TYPES, lake_rows)
+    handmade.publish(FAR_AHEAD)
+
+
+ACCOUNT_TYPES = {"id": pa.int32(), "owner": pa.string(), "balance": pa.float64()}
+ACCOUNTS = [{"id": n, "owner": f"owner {n}", "balance": n / 4} for n in range(1, 6)]
+
+
+def test_a_lake_that_holds_the_same_rows_is_equal(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS[::-1])
+    said: list[str] = []
+    assert verify(settings_of(database, handmade), out=said.append) == 0
+    assert said == ["public.accounts  equal  5 rows  at 10000000/0"]
+
+
+def test_one_altered_value_is_found_by_its_key(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, [*ACCOUNTS[:4], ACCOUNTS[4] | {"owner": "owner 6"}])
+    code, tables = verdict(database, handmade)
+    assert code == 1
+    assert tables["public.accounts"]["different"] == 1
+    assert tables["public.accounts"]["keys"]["different"] == ["id=5"]
+
+
+def test_one_dropped_row_is_found_by_its_key(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, [row for row in ACCOUNTS if row["id"] != 3])
+    code, tables = verdict(database, handmade)
+    assert code == 1
+    assert tables["public.accounts"]["missing"] == 1
+    assert tables["public.accounts"]["keys"]["missing"] == ["id=3"]
+
+
+def test_a_row_that_the_source_never_had_is_found(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, [*ACCOUNTS, {"id": 6, "owner": "ghost", "balance": 0.0}])
+    code, tables = verdict(database, handmade)
+    assert code == 1
+    assert tables["public.accounts"]["keys"]["extra"] == ["id=6"]
+
+
+def test_one_doubled_row_of_a_table_without_a_key_is_found(database: Database, handmade: HandmadeLake) -> None:
+    database.execute(
+        "CREATE TABLE history (delta int); INSERT INTO history VALUES (1), (1), (2);"
+        "CREATE PUBLICATION pub FOR ALL TABLES"
+    )
+    handmade.write("public.history", {"delta": pa.int32()}, [{"delta": value} for value in (1, 1, 1, 2)])
+    handmade.publish(FAR_AHEAD)
+    code, tables = verdict(database, handmade)
+    assert code == 1
+    assert (tables["public.history"]["extra"], tables["public.history"]["missing"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "in_lake"),
+    [
+        ("float8 '-0'", pa.float64(), 0.0),
+        ("float4 '-0'", pa.float32(), 0.0),
+        ("float8 '0.1'", pa.float64(), 0.1 + 2**-56),
+        ("float8 'NaN'", pa.float64(), None),
+        ("text ''", pa.string(), None),
+        ("text 'a '", pa.string(), "a"),
+        ("numeric '1.50'", pa.string(), "1.5"),
+        ("bytea '\\x00'", pa.binary(), b""),
+        ("false", pa.bool_(), None),
+        ("timestamptz '2000-01-01 00:00:00.000001+00'", pa.timestamp("us", "UTC"), datetime(2000, 1, 1, tzinfo=UTC)),
+        ("date 'infinity'", pa.date32(), None),
+        ("ARRAY[1, NULL]", pa.list_(pa.int32()), [1]),
+        ("ARRAY['a,b']", pa.list_(pa.string()), ["a", "b"]),
+        ("'{}'::int[]", pa.list_(pa.int32()), None),
+    ],
+)
+def test_values_that_only_look_alike_differ(
+    database: Database, handmade: HandmadeLake, source: str, kind: pa.DataType, in_lake: Any
+) -> None:
+    database.execute(f"CREATE TABLE t AS SELECT 1 AS id, {source} AS value; CREATE PUBLICATION pub FOR ALL TABLES")
+    database.execute("ALTER TABLE t ADD PRIMARY KEY (id)")
+    handmade.write("public.t", {"id": pa.int32(), "value": kind}, [{"id": 1, "value": in_lake}])
+    handmade.publish(FAR_AHEAD)
+    code, tables = verdict(database, handmade)
+    assert code == 1
+    assert tables["public.t"]["different"] == 1
+
+
+def test_two_columns_whose_texts_join_to_the_same_differ(database: Database, handmade: HandmadeLake) -> None:
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, a text, b text); INSERT INTO t VALUES (1, 'ab', 'c');"
+        "CREATE PUBLICATION pub FOR ALL TABLES"
+    )
+    types = {"id": pa.int32(), "a": pa.string(), "b": pa.string()}
+    handmade.write("public.t", types, [{"id": 1, "a": "a", "b": "bc"}])
+    handmade.publish(FAR_AHEAD)
+    assert verdict(database, handmade)[0] == 1
+
+
+def test_only_what_the_publication_publishes_is_compared(database: Database, handmade: HandmadeLake) -> None:
+    database.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, shown text, hidden text);"
+        "INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z');"
+        "CREATE PUBLICATION pub FOR TABLE t (id, shown) WHERE (id > 1)"
+    )
+    handmade.write(
+        "public.t", {"id": pa.int32(), "shown": pa.string()}, [{"id": 2, "shown": "b"}, {"id": 3, "shown": "c"}]
+    )
+    handmade.publish(FAR_AHEAD)
+    assert verdict(database, handmade)[0] == 0
+
+
+def test_a_partitioned_table_is_compared_as_its_root_and_a_parent_without_its_children(
+    database: Database, handmade: HandmadeLake
+) -> None:
+    database.execute(
+        "CREATE TABLE root (id int PRIMARY KEY) PARTITION BY RANGE (id);"
+        "CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (10);"
+        "CREATE TABLE high PARTITION OF root FOR VALUES FROM (10) TO (20);"
+        "CREATE TABLE parent (id int PRIMARY KEY); CREATE TABLE child () INHERITS (parent);"
+        "INSERT INTO root VALUES (1), (11); INSERT INTO parent VALUES (1); INSERT INTO child VALUES (2);"
+        "CREATE PUBLICATION pub FOR TABLE root, parent WITH (publish_via_partition_root)"
+    )
+    for table, ids in (("root", [1, 11]), ("parent", [1]), ("child", [2])):
+        handmade.write(f"public.{table}", {"id": pa.int32()}, [{"id": value} for value in ids])
+    handmade.publish(FAR_AHEAD)
+    code, tables = verdict(database, handmade)
+    assert (code, sorted(tables)) == (0, ["public.child", "public.parent", "public.root"])
+
+
+def test_odd_names_are_compared(database: Database, handmade: HandmadeLake) -> None:
+    database.execute(
+        'CREATE SCHEMA "My.Schema"; CREATE TABLE "My.Schema"."T ""q"" é" ("Id" int PRIMARY KEY, "a b" text, "A B" text,'
+        ' "%s {x}" text, "_walbridge" text);'
+        """INSERT INTO "My.Schema"."T ""q"" é" VALUES (1, 'x', 'y', 'z', 'w'); CREATE PUBLICATION pub FOR ALL TABLES"""
+    )
+    types = dict.fromkeys(["Id", "a b", "A B", "%s {x}", "_walbridge"], pa.string()) | {"Id": pa.int32()}
+    row = {"Id": 1, "a b": "x", "A B": "y", "%s {x}": "z", "_walbridge": "w"}
+    handmade.write(("My.Schema", 'T "q" é'), types, [row])
+    handmade.publish(FAR_AHEAD)
+    assert verdict(database, handmade)[0] == 0
+
+
+def test_a_column_that_the_lake_lacks_is_null_there(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    database.execute("ALTER TABLE accounts ADD COLUMN note text")
+    code, tables = verdict(database, handmade)
+    assert (code, tables["public.accounts"]["notes"]) == (0, ["not in the lake, taken as null there: note"])
+    database.execute("UPDATE accounts SET note = 'x' WHERE id = 2")
+    assert verdict(database, handmade)[1]["public.accounts"]["keys"]["different"] == ["id=2"]
+
+
+def test_a_stale_table_is_not_called_equal(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    handmade.publish(FAR_AHEAD, state="stale")
+    code, tables = verdict(database, handmade)
+    assert (code, tables["public.accounts"]["state"]) == (1, "stale since 10000000/0")
+
+
+def test_only_a_published_row_of_the_manifest_counts(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    handmade.write("public.accounts", ACCOUNT_TYPES, [])
+    handmade.publish(FAR_AHEAD + 1, kind="plan")
+    handmade.publish(FAR_AHEAD + 1, kind="applied")
+    assert verdict(database, handmade)[0] == 0
+
+
+def test_the_newest_published_row_is_found_behind_many_that_published_nothing(
+    database: Database, handmade: HandmadeLake
+) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    for _ in range(70):
+        handmade.publish(FAR_AHEAD, kind="applied")
+    assert verdict(database, handmade)[0] == 0
+
+
+def test_more_than_twenty_keys_are_counted_but_not_all_told(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    database.execute("INSERT INTO accounts SELECT n, 'late', 0 FROM generate_series(6, 105) n")
+    code, tables = verdict(database, handmade)
+    assert (code, tables["public.accounts"]["missing"]) == (1, 100)
+    assert len(tables["public.accounts"]["keys"]["missing"]) == 20
+
+
+def test_what_is_fetched_stays_bounded_when_everything_differs(
+    database: Database, handmade: HandmadeLake, monkeypatch: pytest.MonkeyPatch
+) -> None:  # I9
+    monkeypatch.setattr("walbridge.verify.rounds.ROWS_FETCHED_MAX", 10)
+    accounts(database, handmade, [])
+    database.execute("INSERT INTO accounts SELECT n, 'late', 0 FROM generate_series(6, 105) n")
+    code, tables = verdict(database, handmade)
+    assert (code, tables["public.accounts"]["whole"]) == (1, False)
+    assert 0 < tables["public.accounts"]["missing"] <= 10
+
+
+def test_a_lake_without_a_published_cut_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
+    database.execute("CREATE TABLE t (id int); CREATE PUBLICATION pub FOR ALL TABLES")
+    with pytest.raises(OperatorError, match=r"published no cut .* it has none"):
+        verdict(database, handmade, timeout_s=0.1)
+
+
+def test_a_lake_that_lags_is_not_compared(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    handmade.publish(5)
+    with pytest.raises(OperatorError, match="its newest is at 0/5"):
+        verdict(database, handmade, timeout_s=0.1)
+
+
+def test_a_table_that_the_lake_lacks_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    database.execute("CREATE TABLE later (id int)")
+    with pytest.raises(OperatorError, match=r"does not hold table public\.later"):
+        verdict(database, handmade)
+    assert verdict(database, handmade, tables=["public.accounts"])[0] == 0
+
+
+def test_an_unpublished_table_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    with pytest.raises(OperatorError, match=r"does not publish a table public\.typo"):
+        verdict(database, handmade, tables=["public.typo"])
+
+
+@pytest.mark.parametrize("dsn", ["host=127.0.0.1 port=1 password=hush", "password:hush", "postgresql://a:hush@[x/y"])
+def test_a_wrong_dsn_is_the_operators_and_keeps_its_password(handmade: HandmadeLake, dsn: str) -> None:  # I10
+    settings = Settings(postgres=Postgres(dsn=SecretStr(dsn)), lake=Lake(path=str(handmade.path)))
+    with pytest.raises(OperatorError) as caught:
+        verify(settings, timeout_s=0.1)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_role_that_may_not_read_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    database.execute(f"CREATE ROLE reader_{database.name} LOGIN")
+    try:
+        settings = settings_of(database, handmade)
+        dsn = f"{database.dsn} user=reader_{database.name}"
+        limited = settings.model_copy(update={"postgres": settings.postgres.model_copy(update={"dsn": SecretStr(dsn)})})
+        with pytest.raises(OperatorError, match="permission denied for table accounts"):
+            verify(limited, timeout_s=5)
+    finally:
+        database.execute(f"DROP ROLE reader_{database.name}")
+
+
+def test_a_lake_table_whose_files_are_gone_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    for file in (handmade.path / "public" / "accounts").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(OperatorError, match="public/accounts cannot be read"):
+        verdict(database, handmade)
+
+
+def test_the_last_lines_are_the_verdict_per_table(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS[:4])
+    said: list[str] = []
+    assert verify(settings_of(database, handmade), out=said.append) == 1
+    assert said[0].splitlines() == [
+        "public.accounts: 1 rows missing in the lake",
+        "    id=5",
+        "public.accounts  UNEQUAL  5 rows  at 10000000/0",
+    ]
+
+
+def test_keys_are_told_as_a_person_writes_them(database: Database, handmade: HandmadeLake) -> None:
+    database.execute(
+        "CREATE TABLE t (day date, at timestamptz, amount numeric(10,2), PRIMARY KEY (day, at, amount));"
+        "INSERT INTO t VALUES ('2024-02-29', '2024-02-29 12:00:00.5+01', 1.5), ('infinity', '0044-03-15 BC', 'NaN');"
+        "CREATE PUBLICATION pub FOR ALL TABLES"
+    )
+    types = {"day": pa.date32(), "at": pa.timestamp("us", "UTC"), "amount": pa.decimal128(10, 2)}
+    handmade.write("public.t", types, [])
+    handmade.publish(FAR_AHEAD)
+    assert verdict(database, handmade)[1]["public.t"]["keys"]["missing"] == [
+        "day=2024-02-29, at=2024-02-29 11:00:00.500000, amount=1.50",
+        "day=infinity, at=0044-03-15 00:00:00+00 BC, amount=NaN",
+    ]
