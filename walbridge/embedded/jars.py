@@ -108,9 +108,7 @@ def check(directory: Path, jars: Iterable[LockedJar]) -> None:
     for jar in jars:
         path = directory / jar.coordinate.file_name
         if not path.is_file():
-            raise OperatorError(
-                f"{path.name} could not be fetched", "check the network, then run the same command"
-            )
+            raise OperatorError(f"{path.name} could not be fetched", "check the network, then run the same command")
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != jar.sha256:

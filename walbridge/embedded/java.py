@@ -82,11 +82,7 @@ def wheel() -> Java:
 
 
 def _write_script(path: Path, real: Path) -> None:
-    text = (
-        "#!/bin/sh\n"
-        f'for a do shift; [ "$a" = "{ABSENT_MODULE}" ] || set -- "$@" "$a"; done\n'
-        f"exec '{real}' \"$@\"\n"
-    )
+    text = f'#!/bin/sh\nfor a do shift; [ "$a" = "{ABSENT_MODULE}" ] || set -- "$@" "$a"; done\nexec \'{real}\' "$@"\n'
     if path.is_file() and path.read_text() == text:
         return
     # Renamed into place: another process may be starting Java through it right now.

@@ -57,9 +57,7 @@ class PostgresServer:
         keep: leave data and log under home when it stops.
     """
 
-    def __init__(
-        self, settings: Mapping[str, str] | None = None, *, fsync: bool = False, keep: bool = False
-    ) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None, *, fsync: bool = False, keep: bool = False) -> None:
         safety = {"fsync": "on"} if fsync else {"fsync": "off", "full_page_writes": "off"}
         self._settings = {**SETTINGS, **safety, **(settings or {})}
         self._install = installed()
