@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -23,6 +24,7 @@ Place = tuple[str, int]
 API_TIMEOUT_MS = 5_000
 """How long one question may take; the caller repeats it."""
 
+_RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
 
@@ -193,8 +195,7 @@ class KafkaLog:
 
     def _sorted(self, cause: Any) -> Exception:
         name = cause.getClass().getName()
-        retriable = self._jvm.java.lang.Class.forName("org.apache.kafka.common.errors.RetriableException")
-        if retriable.isInstance(cause):
+        if is_instance_of(self._spark.sparkContext._gateway, cause, _RETRIABLE):
             return RetryableError(f"Kafka at {self._bootstrap_servers} does not answer: {cause.getMessage()}")
         return OperatorError(
             f"Kafka at {self._bootstrap_servers} refuses: {name.rpartition('.')[2]}: {root_message(cause)}",

@@ -82,7 +82,9 @@ class ContractWriter:
 
     def __post_init__(self) -> None:
         self.end_lsn = self.end_lsn or self.epoch.consistent_point
-        self._metadata = Producer({"bootstrap.servers": self.bootstrap_servers, "enable.idempotence": True})
+        self._metadata = Producer(
+            {"bootstrap.servers": self.bootstrap_servers, "enable.idempotence": True, "log_level": 2}
+        )
         self._producer = self._transactional_producer()
         self._make_topic(metadata_topic(self.pipeline), 1, {"cleanup.policy": "compact"})
         self._make_topic(cuts_topic(self.pipeline), 1, {})
@@ -94,6 +96,8 @@ class ContractWriter:
                 "transactional.id": f"{self.pipeline}-{name}",
                 "partitioner": "murmur2_random",
                 "linger.ms": 5,
+                # Tests kill the broker, and producers outlive it: nothing of that is news.
+                "log_level": 2,
             }
         )
         producer.init_transactions(WAIT_S)

@@ -73,9 +73,9 @@ def test_records_of_an_open_transaction_are_waited_for_and_then_the_job_stops(
     beyond = {(part.topic, part.partition): (part.end_offset + 1, part.end_offset + 2)}
     impatient = KafkaLog(spark, settings(kafka, pipeline_name, lake, visible_timeout_s=1))
 
-    with writer.open_transaction(inserts(table, 0x2000, 7)):
-        with pytest.raises(OperatorError, match="not visible after 1 s"):
-            impatient.wait_visible(beyond)
+    undecided = pytest.raises(OperatorError, match="not visible after 1 s")
+    with writer.open_transaction(inserts(table, 0x2000, 7)), undecided:
+        impatient.wait_visible(beyond)
     impatient.wait_visible(beyond)
 
 

@@ -1,0 +1,114 @@
+"""What readers get: all tables at one published cut, or a clear refusal."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+
+from schemas.errors import OperatorError
+from spark_consumer.manifest import CutRow, Manifest, TableEntry
+from spark_consumer.read import published, tables_at
+
+EPOCH = "7-1-s-0/10"
+
+
+def entry(name: str, version: int, state: str = "current") -> TableEntry:
+    return TableEntry(hash(name) % 1000, "public", name, f"p.public.{name}", f"public/{name}", version, "0" * 16, state)
+
+
+def publish(manifest: Manifest, sequence: int, end_lsn: int, *entries: TableEntry) -> None:
+    cuts = (sequence, sequence)
+    manifest.append(
+        CutRow(sequence, "published", "p", EPOCH, *cuts, 2 * sequence, end_lsn, None, datetime.now(UTC), entries)
+    )
+
+
+@pytest.fixture
+def manifest(lake: Path) -> Manifest:
+    """Two tables in step: version n of each holds n + 1 rows, published at LSN 100 (n + 1)."""
+    manifest = Manifest(str(lake), "p", {})
+    for n in range(3):
+        for name in ("a", "b"):
+            write_deltalake(str(lake / "public" / name), pa.table({"n": [n]}), mode="append")
+        publish(manifest, n + 1, 100 * (n + 1), entry("a", n), entry("b", n))
+    return manifest
+
+
+@pytest.mark.usefixtures("manifest")
+def test_all_tables_are_read_at_the_newest_published_cut(spark: SparkSession, lake: Path) -> None:
+    write_deltalake(str(lake / "public" / "a"), pa.table({"n": [99]}), mode="append")
+
+    assert {name: frame.count() for name, frame in tables_at(spark, str(lake)).items()} == {
+        "public.a": 3,
+        "public.b": 3,
+    }
+
+
+@pytest.mark.usefixtures("manifest")
+@pytest.mark.parametrize("lsn", [200, 299, "0/C8"])
+def test_all_tables_are_read_at_the_newest_cut_up_to_an_lsn(spark: SparkSession, lake: Path, lsn: int | str) -> None:
+    """I8: one LSN for all tables."""
+    counts = {name: frame.count() for name, frame in tables_at(spark, str(lake), lsn).items()}
+
+    assert counts == {"public.a": 2, "public.b": 2}
+
+
+@pytest.mark.usefixtures("manifest")
+def test_an_lsn_before_everything_kept_is_refused(spark: SparkSession, lake: Path) -> None:
+    with pytest.raises(OperatorError, match="at or before 0/63"):
+        tables_at(spark, str(lake), 99)
+
+
+def test_an_empty_lake_is_refused(spark: SparkSession, lake: Path) -> None:
+    with pytest.raises(OperatorError, match="nothing is published"):
+        tables_at(spark, str(lake))
+
+
+def test_an_empty_lake_has_no_published_cuts(lake: Path) -> None:
+    assert published(str(lake)) == []
+
+
+@pytest.mark.usefixtures("manifest")
+def test_published_cuts_are_listed_oldest_first(lake: Path) -> None:
+    assert [row.end_lsn for row in published(str(lake))] == [100, 200, 300]
+
+
+def test_a_table_that_is_not_current_is_refused(spark: SparkSession, manifest: Manifest, lake: Path) -> None:
+    publish(manifest, 4, 400, entry("a", 2), entry("b", 1, "stale"))
+
+    with pytest.raises(OperatorError, match=r"public\.b is stale"):
+        tables_at(spark, str(lake))
+
+
+def test_a_table_that_is_not_current_is_read_when_asked_for(
+    spark: SparkSession, manifest: Manifest, lake: Path
+) -> None:
+    publish(manifest, 4, 400, entry("a", 2), entry("b", 1, "stale"))
+
+    assert tables_at(spark, str(lake), states=("current", "stale"))["public.b"].count() == 2
+
+
+def test_other_tables_are_read_beside_one_that_is_not_current(
+    spark: SparkSession, manifest: Manifest, lake: Path
+) -> None:
+    publish(manifest, 4, 400, entry("a", 2), entry("b", 1, "stale"))
+
+    assert list(tables_at(spark, str(lake), tables=["public.a"])) == ["public.a"]
+
+
+@pytest.mark.usefixtures("manifest")
+def test_an_unknown_table_is_refused_with_the_names_there_are(spark: SparkSession, lake: Path) -> None:
+    with pytest.raises(OperatorError, match=r"public\.a, public\.b"):
+        tables_at(spark, str(lake), tables=["public.c"])
+
+
+def test_reading_needs_no_kafka_client() -> None:
+    code = "import sys, spark_consumer.read; print(sorted(m for m in sys.modules if 'kafka' in m))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert found.stdout.strip() == "[]"
