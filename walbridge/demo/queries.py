@@ -1,0 +1,43 @@
+"""Two ways to look at the demo's tables, as lines to paste into a shell.
+
+In: where things are. Out: text. The Spark line reads all tables at one LSN; the other needs no
+Java and reads one table as it is now.
+"""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+from schemas.topics import table_path
+from walbridge.demo.place import Place
+from walbridge.embedded.java import find_java
+
+
+def spark_line(place: Place) -> str:
+    """Spark, through ``spark_consumer.read.tables_at``."""
+    program = f"""
+from schemas.settings import load_settings; from spark_consumer.session import spark_session
+from spark_consumer.read import tables_at; settings = load_settings({json.dumps(str(place.config))})
+tables = tables_at(spark_session(settings), settings.lake.path)
+tables["public.pgbench_accounts"].selectExpr("count(*)", "sum(abalance)").show()
+"""
+    java_home = shlex.quote(str(find_java().java_home))
+    return f"JAVA_HOME={java_home} {_python(program)}"
+
+
+def deltalake_line(place: Place) -> str:
+    """SQL by delta-rs."""
+    table = Path(place.lake) / table_path("public", "pgbench_accounts")
+    program = f"""
+import pyarrow; from deltalake import DeltaTable, QueryBuilder
+query = QueryBuilder().register("accounts", DeltaTable({json.dumps(str(table))}))
+rows = query.execute("SELECT count(*) AS rows, sum(abalance) AS balance FROM accounts").read_all()
+print(pyarrow.table(rows).to_pylist())
+"""
+    return _python(program)
+
+
+def _python(program: str) -> str:
+    one_line = "; ".join(line for line in program.strip().splitlines())
+    return f"{shlex.quote(sys.executable)} -c {shlex.quote(one_line)}"
