@@ -22,6 +22,10 @@ CUTS = "_cuts"
 _BATCH_BYTES = 32 * 2**20
 _BATCH_ROWS_MAX = 8192
 _MANIFEST_ROWS_READ = 64
+_READ_OPTIONS = {
+    # Spark's default is INT96, whose nanoseconds would wrap outside the years 1677 to 2262.
+    "datafusion.execution.parquet.coerce_int96": "us",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ class TableReader:
         ]
         parts = ("exceptional", "commit_lsn", "ordinal") if with_position else ("exceptional",)
         selected += [f"get_field({_quoted(LAKE_STRUCT)}, '{part}') AS {part}" for part in parts]
-        query = QueryBuilder({"datafusion.execution.batch_size": str(_batch_rows(self._table))})
+        query = QueryBuilder({"datafusion.execution.batch_size": str(_batch_rows(self._table)), **_READ_OPTIONS})
         try:
             stream = query.register("source", self._table).execute(f"SELECT {', '.join(selected)} FROM source")
             yield from pa.RecordBatchReader.from_stream(stream)
