@@ -21,15 +21,15 @@ from schemas.metadata_record import RelationRecord
 from schemas.topics import table_path
 from spark_consumer.changes import write_changes
 from spark_consumer.head import RESTORE, segments_done
-from spark_consumer.plan import SEGMENTS_MAX, Plan, TableHead, TablePlan
+from spark_consumer.plan import Plan, TableHead, TablePlan
 from spark_consumer.reshape import reshape
 from spark_consumer.shape import TableShape
 from spark_consumer.slices import Volume, volumes
 from spark_consumer.table import Commit, ConcurrentCommit, LakeTable, VersionGone
 
 ATTEMPTS_MAX = 3
-HISTORY_MAX = SEGMENTS_MAX * 8
-"""Commits of one plan on a new table, shape steps and OPTIMIZE included, are fewer."""
+HISTORY_PER_SEGMENT = 8
+"""Commits of one plan on a new table are fewer, shape steps and OPTIMIZE included."""
 
 
 def apply_table(
@@ -124,8 +124,9 @@ class Application:
         base = self.table_plan.base
         if base is not None and table.version < base.version:
             raise self._lost(f"is at version {table.version}, before version {base.version} that was published")
-        newest = HISTORY_MAX if base is None else table.version - base.version
-        empties = self.table_plan.segments[0].empties
+        segments = self.table_plan.segments
+        newest = HISTORY_PER_SEGMENT * (len(segments) + 1) if base is None else table.version - base.version
+        empties = segments[0].empties
         commits = table.commits(newest)
         done = segments_done(commits, self.commit.plan or "", first_empties=empties)
         if done is None and base is not None:

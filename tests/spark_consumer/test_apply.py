@@ -1,0 +1,327 @@
+"""Plans on tables: what the lake holds equals what the source did, whatever happens on the way."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from schemas.errors import OperatorError
+from schemas.metadata_record import RelationRecord
+from spark_consumer import apply
+from spark_consumer.apply import apply_table
+from spark_consumer.plan import TableHead, make_plan
+from spark_consumer.table import Commit, LakeTable
+from tests.contract_writer import Event
+from tests.spark_consumer.events import PIPELINE, Log, applied, column, relation, table_plan
+from tests.spark_consumer.world import (
+    KEYED,
+    MULTISET,
+    KeyedWorld,
+    MultisetWorld,
+    Text,
+    World,
+    canonical,
+    copy_barriers,
+    cut,
+    lake_rows,
+)
+
+FEW = settings(
+    max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+LSN = 0x1100
+ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")])
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def crash_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """Times a kill point may still be passed before the process ends; absent: for ever."""
+    left: Counter[str] = Counter()
+
+    def kill_point(name: str) -> None:
+        if name in left:
+            left[name] -= 1
+            if left[name] <= 0:
+                del left[name]
+                raise Crash
+
+    monkeypatch.setattr(apply, "kill_point", kill_point)
+    yield left
+
+
+def read(lake: Path, head: TableHead) -> list[dict[str, Any]]:
+    table = LakeTable.open(f"{lake}/{head.path}", {})
+    assert table is not None
+    assert table.version == head.version
+    rows: list[dict[str, Any]] = table.query("SELECT * FROM target").read_all().to_pylist()
+    return rows
+
+
+def copied(spark: SparkSession, lake: Path, of: RelationRecord, *rows: dict[str, Any]) -> TableHead:
+    log = Log()
+    for row in rows:
+        log.add(Event(of, "r", 0x1000, -1, after=row))
+    return applied(spark, lake, log, table_plan(of, None), [of], to_cut=1)
+
+
+def changed(
+    spark: SparkSession, lake: Path, head: TableHead, *events: Event, to_cut: int = 2, known: Any = ()
+) -> TableHead:
+    log = Log()
+    for event in events:
+        log.add(event)
+    of = events[0].relation
+    return applied(spark, lake, log, table_plan(of, head), [of, *known], to_cut=to_cut)
+
+
+def values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(
+        ({name: value for name, value in row.items() if name != "_walbridge"} for row in rows), key=repr
+    )
+
+
+class Follower:
+    """Applies a world's transactions plan by plan, in a lake of its own."""
+
+    def __init__(self, spark: SparkSession, lake: Path, of: RelationRecord, crash_at: Counter[str]) -> None:
+        self.spark, self.lake, self.of, self.crash_at = spark, lake, of, crash_at
+        self.head: TableHead | None = None
+        self.cut_id = 0
+
+    def follow(self, world: World) -> None:
+        """One plan of what happened since; it is killed at random places, and applied twice."""
+        events, barriers = world.take()
+        log = Log()
+        for event in events:
+            log.add(event)
+            if event.op in "cud" and event.relation is KEYED and world.random.random() < 0.1:
+                log.add(event)
+        first = copy_barriers(self.of) if self.head is None else []
+        self.cut_id += 1
+        heads = {} if self.head is None else {self.head.relation_id: self.head}
+        plan = make_plan([(0, cut(self.cut_id, self.of, len(log.rows), first + barriers, world.lsn))], heads)
+        records = log.frame(self.spark)
+        relations = {self.of.schema_id: self.of}
+        for point in ("table_created", "segment_applied"):
+            self.crash_at[point] = world.random.randint(1, 4)
+        for _ in range(4):
+            try:
+                head = apply_table(
+                    self.spark, str(self.lake), records, relations, plan.tables[0], plan, PIPELINE, storage_options={}
+                )
+                break
+            except Crash:
+                continue
+        self.crash_at.clear()
+        again = apply_table(
+            self.spark, str(self.lake), records, relations, plan.tables[0], plan, PIPELINE, storage_options={}
+        )
+        assert again == head, "applying a plan twice must change nothing (I5)"
+        self.head = head
+
+    def rows(self) -> list[dict[str, Any]]:
+        assert self.head is not None
+        return list(lake_rows(read(self.lake, self.head)))
+
+
+@FEW
+@given(seed=st.integers(0, 2**32))
+def test_lake_equals_the_source_after_every_plan(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, crash_at: Counter[str], seed: int
+) -> None:
+    """I5, I6, I8: unchanged columns, exceptional values and keys, moved rows, truncates, crashes."""
+    world = KeyedWorld(seed)
+    follower = Follower(spark, tmp_path_factory.mktemp("lake"), KEYED, crash_at)
+    for plan in range(5):
+        for _ in range(world.random.randint(1, 12)):
+            world.transaction()
+        if plan % 2:
+            world.truncate(KEYED)
+            world.transaction()
+        follower.follow(world)
+
+        expected = sorted(map(canonical, world.rows))
+        assert sorted(map(canonical, follower.rows())) == expected, f"seed {seed}, plan {plan}"
+
+
+@FEW
+@given(seed=st.integers(0, 2**32))
+def test_multiset_equals_the_source_after_every_plan(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, crash_at: Counter[str], seed: int
+) -> None:
+    """Of several equal rows exactly one goes with each change."""
+    world = MultisetWorld(seed)
+    follower = Follower(spark, tmp_path_factory.mktemp("lake"), MULTISET, crash_at)
+    for plan in range(4):
+        for _ in range(world.random.randint(1, 8)):
+            world.transaction()
+        if plan == 2:
+            world.truncate(MULTISET)
+            world.transaction()
+        follower.follow(world)
+
+        assert Counter(map(canonical, follower.rows())) == Counter(map(canonical, world.rows)), f"seed {seed}"
+
+
+def test_update_of_unchanged_toast_keeps_the_stored_value(spark: SparkSession, lake: Path) -> None:
+    head = copied(spark, lake, ITEMS, {"id": 1, "body": "long", "n": 1})
+
+    head = changed(spark, lake, head, Event(ITEMS, "u", LSN, 0, after={"id": 1, "n": 2}, unchanged=["body"]))
+
+    assert values(read(lake, head)) == [{"id": 1, "body": "long", "tags": None, "n": 2}]
+
+
+def test_text_of_an_unchanged_array_stays_with_it(spark: SparkSession, lake: Path) -> None:
+    head = copied(spark, lake, ITEMS)
+    insert = Event(ITEMS, "c", LSN, 0, after={"id": 1}, exceptional={"tags": "{{1}}"})
+    head = changed(spark, lake, head, insert)
+
+    update = Event(ITEMS, "u", LSN + 8, 0, after={"id": 1, "n": 2}, unchanged=["tags"])
+    head = changed(spark, lake, head, update, to_cut=3)
+
+    assert list(lake_rows(read(lake, head))) == [{"id": 1, "body": None, "tags": Text("{{1}}"), "n": 2}]
+
+
+def test_unknown_value_of_a_row_that_is_missing_stops(spark: SparkSession, lake: Path) -> None:
+    """I7: an insert would have null where Postgres has a value."""
+    head = copied(spark, lake, ITEMS, {"id": 1})
+
+    with pytest.raises(OperatorError, match="1 updates of table public.t leave out columns"):
+        changed(spark, lake, head, Event(ITEMS, "u", LSN, 0, after={"id": 2}, unchanged=["body"]))
+
+
+def test_moved_row_that_is_missing_stops(spark: SparkSession, lake: Path) -> None:
+    head = copied(spark, lake, ITEMS)
+    gone = Event(ITEMS, "d", LSN, 0, before={"id": 1}, before_image="key")
+    moved = Event(ITEMS, "c", LSN, 1, before={"id": 1}, before_image="key", after={"id": 2}, unchanged=["body"])
+
+    with pytest.raises(OperatorError, match="rows that the lake does not hold"):
+        changed(spark, lake, head, gone, moved)
+
+
+def test_older_position_never_overwrites_a_newer_one(spark: SparkSession, lake: Path) -> None:
+    """I5: also where another plan brings it."""
+    head = copied(spark, lake, ITEMS)
+    head = changed(spark, lake, head, Event(ITEMS, "c", LSN + 8, 0, after={"id": 1, "n": 2}))
+
+    old = Event(ITEMS, "u", LSN, 0, after={"id": 1, "n": 1})
+    removed = Event(ITEMS, "d", LSN, 1, before={"id": 1}, before_image="key")
+    head = changed(spark, lake, head, old, removed, to_cut=3)
+
+    assert [row["n"] for row in read(lake, head)] == [2]
+
+
+def test_commits_of_another_program_are_undone(spark: SparkSession, lake: Path) -> None:
+    head = copied(spark, lake, ITEMS, {"id": 1, "n": 1})
+    table = LakeTable.open(f"{lake}/{head.path}", {})
+    assert table is not None
+    table.append(table.query("SELECT * FROM target"), Commit(plan=None))
+
+    head = changed(spark, lake, head, Event(ITEMS, "c", LSN, 0, after={"id": 2, "n": 2}))
+
+    assert [row["id"] for row in values(read(lake, head))] == [1, 2]
+
+
+def test_commit_of_another_program_after_a_segment_is_undone(spark: SparkSession, lake: Path) -> None:
+    base = copied(spark, lake, ITEMS, {"id": 1, "n": 1})
+    insert = Event(ITEMS, "c", LSN, 0, after={"id": 2, "n": 2})
+    head = changed(spark, lake, base, insert)
+    table = LakeTable.open(f"{lake}/{head.path}", {})
+    assert table is not None
+    table.append(table.query("SELECT * FROM target"), Commit(plan=None))
+
+    head = changed(spark, lake, base, insert)
+
+    assert [row["id"] for row in values(read(lake, head))] == [1, 2]
+
+
+def test_table_that_was_removed_stops_the_plan(spark: SparkSession, lake: Path) -> None:
+    head = copied(spark, lake, ITEMS)
+    (lake / head.path).rename(lake / "elsewhere")
+
+    with pytest.raises(OperatorError, match="is gone"):
+        changed(spark, lake, head, Event(ITEMS, "c", LSN, 0, after={"id": 1}))
+
+
+def test_schema_that_nobody_announced_stops_the_plan(spark: SparkSession, lake: Path) -> None:
+    head = copied(spark, lake, ITEMS)
+    log = Log()
+    log.add_bytes(ITEMS.topic, b"\xc3\x01" + bytes(8) + b"\x02")
+
+    with pytest.raises(OperatorError, match="needs schema 0000000000000000"):
+        applied(spark, lake, log, table_plan(ITEMS, head), [ITEMS], to_cut=2)
+
+
+def test_record_of_another_program_stops_the_plan(spark: SparkSession, lake: Path) -> None:
+    head = copied(spark, lake, ITEMS)
+    log = Log()
+    log.add_bytes(ITEMS.topic, b"{}")
+
+    with pytest.raises(OperatorError, match="1 records that walbridge did not write"):
+        applied(spark, lake, log, table_plan(ITEMS, head), [ITEMS], to_cut=2)
+
+
+def test_malformed_record_is_named_by_its_offset(spark: SparkSession, lake: Path) -> None:
+    head = copied(spark, lake, ITEMS)
+    log = Log()
+    log.add(Event(ITEMS, "c", LSN, 0, after={"id": 1, "body": "secret"}))
+    log.add_bytes(ITEMS.topic, bytes(log.rows[0]["value"])[:-20])  # type: ignore[call-overload]
+
+    with pytest.raises(OperatorError, match="partition 0 offsets 1 to 1") as stopped:
+        applied(spark, lake, log, table_plan(ITEMS, head), [ITEMS], to_cut=2)
+    assert "secret" not in str(stopped.value)
+
+
+NAMES = ["Id", "id", 'a."b"', "c`d", "e f", "ünï", "_walbridge", "op", "x_u0041", "'; --", "c1", "w"]
+ODD = relation([column(name, "int4", is_key=place < 2) for place, name in enumerate(NAMES)], name='O."x"')
+
+
+def test_names_of_any_kind_are_columns(spark: SparkSession, lake: Path) -> None:
+    rows = [{name: 10 * row + place for place, name in enumerate(NAMES)} for row in range(3)]
+    head = copied(spark, lake, ODD, *rows)
+
+    rows[0]["e f"] = 99
+    head = changed(
+        spark,
+        lake,
+        head,
+        Event(ODD, "u", LSN, 0, after=rows[0]),
+        Event(ODD, "d", LSN, 1, before={"Id": 10, "id": 11}, before_image="key"),
+    )
+
+    found = [[value for name, value in row.items() if name != "_walbridge"] for row in read(lake, head)]
+    assert sorted(found) == sorted(list(row.values()) for row in (rows[0], rows[2]))
+
+
+def test_table_without_columns_counts_its_rows(spark: SparkSession, lake: Path) -> None:
+    empty = relation([], name="empty", identity="f")
+    head = copied(spark, lake, empty, {}, {}, {})
+
+    head = changed(spark, lake, head, Event(empty, "d", LSN, 0, before={}, before_image="full"))
+
+    assert len(read(lake, head)) == 2
+
+
+def test_row_that_goes_more_often_than_it_is_there_stops(spark: SparkSession, lake: Path) -> None:
+    head = copied(spark, lake, MULTISET, {"x": 1.0})
+    gone = [Event(MULTISET, "d", LSN, place, before={"x": 1.0}, before_image="full") for place in range(2)]
+
+    with pytest.raises(OperatorError, match="does not hold often enough"):
+        changed(spark, lake, head, *gone)
+
+
+def test_change_that_names_no_row_stops(spark: SparkSession, lake: Path) -> None:
+    keyless = relation([column("n", "int4")], name="log")
+    head = copied(spark, lake, keyless, {"n": 1})
+
+    with pytest.raises(OperatorError, match="identity tells no rows apart"):
+        changed(spark, lake, head, Event(keyless, "u", LSN, 0, after={"n": 2}))
