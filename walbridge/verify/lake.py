@@ -144,9 +144,7 @@ class TableReader:
             raise _unreadable(self._path, error) from error
 
 
-def _digests(
-    batch: pa.RecordBatch, columns: Sequence[str]
-) -> tuple[np.ndarray[Any, np.dtype[np.uint64]], list[Texts]]:
+def _digests(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[np.ndarray[Any, np.dtype[np.uint64]], list[Texts]]:
     exceptions = _exceptions(batch.column("exceptional"))
     texts = []
     for index, name in enumerate(columns):
@@ -196,9 +194,7 @@ def _newest_published(manifest: DeltaTable, first_sequence: int) -> PublishedCut
     if not rows:
         return None
     tables = {
-        (table["namespace"], table["name"]): LakeTable(
-            table["path"], table["version"], table["state"], table["since"]
-        )
+        (table["namespace"], table["name"]): LakeTable(table["path"], table["version"], table["state"], table["since"])
         for table in rows[0]["tables"]
     }
     return PublishedCut(rows[0]["sequence"], rows[0]["end_lsn"], tables)

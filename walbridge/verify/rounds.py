@@ -114,9 +114,7 @@ def _found(now: Snapshot, lake: Lake, table: SourceTable, head: LakeTable, trial
     trial.key_types = [(key, types[key]) for key in table.keys]
     if not buckets:
         return {}
-    return differences(
-        now.rows(table, digits, buckets), reader.rows(table.column_names, table.keys, digits, buckets)
-    )
+    return differences(now.rows(table, digits, buckets), reader.rows(table.column_names, table.keys, digits, buckets))
 
 
 def _column_notes(table: SourceTable, lake_columns: list[str]) -> list[str]:

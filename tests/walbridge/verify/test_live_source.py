@@ -97,9 +97,7 @@ def test_a_resurrected_row_is_found(live: Live, steps: Callable[..., None]) -> N
     assert (code, tables["public.t"]["keys"]["extra"]) == (1, ["id=2"])
 
 
-def test_a_row_stuck_in_the_lake_is_found_though_the_source_never_rests(
-    live: Live, steps: Callable[..., None]
-) -> None:
+def test_a_row_stuck_in_the_lake_is_found_though_the_source_never_rests(live: Live, steps: Callable[..., None]) -> None:
     live.database.execute("INSERT INTO t VALUES (1, '0')")
     steps(
         write(live, "UPDATE t SET value = '1'", (1, "stuck", 1)),

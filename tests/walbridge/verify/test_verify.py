@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -316,3 +318,49 @@ def test_keys_are_told_as_a_person_writes_them(database: Database, handmade: Han
         "day=2024-02-29, at=2024-02-29 11:00:00.500000, amount=1.50",
         "day=infinity, at=0044-03-15 00:00:00+00 BC, amount=NaN",
     ]
+
+
+def test_verify_shares_no_code_with_the_producer() -> None:
+    program = "import sys, walbridge.verify; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "walbridge" in loaded
+    assert {"producer", "spark_consumer", "fastavro", "pyspark"}.isdisjoint(loaded)
+
+
+def test_a_database_of_another_encoding_is_hashed_as_utf8(database: Database, handmade: HandmadeLake) -> None:
+    latin = Database(database.server, f"{database.name}_latin")
+    database.execute(f"CREATE DATABASE {latin.name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    try:
+        latin.execute(
+            "CREATE TABLE t (id text PRIMARY KEY, parts text[]); INSERT INTO t VALUES (chr(233), ARRAY[chr(252), 'a']);"
+            "CREATE PUBLICATION pub FOR ALL TABLES"
+        )
+        types = {"id": pa.string(), "parts": pa.list_(pa.string())}
+        handmade.write("public.t", types, [{"id": "é", "parts": ["ü", "a"]}])
+        handmade.publish(FAR_AHEAD)
+        assert verdict(latin, handmade)[0] == 0
+        latin.execute("UPDATE t SET parts = '{}'")
+        assert verdict(latin, handmade)[1]["public.t"]["keys"]["different"] == ["id=é"]
+    finally:
+        database.execute(f"DROP DATABASE {latin.name} WITH (FORCE)")
+
+
+def test_as_many_columns_as_postgres_allows_are_hashed(database: Database, handmade: HandmadeLake) -> None:
+    names = [f"c{number}" for number in range(1600)]
+    database.execute(f"CREATE TABLE t ({', '.join(f'{name} bool' for name in names)})")
+    database.execute(f"INSERT INTO t VALUES ({', '.join(['true'] * 1600)}); CREATE PUBLICATION pub FOR ALL TABLES")
+    handmade.write("public.t", dict.fromkeys(names, pa.bool_()), [dict.fromkeys(names, True)])
+    handmade.publish(FAR_AHEAD)
+    assert verdict(database, handmade)[0] == 0
+
+
+def test_a_table_without_columns_is_compared_by_its_count(database: Database, handmade: HandmadeLake) -> None:
+    database.execute("CREATE TABLE t (); INSERT INTO t DEFAULT VALUES; INSERT INTO t DEFAULT VALUES")
+    database.execute("CREATE PUBLICATION pub FOR ALL TABLES")
+    handmade.write("public.t", {}, [{}, {}])
+    handmade.publish(FAR_AHEAD)
+    assert verdict(database, handmade)[0] == 0
+    handmade.write("public.t", {}, [{}])
+    handmade.publish(FAR_AHEAD)
+    code, tables = verdict(database, handmade)
+    assert (code, tables["public.t"]["missing"]) == (1, 1)
