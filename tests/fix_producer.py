@@ -1,0 +1,270 @@
+"""The producer as the program that operators run, on the shared servers, with topics of its own.
+
+``producer.start()`` runs ``python -m producer``; ``check_equal`` waits until a cut covers what is
+committed now, replays every event and compares with SELECT.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from schemas.cut import Cut
+from schemas.metadata_record import RelationRecord
+from schemas.pg_types import ColumnType
+from schemas.position import parse_lsn
+from tests.fix_postgres import Database
+from tests.replay import Replay, Row, Text
+from tests.topic_reader import READ_S, Topics
+from tests.wait import wait_until
+from walbridge.embedded.kafka import KafkaBroker
+
+ROOT = Path(__file__).parent.parent
+STOP_S = 20.0
+KILLED = 137
+QUICK = {"producer": {"idle_cut_interval_ms": 50}, "postgres": {"start_timeout_s": 20}}
+
+
+@dataclass
+class Running:
+    """One process of the producer."""
+
+    process: subprocess.Popen[bytes]
+    log_file: Path
+
+    @property
+    def log(self) -> str:
+        """What it wrote to stderr so far."""
+        return self.log_file.read_text()
+
+    def exit_code(self, timeout_s: float = 30.0) -> int:
+        """Wait for its end."""
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the producer did not end; its log:\n{self.log[-3000:]}") from None
+
+    def wait_for_log(self, text: str, timeout_s: float = 30.0) -> None:
+        def there() -> bool:
+            assert self.process.poll() is None or text in self.log, f"it ended:\n{self.log[-3000:]}"
+            return text in self.log
+
+        wait_until(there, f"{text!r} in the producer's log", timeout_s)
+
+    def stop(self, number: int = signal.SIGTERM, timeout_s: float = STOP_S) -> None:
+        """Ask it to end; it must do so with exit code 0."""
+        self.process.send_signal(number)
+        assert self.exit_code(timeout_s) == 0, self.log[-3000:]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@dataclass
+class ProducerUnderTest:
+    """A pipeline of one test: settings, processes, topics."""
+
+    name: str
+    database: Database
+    kafka: KafkaBroker
+    folder: Path
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _running: list[Running] = field(default_factory=list)
+
+    @property
+    def slot(self) -> str:
+        return self.name
+
+    def publish(self, *tables: str, options: str = "", name: str = "walbridge") -> None:
+        """Create the publication; tables as SQL writes them, with their column lists and filters."""
+        self.database.execute(f'CREATE PUBLICATION "{name}" FOR TABLE {", ".join(tables)} {options}')
+
+    def start(self, kill_point: str | None = None, environ: Mapping[str, str] | None = None) -> Running:
+        """Start ``python -m producer``; it dies at the kill point, if one is named."""
+        config = self.folder / "walbridge.toml"
+        config.write_text(_toml(self._all_settings()))
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("WALBRIDGE_")}
+        if kill_point:
+            clean["WALBRIDGE_KILL_POINT"] = kill_point
+        log_file = self.folder / f"producer-{len(self._running)}.log"
+        with log_file.open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "producer", "--config", str(config), "--log-level", "debug"],
+                cwd=ROOT,
+                env=clean | dict(environ or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        running = Running(process, log_file)
+        self._running.append(running)
+        return running
+
+    def _all_settings(self) -> dict[str, Any]:
+        merged: dict[str, Any] = {
+            "name": self.name,
+            "postgres": {"dsn": self.database.dsn, "slot": self.slot},
+            "kafka": {
+                "bootstrap_servers": self.kafka.bootstrap_servers,
+                # A broker that tests kill is back in a second: do not wait longer to see it.
+                "client": {"reconnect.backoff.max.ms": "500"},
+            },
+        }
+        for more in (QUICK, self.settings):
+            for section, values in more.items():
+                merged[section] = merged.get(section, {}) | values
+        return merged
+
+    def start_streaming(self, kill_point: str | None = None, environ: Mapping[str, str] | None = None) -> Running:
+        """Start and return when the stream has begun."""
+        running = self.start(kill_point, environ)
+        running.wait_for_log("streaming")
+        return running
+
+    def run_until_killed(self, kill_point: str) -> None:
+        """Start; it must reach the kill point and die there."""
+        running = self.start(kill_point)
+        code = running.exit_code()
+        assert code == KILLED, f"exit code {code} instead of death at {kill_point}:\n{running.log[-3000:]}"
+
+    def refusal(self, environ: Mapping[str, str] | None = None, timeout_s: float = 40.0) -> str:
+        """Start; it must end with exit code 2 and say what and how, without a traceback. Its words."""
+        return refusal_of(self.start(environ=environ), timeout_s)
+
+    def topics(self) -> Topics:
+        return Topics(self.kafka.bootstrap_servers, self.name)
+
+    def caught_up(self, topics: Topics, timeout_s: float = READ_S) -> Cut:
+        """The first complete cut that covers everything committed until now."""
+        with self.database.connect() as connection:
+            row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+            assert row is not None
+            # A commit record after it: the stream's position passes the one before only with it.
+            connection.execute("SELECT pg_current_xact_id()")
+        lsn = parse_lsn(row[0])
+        return topics.wait_for_cut(lambda cut: cut.complete and cut.end_lsn >= lsn, f"at {row[0]}", timeout_s)
+
+    def check_equal(self, filters: Mapping[str, str] | None = None, timeout_s: float = READ_S) -> Replay:
+        """Everything committed is in the topics, once, and replays to what SELECT says.
+
+        Args:
+            filters: row filters by ``schema.table``.
+        """
+        with self.topics() as topics:
+            self.caught_up(topics, timeout_s)
+            replayed = topics.replay()
+            topics.check_nothing_else()
+        for relation in replayed:
+            table = relation.table
+            where = (filters or {}).get(table.qualified_name, "true")
+            there = Counter(map(_hashable, replayed.rows(table.namespace, table.name)))
+            wanted = Counter(map(_hashable, source_rows(self.database, relation, where)))
+            assert there == wanted, f"{table.qualified_name} differs"
+        return replayed
+
+    def confirmed_lsn(self) -> int:
+        query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
+        return parse_lsn(self.database.value(query, (self.slot,)))
+
+    def kill_all(self) -> None:
+        for running in self._running:
+            running.kill()
+
+
+def refusal_of(running: Running, timeout_s: float = 40.0) -> str:
+    code = running.exit_code(timeout_s)
+    words = running.log
+    assert code == 2, f"exit code {code}:\n{words[-3000:]}"
+    assert "Traceback" not in words
+    assert words.count("error: ") == words.count("remedy: ") == 1
+    return words[words.index("error: ") :]
+
+
+def source_rows(database: Database, relation: RelationRecord, where: str = "true") -> list[Row]:
+    """The table as SELECT gives it, its values as Avro has them or as ``Text``."""
+    columns = relation.table.columns
+    selected = [
+        sql.SQL("to_jsonb({})::text" if column.column_type.codec == "array" else "{}::text").format(
+            sql.Identifier(column.name)
+        )
+        for column in columns
+    ]
+    query = sql.SQL("SELECT {} FROM {}{} WHERE {}").format(
+        sql.SQL(", ").join(selected),
+        sql.SQL("" if _is_partitioned(database, relation) else "ONLY "),
+        sql.Identifier(relation.table.namespace, relation.table.name),
+        sql.SQL(where),  # type: ignore[arg-type]
+    )
+    with psycopg.connect(database.dsn, options="-c extra_float_digits=3 -c bytea_output=hex -c timezone=UTC") as each:
+        rows = each.execute(query).fetchall()
+    return [
+        {column.name: _parsed(text, column.column_type) for column, text in zip(columns, row, strict=True)}
+        for row in rows
+    ]
+
+
+def _is_partitioned(database: Database, relation: RelationRecord) -> bool:
+    return bool(database.value("SELECT relkind = 'p' FROM pg_class WHERE oid = %s", (relation.table.relation_id,)))
+
+
+_PARSE = {
+    "bool": lambda text: text == "true",
+    "int": int,
+    "float": float,
+    "double": float,
+    "bytes": lambda text: bytes.fromhex(text[2:]),
+    "date": date.fromisoformat,
+    "timestamp": datetime.fromisoformat,
+    "timestamptz": datetime.fromisoformat,
+    "array": lambda text: tuple(json.loads(text)),
+}
+
+
+def _parsed(text: str | None, column_type: ColumnType) -> Any:
+    if text is None or column_type.codec == "string":
+        return text
+    try:
+        if column_type.codec == "decimal":
+            number = Decimal(text)
+            return number if number.is_finite() else Text(text)
+        return _PARSE[column_type.codec](text)
+    except ValueError:
+        return Text(text)
+
+
+def _hashable(row: Row) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(row.items()))
+
+
+def _toml(tables: Mapping[str, Any], prefix: str = "") -> str:
+    plain = {key: value for key, value in tables.items() if not isinstance(value, Mapping)}
+    lines = [f"{json.dumps(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in plain.items()]
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            lines.append(f"[{prefix}{json.dumps(key)}]\n{_toml(value, f'{prefix}{json.dumps(key)}.')}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def producer(kafka: KafkaBroker, database: Database, pipeline_name: str, tmp_path: Path) -> Iterator[ProducerUnderTest]:
+    """A producer of this test's database, not started yet; killed when the test is over."""
+    made = ProducerUnderTest(pipeline_name, database, kafka, tmp_path)
+    with contextlib.ExitStack() as stack:
+        stack.callback(made.kill_all)
+        yield made

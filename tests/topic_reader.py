@@ -1,0 +1,238 @@
+"""Reads a pipeline's topics as the contract tells a reader to.
+
+In: a broker and a pipeline name. Out: cuts, progress, Relation records, events by cut: each cut's
+exact ranges in position order. It shares the schemas with the producer and nothing else, and it
+is strict: a range that is short, an event twice, a chain that breaks fails the test that reads.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import fastavro
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from schemas.avro_codec import decode_body, schema_id_of
+from schemas.cut import Cut, decode_cut
+from schemas.metadata_record import RelationRecord, decode_metadata
+from schemas.position import Lsn, Position
+from schemas.progress_record import Progress, decode_progress
+from schemas.topics import cuts_topic, metadata_topic, progress_topic
+from tests.replay import Event, Replay, Row, Text, check_chain
+
+READ_S = 30.0
+
+
+class TopicReader:
+    """Follows one topic as a read_committed reader; keeps what it has read."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.topic = topic
+        self.messages: list[Message] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "tests",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 20,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+                "error_cb": lambda error: None,
+            }
+        )
+        self._ends: dict[int, int] = {}
+        self._assign()
+
+    def _assign(self) -> None:
+        found = self._consumer.list_topics(self.topic, timeout=READ_S).topics[self.topic]
+        self.partition_count = len(found.partitions)
+        if found.error is None:
+            self._consumer.assign([TopicPartition(self.topic, each, 0) for each in found.partitions])
+
+    @property
+    def exists(self) -> bool:
+        if not self.partition_count:
+            self._assign()
+        return self.partition_count > 0
+
+    def read_until(self, done: Callable[[], bool], timeout_s: float = READ_S) -> None:
+        """Poll until ``done``; stop when time is up, without a word: the caller judges."""
+        deadline_s = time.monotonic() + timeout_s
+        while not done() and time.monotonic() < deadline_s:
+            if not self.exists:
+                time.sleep(0.05)
+                continue
+            message = self._consumer.poll(0.05)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                self.messages.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._ends[message.partition() or 0] = message.offset() or 0
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise AssertionError(f"{self.topic} lost records: {error.str()}")
+
+    def read_to_end(self) -> list[Message]:
+        """All that is visible now: from the beginning, each partition to its end."""
+        self._ends.clear()
+        self.messages.clear()
+        if self.exists:
+            self._assign()
+            self.read_until(lambda: len(self._ends) == self.partition_count)
+            assert len(self._ends) == self.partition_count, f"{self.topic} was not read to its end"
+        return self.messages
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Topics:
+    """The topics of one pipeline. Use as a context manager."""
+
+    def __init__(self, bootstrap_servers: str, pipeline: str) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._pipeline = pipeline
+        self._readers: dict[str, TopicReader] = {}
+        self._schemas: dict[str, tuple[RelationRecord, Any]] = {}
+
+    def __enter__(self) -> Topics:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for reader in self._readers.values():
+            reader.close()
+
+    def reader(self, topic: str) -> TopicReader:
+        if topic not in self._readers:
+            self._readers[topic] = TopicReader(self._bootstrap_servers, topic)
+        return self._readers[topic]
+
+    def wait_for_cut(self, wanted: Callable[[Cut], bool], what: str, timeout_s: float = READ_S) -> Cut:
+        """The first cut that fits; the test fails when none came in time."""
+        reader = self.reader(cuts_topic(self._pipeline))
+        seen = 0
+        found: list[Cut] = []
+
+        def arrived() -> bool:
+            nonlocal seen
+            for message in reader.messages[seen:]:
+                seen += 1
+                cut = decode_cut(message.value() or b"")
+                if wanted(cut):
+                    found.append(cut)
+            return bool(found)
+
+        reader.read_until(arrived, timeout_s)
+        assert found, f"waited {timeout_s:.0f} s in vain for a cut {what}"
+        return found[0]
+
+    def cuts(self) -> list[Cut]:
+        """Every cut there is, its chain checked."""
+        cuts = [decode_cut(message.value() or b"") for message in self.reader(cuts_topic(self._pipeline)).read_to_end()]
+        check_chain(cuts)
+        return cuts
+
+    def progress(self) -> Progress | None:
+        messages = self.reader(progress_topic(self._pipeline)).read_to_end()
+        return decode_progress(messages[-1].value() or b"") if messages else None
+
+    def relations(self) -> list[RelationRecord]:
+        """Every Relation record, in the order they were written."""
+        records = [decode_metadata(m.value() or b"") for m in self.reader(metadata_topic(self._pipeline)).read_to_end()]
+        return [record for record in records if isinstance(record, RelationRecord)]
+
+    def events(self, cut: Cut) -> list[Event]:
+        """The events of a cut's exact ranges, in position order (I4); fails if one is not there."""
+        found: list[Event] = []
+        for part in cut.partitions:
+            reader = self.reader(part.topic)
+
+            def in_range(messages: Iterable[Message]) -> list[Message]:
+                return [
+                    m
+                    for m in messages
+                    if m.partition() == part.partition and part.start_offset <= (m.offset() or 0) < part.end_offset
+                ]
+
+            reader.read_until(lambda: len(in_range(reader.messages)) >= part.records)
+            there = in_range(reader.messages)
+            offsets = [m.offset() for m in there]
+            assert offsets == list(range(part.start_offset, part.end_offset)), f"{part} holds offsets {offsets}"
+            assert part.records == len(there)
+            found += map(self.decode, there)
+        return sorted(found, key=lambda event: event.position)
+
+    def decode(self, message: Message) -> Event:
+        """An event by the schema that the metadata topic names for it (I2)."""
+        value = message.value() or b""
+        relation, parsed = self._schema(schema_id_of(value))
+        record = decode_body(value, parsed)
+        columns = _columns(relation)
+        source = record["source"]
+        return Event(
+            relation,
+            message.partition() or 0,
+            message.offset() or 0,
+            message.key(),
+            dict(message.headers() or ()),
+            record["op"],
+            Position(Lsn(source["commit_lsn"]), source["ordinal"]),
+            _row(record["before"], columns, record["before_exceptional"]),
+            _row(record["after"], columns, record["exceptional"]),
+            tuple(record["unchanged"] or ()),
+            record["before_image"],
+            source,
+        )
+
+    def _schema(self, schema_id: str) -> tuple[RelationRecord, Any]:
+        if schema_id not in self._schemas:
+            for record in self.relations():
+                parsed = fastavro.parse_schema(json.loads(record.value_schema))
+                self._schemas.setdefault(record.schema_id, (record, parsed))
+        return self._schemas[schema_id]
+
+    def replay(self) -> Replay:
+        """Every event of every cut, applied."""
+        replayed = Replay()
+        for cut in self.cuts():
+            replayed.apply(cut, self.events(cut))
+        return replayed
+
+    def check_nothing_else(self) -> None:
+        """What readers see in the data topics is exactly what the cuts name: nothing twice, nothing more."""
+        named = Counter[tuple[str, int]]()
+        positions = Counter[tuple[str, int, str, Position]]()
+        for cut in self.cuts():
+            for part in cut.partitions:
+                named[part.topic, part.partition] += part.records
+            for event in self.events(cut):
+                if event.position.ordinal >= 0:
+                    positions[event.relation.topic, event.partition, str(cut.epoch), event.position] += 1
+        seen = Counter(
+            (topic, message.partition() or 0)
+            for topic in {topic for topic, _ in named}
+            for message in self.reader(topic).read_to_end()
+        )
+        assert seen == named
+        assert [place for place, count in positions.items() if count > 1] == []
+
+
+def _columns(relation: RelationRecord) -> dict[str, str]:
+    """Avro field name → Postgres column name."""
+    fields = json.loads(relation.value_schema)["fields"][0]["type"][1]["fields"]
+    return {each["name"]: each["pg.name"] for each in fields if "pg.name" in each}
+
+
+def _row(row: Mapping[str, Any] | None, columns: Mapping[str, str], texts: Mapping[str, str] | None) -> Row | None:
+    if row is None:
+        return None
+    values = {columns[name]: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    return values | {name: Text(text) for name, text in (texts or {}).items()}
