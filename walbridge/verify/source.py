@@ -99,7 +99,8 @@ def connected(dsn: str, timeout_s: int) -> Iterator["psycopg.Connection[dict[str
     """
     try:
         with _connect(dsn, timeout_s) as connection:
-            for name, value in _SESSION.items():
+            since_17 = {"transaction_timeout": "0"} if connection.info.server_version >= 170000 else {}
+            for name, value in (_SESSION | since_17).items():
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
             yield connection
     except psycopg.Error as error:
