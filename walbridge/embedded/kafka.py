@@ -28,7 +28,7 @@ STOP_S = 20.0
 STARTS_MAX = 5  # another process may take a port between our look and the broker's
 STARTED = "Kafka Server started"
 FENCED = "Fencing broker 1"
-FENCE_S = 5.0
+FENCE_S = 10.0
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"  # Kafka leaves it in the data folder, and removes it at start
 
 SETTINGS: Mapping[str, str] = {
@@ -218,10 +218,17 @@ class KafkaBroker:
         }
         self._write(properties, {**self._broker_settings(), **alone})
         process = self._java_process("Kafka's controller", "kafka.Kafka", [str(properties)])
+        process.wait_until(lambda: self._logged(STARTED, began), START_S)
         # A broker that died before it was ever unfenced is not given up again: go on after a while.
         deadline = time.monotonic() + FENCE_S
         process.wait_until(lambda: self._logged(FENCED, began) or time.monotonic() > deadline, START_S)
+        # It says so before it is on disk, and a stop may come between.
+        size = self._metadata_bytes()
+        process.wait_until(lambda: self._metadata_bytes() > size or time.monotonic() > deadline, START_S)
         process.stop([signal.SIGTERM], STOP_S)
+
+    def _metadata_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.data.glob("__cluster_metadata-0/*.log"))
 
     def _java_process(self, name: str, main_class: str, arguments: list[str]) -> ServerProcess:
         return ServerProcess(
