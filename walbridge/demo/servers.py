@@ -38,6 +38,7 @@ path = {lake}
 [spark]
 jars_dir = {jars_dir}
 master = "local[2]"
+conf = {{"spark.ui.showConsoleProgress" = false}}
 """
 
 

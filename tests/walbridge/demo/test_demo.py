@@ -1,0 +1,113 @@
+"""The whole demo, as a person runs it: it ends equal, its queries work, nothing stays behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+import walbridge
+from tests.wait import wait_until
+
+pytestmark = pytest.mark.servers
+
+REPOSITORY = Path(walbridge.__file__).parents[1]
+DEMO_S = 420.0
+TABLES = ("accounts", "branches", "history", "tellers")
+
+
+class Running:
+    """A demo in a process of its own, and every process that it ever had."""
+
+    def __init__(self, log: Path, *options: str) -> None:
+        self._log = log
+        with log.open("wb") as output:
+            command = [sys.executable, "-m", "walbridge", "demo", *options]
+            environ = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+            self.process = psutil.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd="/", env=environ)
+        self.family: set[psutil.Process] = set()
+
+    @property
+    def text(self) -> str:
+        return self._log.read_text()
+
+    def watch(self) -> None:
+        if self.process.is_running() and self.process.status() != psutil.STATUS_ZOMBIE:
+            self.family |= set(self.process.children(recursive=True))
+
+    def wait_for(self, text: str, timeout_s: float = DEMO_S) -> None:
+        def is_said() -> bool:
+            self.watch()
+            assert self.process.poll() is None or text in self.text, self.text
+            return text in self.text
+
+        wait_until(is_said, f"the demo to say {text!r}", timeout_s=timeout_s, poll_s=0.2)
+
+    def wait_for_end(self, timeout_s: float = DEMO_S) -> int:
+        def has_ended() -> bool:
+            self.watch()
+            return self.process.poll() is not None
+
+        wait_until(has_ended, "the demo to end", timeout_s=timeout_s, poll_s=0.2)
+        return int(self.process.returncode)
+
+    def left_behind(self) -> list[str]:
+        gone, alive = psutil.wait_procs(self.family, timeout=10)
+        assert gone or alive  # it had processes at all
+        return [process.name() for process in alive]
+
+
+@contextmanager
+def started(log: Path, *options: str) -> Iterator[Running]:
+    demo = Running(log, *options)
+    try:
+        yield demo
+    finally:
+        demo.process.kill()
+        demo.process.wait()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with started(tmp_path_factory.mktemp("demo") / "log", "--seconds", "6", "--rate", "100") as demo:
+        demo.wait_for_end()
+        yield demo
+
+
+def test_demo_ends_equal_table_by_table(finished: Running) -> None:
+    last = [line.split()[:2] for line in finished.text.splitlines()[-len(TABLES) :]]
+
+    assert finished.process.returncode == 0, finished.text
+    assert last == [[f"public.pgbench_{name}", "equal"] for name in TABLES]
+
+
+def test_demo_leaves_no_process_behind(finished: Running) -> None:
+    assert finished.left_behind() == []
+
+
+def test_every_line_that_the_demo_offers_to_paste_shows_its_tables(finished: Running) -> None:
+    offered = [line.strip() for line in finished.text.splitlines() if re.match(r"  .* -c '", line)]
+    answers = [
+        subprocess.run(line, shell=True, capture_output=True, text=True, check=False, cwd=REPOSITORY, timeout=180)
+        for line in offered
+    ]
+
+    assert len(answers) == 2
+    for answer in answers:
+        assert "100000" in answer.stdout, answer.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
+def test_interrupted_demo_leaves_no_process_behind(tmp_path: Path, number: int, code: int) -> None:
+    with started(tmp_path / "log") as demo:
+        demo.wait_for("producer and Spark job are starting")
+        demo.process.send_signal(number)
+
+        assert demo.wait_for_end(90) == code
+        assert demo.left_behind() == []
