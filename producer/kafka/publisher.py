@@ -110,7 +110,8 @@ class Publisher:
 
     def expect_partitions(self, topic: str, partition_count: int) -> None:
         """Declare a data topic: a growing partition count is noticed before a commit (I3)."""
-        self._topics[topic] = _Topic(topic, partition_count)
+        # A relation announced again in mid batch keeps what the batch knows of its topic.
+        self._topics.setdefault(topic, _Topic(topic, partition_count)).partition_count = partition_count
 
     def send(self, topic: str, record: KafkaRecord, partition: int = -1) -> None:
         """Queue one row; blocks, bounded by the transaction, while the queue is full.
