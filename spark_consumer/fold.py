@@ -1,7 +1,7 @@
 """Events to rows: what a segment does to a table, at most one row a key.
 
 In: a segment's events (``schema_join.events``). Out: rows in the form that ``apply`` hands over:
-``c0`` … the column values, ``w`` our struct, ``unknown`` the places of columns whose value is not
+the column values by place, ``w`` our struct, ``unknown`` the places of columns whose value is not
 known from these events (I6), ``moved`` whether a key change left columns unknown (then
 ``lineage.py`` folds again).
 

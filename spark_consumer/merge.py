@@ -1,7 +1,7 @@
 """The SQL of merges: which lake row a folded row means, and what becomes of it.
 
-In: a table's shape. Out: conditions and assignments for delta-rs, where ``source`` holds ``c0`` …,
-``w``, ``unknown`` and ``target`` is the lake table.
+In: a table's shape. Out: conditions and assignments for delta-rs, where ``source`` holds columns
+by place, ``w`` and ``unknown``, and ``target`` is the lake table.
 
 A newer position is required of every change, so an older event never overwrites a newer one (I5).
 An unknown column keeps the target's value (I6).

@@ -18,7 +18,7 @@ from spark_consumer.table import quoted
 
 
 def net_rows(events: DataFrame, shape: TableShape) -> DataFrame:
-    """``c0`` …, ``w``, ``net`` (never 0) of every distinct row."""
+    """Columns by place, ``w`` and ``net`` (never 0) of every distinct row."""
     common = ("op", "commit_lsn", "ordinal", "commit_time")
     new = F.struct(F.lit(1).alias("sign"), F.col("after").alias("row"), F.col("exceptional").alias("texts"))
     old = F.struct(F.lit(-1).alias("sign"), F.col("before").alias("row"), F.col("before_exceptional").alias("texts"))

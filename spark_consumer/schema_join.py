@@ -1,8 +1,8 @@
 """Records to events: each is decoded with the very schema that wrote it.
 
 In: the plan's records and a segment's relation version. Out: one row an event, columns named by
-place (``c0``, ``c1`` … inside ``before`` and ``after``), because source names may differ in case
-only or hold dots and quotes; the lake's names return at the very end.
+place inside ``before`` and ``after``, because source names may differ in case only or hold dots
+and quotes; the lake's names return at the very end.
 
 Decoding runs in the JVM (``from_avro`` on the bytes after the 10-byte header). Its reader schema
 names the fields the job needs and gives the writer's column names as aliases, so Avro's own
@@ -36,8 +36,12 @@ _WANTED: Mapping[str, Any] = {
 
 
 def place_name(place: int) -> str:
-    """The internal name of a table's column, by its place."""
-    return f"c{place}"
+    """The internal name of a table's column, by its place.
+
+    It begins with an escaped ``c``. ``avro_name`` escapes no letter, so no column is called so;
+    Avro follows aliases more than once, and would take one column for another.
+    """
+    return f"_u0063{place}"
 
 
 def reader_schema(relation: RelationRecord) -> str:
