@@ -22,9 +22,12 @@ _REQUIRED = {
     "spark.sql.session.timeZone": "UTC",
     # Postgres tells "Name" from "name", and so do its columns in a schema.
     "spark.sql.caseSensitive": "true",
+    # Spark's default, INT96, is read as garbage outside 1677–2262 by delta-rs and others.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 _PREFERRED = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     # Folds are of one plan, bounded in rows: a shuffle of 200 partitions would cost more than the work.
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "false",
