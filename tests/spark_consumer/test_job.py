@@ -2,7 +2,7 @@
 
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from schemas.errors import OperatorError
 from schemas.metadata_record import RelationRecord
 from schemas.settings import Settings
 from spark_consumer import job
+from spark_consumer.apply import apply_table
+from spark_consumer.lake_state import LakeState
 from spark_consumer.manifest import CutRow, Manifest
 from spark_consumer.read import published, tables_at
 from tests.contract_writer import ColumnSpec, ContractWriter, Event, copy_barriers
@@ -353,13 +355,13 @@ def test_a_plan_row_of_a_second_job_stops_this_one(
     writer.copy([(history, [])])
     run()
     writer.send([Event(history, "c", 0x2000, 0, after={"id": 1, "delta": 1})])
-    real = job.LakeState.planned
+    real = LakeState.planned
 
-    def interfere(state: job.LakeState, *arguments: Any) -> CutRow:
+    def interfere(state: LakeState, *arguments: Any) -> CutRow:
         Manifest(str(lake), pipeline_name, {}).append(real(state, *arguments))
         return real(state, *arguments)
 
-    monkeypatch.setattr(job.LakeState, "planned", interfere)
+    monkeypatch.setattr(LakeState, "planned", interfere)
     with pytest.raises(OperatorError, match="second Spark job"):
         run()
 
@@ -368,7 +370,7 @@ def test_a_failed_table_fails_the_plan_but_every_other_table_is_finished_first(
     writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path, monkeypatch: Any
 ) -> None:
     writer.copy([(accounts, []), (history, [])])
-    real = job.apply_table
+    real = apply_table
 
     def fail_first(*arguments: Any, **named: Any) -> Any:
         if arguments[4].topic == accounts.topic:
@@ -395,7 +397,3 @@ def test_rows_beyond_one_plan_are_applied_in_several(
     spans = [(row.from_cut, row.to_cut) for row in published(str(lake))]
     assert len(spans) >= 4
     assert len(rows(spark, lake, "history")) == 300
-
-
-def names(entries: Sequence[Any]) -> list[str]:
-    return [entry.name for entry in entries]

@@ -85,9 +85,7 @@ def test_a_table_that_is_not_current_is_refused(spark: SparkSession, manifest: M
         tables_at(spark, str(lake))
 
 
-def test_a_table_that_is_not_current_is_read_when_asked_for(
-    spark: SparkSession, manifest: Manifest, lake: Path
-) -> None:
+def test_a_table_in_another_state_is_read_when_asked_for(spark: SparkSession, manifest: Manifest, lake: Path) -> None:
     publish(manifest, 4, 400, entry("a", 2), entry("b", 1, "stale"))
 
     assert tables_at(spark, str(lake), states=("current", "stale"))["public.b"].count() == 2
