@@ -100,6 +100,8 @@ class RecordWriter:
         if change.key is not None and self.has_key:
             new = fill(change.new, change.key, self._key_flags)
             return self._update_with(change.key, new, "key", source, ordinal, ts_ms)
+        if self.relation.table.replica_identity == "f":
+            raise self._without_old_row()
         row = self._transcode(change.new, 0)
         if row.key is None and self.has_key:
             raise self._keyless()
@@ -109,7 +111,7 @@ class RecordWriter:
 
     def delete(self, change: Delete, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
         """``d``, with the key or the whole old row."""
-        before = self._transcode(change.old or change.key or b"", 0)
+        before = self._old(change.old or change.key or b"")
         image = "full" if change.old is not None else "key"
         return [self._record(before.key, before, None, "d", image, source, ordinal, ts_ms)]
 
@@ -122,8 +124,8 @@ class RecordWriter:
     def _update_with(
         self, old: bytes, new: bytes, image: str, source: TransactionSource, ordinal: int, ts_ms: bytes
     ) -> list[KafkaRecord]:
-        before, after = self._transcode(old, 0), self._transcode(new, 0)
-        if self.has_key and (before.key is None or after.key is None):
+        before, after = self._old(old), self._transcode(new, 0)
+        if self.has_key and after.key is None:
             raise self._keyless()
         if before.key == after.key:
             # A key stored out of line comes as an old tuple though it did not change.
@@ -135,6 +137,13 @@ class RecordWriter:
             gone._replace(headers=[("__debezium.newkey", after.key or b"")]),
             came._replace(headers=[("__debezium.oldkey", before.key or b"")]),
         ]
+
+    def _old(self, data: bytes) -> EncodedTuple:
+        """An old tuple. Postgres sends it whole: there is no unknown in a before image (I6)."""
+        old = self._transcode(data, 0)
+        if old.unchanged:
+            raise ProtocolError(f"an old row of {self.relation.table.qualified_name} with values that were not sent")
+        return old
 
     def _plain(
         self, row: EncodedTuple, op: bytes, source: TransactionSource, part: bytes, ordinal: int, ts_ms: bytes
@@ -178,6 +187,14 @@ class RecordWriter:
         return OperatorError(
             f"an UPDATE of {name} came without the value of its key, which is stored out of line",
             remedy=f"update the server (fixed in 12.11, 13.7, 14.3), or ALTER TABLE {name} REPLICA IDENTITY FULL",
+        )
+
+    def _without_old_row(self) -> OperatorError:
+        name = self.relation.table.qualified_name
+        return OperatorError(
+            f"an UPDATE of {name} came without its old row, though its replica identity is FULL: "
+            "that of the partition it is in is another",
+            remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; then a new copy",
         )
 
 

@@ -1,4 +1,7 @@
-"""Generators of what Postgres sends: messages, tuples, LSNs."""
+"""Generators of what Postgres sends: messages, tuples, values of every type, LSNs."""
+
+from datetime import UTC
+from decimal import Context, Decimal
 
 from hypothesis import strategies as st
 
@@ -17,7 +20,9 @@ from producer.pgoutput.messages import (
     Unsent,
     Update,
 )
+from schemas.pg_types import ColumnType
 from schemas.position import Lsn
+from schemas.table_schema import TableSchema
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.schemas.strategies import INT_32, pg_names
 
@@ -44,3 +49,58 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(Delete, OIDS, st.none(), TUPLE_BYTES),
     st.builds(Truncate, st.booleans(), st.booleans(), st.lists(OIDS, max_size=8).map(tuple)),
 )
+
+
+EXCEPTIONAL = object()
+"""Stands for a value that the Avro type cannot hold: its text is to be kept."""
+Value = tuple[bytes, object]
+"""Postgres text, and what an Avro reader is to find."""
+
+
+def _decimals(scale: int, precision: int) -> st.SearchStrategy[Value]:
+    numbers = st.integers(-(10**precision) + 1, 10**precision - 1).map(lambda n: Decimal(n).scaleb(-scale, _EXACT))
+    return numbers.map(lambda number: (f"{number:f}".encode(), number))
+
+
+_EXACT = Context(prec=100)
+_OUTSIDE = st.sampled_from([b"infinity", b"-infinity", b"10000-01-01", b"0044-03-15 BC"])
+_SCALARS: dict[str, st.SearchStrategy[Value]] = {
+    "bool": st.sampled_from([(b"t", True), (b"f", False)]),
+    "int": INT_32.map(lambda n: (str(n).encode(), n)),
+    "float": st.floats(width=32, allow_nan=False).map(lambda x: (repr(x).replace("inf", "Infinity").encode(), x)),
+    "double": st.floats(allow_nan=False).map(lambda x: (repr(x).replace("inf", "Infinity").encode(), x)),
+    "string": st.text(st.characters(codec="utf-8", exclude_characters="\0")).map(lambda text: (text.encode(), text)),
+    "bytes": st.binary().map(lambda value: (b"\\x" + value.hex().encode(), value)),
+    "date": st.dates().map(lambda day: (str(day).encode(), day)) | _OUTSIDE.map(lambda text: (text, EXCEPTIONAL)),
+    "timestamp": st.datetimes().map(lambda at: (at.isoformat(" ").encode(), at))
+    | _OUTSIDE.map(lambda text: (text, EXCEPTIONAL)),
+    "timestamptz": st.datetimes().map(lambda at: (at.isoformat(" ").encode() + b"+00", at.replace(tzinfo=UTC)))
+    | _OUTSIDE.map(lambda text: (text, EXCEPTIONAL)),
+}
+
+
+def values(known: ColumnType) -> st.SearchStrategy[Value]:
+    """Values of a column's type, with the text that Postgres prints for them."""
+    if known.codec == "decimal":
+        not_numbers = st.sampled_from([b"NaN", b"Infinity", b"-Infinity"]).map(lambda text: (text, EXCEPTIONAL))
+        return _decimals(known.scale, known.avro["precision"]) | not_numbers
+    if known.codec == "array":
+        assert known.item is not None
+        shapes = st.sampled_from([b"[0:0]={1}", b"{{1},{2}}"]).map(lambda text: (text, EXCEPTIONAL))
+        return st.lists(st.none() | values(known.item), max_size=4).map(_array) | shapes
+    return _SCALARS[known.codec]
+
+
+def _array(items: list[Value | None]) -> Value:
+    text = b"{" + b",".join(b"NULL" if item is None else _quoted(item[0]) for item in items) + b"}"
+    found = [None if item is None else item[1] for item in items]
+    return text, EXCEPTIONAL if EXCEPTIONAL in found else found
+
+
+def _quoted(text: bytes) -> bytes:
+    return b'"' + text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+
+
+def fields_of(table: TableSchema) -> st.SearchStrategy[list[Value | Unsent]]:
+    """A value, null or unchanged TOAST for each column."""
+    return st.tuples(*(values(c.column_type) | st.sampled_from(Unsent) for c in table.columns)).map(list)
