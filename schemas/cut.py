@@ -107,9 +107,7 @@ def _table_changes(entry: dict[str, Any]) -> TableChanges:
         Barrier(barrier["kind"], Position(barrier["commit_lsn"], barrier["ordinal"]), barrier["schema_id"])
         for barrier in entry["barriers"]
     )
-    return TableChanges(
-        entry["relation_id"], entry["topic"], tuple(entry["schema_ids"]), entry["row_count"], barriers
-    )
+    return TableChanges(entry["relation_id"], entry["topic"], tuple(entry["schema_ids"]), entry["row_count"], barriers)
 
 
 def chain_break(previous: Cut | None, cut: Cut) -> str | None:

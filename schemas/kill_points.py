@@ -6,8 +6,10 @@ variable is unset and a point costs one comparison.
 
 import os
 
-_WANTED, _, _NTH = os.environ.get("WALBRIDGE_KILL_POINT", "").partition(":")
-_left = int(_NTH or 1)
+_asked = os.environ.get("WALBRIDGE_KILL_POINT", "")
+_name, _, _nth = _asked.rpartition(":")
+# Names have a colon of their own: only a number after the last one is a count.
+_WANTED, _left = (_name, int(_nth)) if _nth.isdecimal() else (_asked, 1)
 
 
 def kill_point(name: str) -> None:

@@ -30,8 +30,7 @@ def _escape_char(char: str) -> str:
 def _escape(name: str, legal: re.Pattern[str]) -> str:
     name = _ESCAPE.sub("\0", name)
     return "".join(
-        _escape_char("_") if char == "\0" else char if legal.fullmatch(char) else _escape_char(char)
-        for char in name
+        _escape_char("_") if char == "\0" else char if legal.fullmatch(char) else _escape_char(char) for char in name
     )
 
 

@@ -116,9 +116,7 @@ def test_bytes_left_over_are_refused(value: bytes, more: bytes) -> None:
 
 
 @given(ENCODED, st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=8))
-def test_damaged_record_is_decoded_or_refused_but_never_crashes(
-    value: bytes, changes: list[tuple[int, int]]
-) -> None:
+def test_damaged_record_is_decoded_or_refused_but_never_crashes(value: bytes, changes: list[tuple[int, int]]) -> None:
     damaged = bytearray(value)
     for place, byte in changes:
         damaged[place % len(damaged)] = byte

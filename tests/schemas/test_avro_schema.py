@@ -81,9 +81,7 @@ def test_envelope_has_debeziums_fields() -> None:
 
 
 def test_envelope_has_what_debezium_lacks() -> None:
-    assert {"unchanged", "before_image", "exceptional", "before_exceptional"} <= set(
-        fields(value_schema("p", ORDERS))
-    )
+    assert {"unchanged", "before_image", "exceptional", "before_exceptional"} <= set(fields(value_schema("p", ORDERS)))
 
 
 def test_column_says_its_type_typmod_and_attnum() -> None:

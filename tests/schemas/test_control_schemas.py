@@ -46,9 +46,7 @@ def test_control_schema_does_not_change_within_its_version(name: str) -> None:
 
 
 def test_every_schema_file_is_frozen() -> None:
-    found = {
-        entry.name.removesuffix(".avsc") for entry in files("schemas").iterdir() if entry.name.endswith(".avsc")
-    }
+    found = {entry.name.removesuffix(".avsc") for entry in files("schemas").iterdir() if entry.name.endswith(".avsc")}
 
     assert found == set(FROZEN) == set(CONTROL_RECORDS)
 

@@ -114,7 +114,5 @@ def test_ranges_of_consecutive_cuts_join_over_markers_and_keep_the_count() -> No
 def test_joined_ranges_lose_and_add_no_record(cuts: list[Cut]) -> None:
     joined = merge_ranges(cuts)
 
-    assert sum(part.records for part in joined.values()) == sum(
-        part.records for cut in cuts for part in cut.partitions
-    )
+    assert sum(part.records for part in joined.values()) == sum(part.records for cut in cuts for part in cut.partitions)
     assert set(joined) == {(part.topic, part.partition) for cut in cuts for part in cut.partitions}

@@ -62,9 +62,7 @@ def test_uri_password_is_never_shown_raw_or_not(password: str) -> None:
 
 
 @given(
-    password=PASSWORDS.map(
-        lambda text: "".join(f"%{ord(char):02x}" if not char.isalpha() else char for char in text)
-    )
+    password=PASSWORDS.map(lambda text: "".join(f"%{ord(char):02x}" if not char.isalpha() else char for char in text))
 )
 def test_uri_with_an_encoded_password_shows_all_else(password: str) -> None:
     shown = mask_dsn(f"postgresql://u:{password}@h1:5432,[::1]:5433/d?sslmode=require")

@@ -29,15 +29,11 @@ finally:
         (None, 5, 0),
     ],
 )
-def test_process_ends_without_clean_up_when_the_point_is_reached(
-    wanted: str | None, turns: int, code: int
-) -> None:
+def test_process_ends_without_clean_up_when_the_point_is_reached(wanted: str | None, turns: int, code: int) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "WALBRIDGE_KILL_POINT"}
     environment |= {"WALBRIDGE_KILL_POINT": wanted} if wanted else {}
 
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=False)
 
     assert done.returncode == code, done.stderr
     assert done.stdout.split("\n")[:-1] == [*map(str, range(turns)), *(["cleaned up"] if code == 0 else [])]

@@ -47,9 +47,7 @@ def unescape(name: str) -> str:
 @example(name="😀" * 15)
 @example(name="_cuts")
 @example(name='a"b.c d')
-def test_escaped_name_is_legal_and_unescapes_to_the_name(
-    escape: Escape, legal: re.Pattern[str], name: str
-) -> None:
+def test_escaped_name_is_legal_and_unescapes_to_the_name(escape: Escape, legal: re.Pattern[str], name: str) -> None:
     escaped = escape(name)
 
     assert legal.fullmatch(escaped)

@@ -69,8 +69,9 @@ def started(log: Path, *options: str) -> Iterator[Running]:
     try:
         yield demo
     finally:
-        demo.process.kill()
-        demo.process.wait()
+        if demo.process.poll() is None:
+            demo.process.kill()
+            demo.process.wait()
 
 
 @pytest.fixture(scope="module")
