@@ -1,0 +1,231 @@
+"""What a batch adds up to: its cut, the progress after it, what may be confirmed; guards at start."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producer.postgres.facts import ServerIdentity, SlotState
+from producer.progress import Batch, ProgressTracker, refuse_bad_start, refuse_foreign_slot
+from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, chain_break
+from schemas.errors import OperatorError
+from schemas.position import Lsn, Position
+from schemas.progress_record import Progress, Split
+
+STREAMING = Progress(
+    "streaming", "7000000000000000001", 1, "walbridge", "shop", consistent_point=Lsn(100), cut_id=4,
+    end_lsn=Lsn(200), done=Lsn(200), floor=Lsn(200), relation_ids=(16_384,), options={"proto_version": "1"},
+)  # fmt: skip
+SPLIT = Split(Lsn(500), 77, 3, 4, "00")
+RANGES = [PartitionRange("p.public.orders", 0, 10, 12, 2)]
+
+
+def batch(end_lsn: int | None, transactions: int = 1) -> Batch:
+    """A batch of one table; ``end_lsn`` of its last whole transaction."""
+    made = Batch(transactions=transactions, commit_lsn=Lsn(300), commit_time_us=7)
+    made.end_lsn = None if end_lsn is None else Lsn(end_lsn)
+    entry = made.table(16_384, "p.public.orders")
+    entry.row_count = 2
+    entry.schema_ids.append("00" * 8)
+    entry.barriers.append(Barrier("truncate", Position(Lsn(300), 0)))
+    return made
+
+
+def test_cut_of_a_whole_batch_goes_to_the_end_of_its_last_transaction() -> None:
+    progress, cut = ProgressTracker(STREAMING).close(batch(320), RANGES, 9, None, 55)
+
+    assert cut == Cut(
+        epoch=Epoch("7000000000000000001", 1, "walbridge", 100), cut_id=5, previous_end_lsn=200, end_lsn=320,
+        commit_lsn=300, commit_time_us=7, transactions=1, complete=True, metadata_end_offset=9,
+        partitions=tuple(RANGES),
+        tables=(
+            TableChanges(
+                16_384, "p.public.orders", ("00" * 8,), 2, (Barrier("truncate", Position(Lsn(300), 0)),)
+            ),
+        ),
+    )  # fmt: skip
+    assert progress == replace(STREAMING, cut_id=5, end_lsn=Lsn(320), done=Lsn(320), floor=Lsn(320), written_at_us=55)
+
+
+def test_nothing_is_confirmable_before_kafka_has_committed_it() -> None:
+    """I1"""
+    tracker = ProgressTracker(STREAMING)
+    progress, _ = tracker.close(batch(320), RANGES, 9, None, 55)
+    before = tracker.confirmable_lsn
+    tracker.committed(progress)
+
+    assert (before, tracker.confirmable_lsn) == (200, 320)
+
+
+def test_batch_that_ends_inside_a_transaction_ends_no_lsn() -> None:
+    """I1: what is confirmed, and where the next session begins, stays before the split one."""
+    progress, cut = ProgressTracker(STREAMING).close(batch(None, 0), RANGES, 9, SPLIT, 55)
+
+    assert (cut.complete, cut.previous_end_lsn, cut.end_lsn) == (False, 200, 200)
+    assert (progress.end_lsn, progress.done, progress.floor, progress.split) == (200, 200, 200, SPLIT)
+
+
+def test_whole_transactions_before_a_split_one_in_the_same_batch_are_done_but_end_no_lsn() -> None:
+    """I4: they are skipped when the stream comes again from the floor; no cut ends between them."""
+    tracker = ProgressTracker(STREAMING)
+    progress, cut = tracker.close(batch(320), RANGES, 9, SPLIT, 55)
+    tracker.committed(progress)
+
+    assert (cut.complete, cut.end_lsn) == (False, 200)
+    assert (progress.done, progress.floor, progress.end_lsn) == (320, 200, 200)
+    assert tracker.confirmable_lsn == 200
+
+
+def test_last_part_of_a_split_transaction_is_complete_and_forgets_the_split() -> None:
+    tracker = ProgressTracker(STREAMING)
+    first, cut = tracker.close(batch(320), RANGES, 9, SPLIT, 55)
+    tracker.committed(first)
+    second, next_cut = tracker.close(batch(540), RANGES, 9, None, 56)
+
+    assert (next_cut.complete, next_cut.previous_end_lsn, next_cut.end_lsn) == (True, 200, 540)
+    assert (second.done, second.floor, second.split) == (540, 540, None)
+    assert chain_break(cut, next_cut) is None
+
+
+def test_idle_cut_moves_the_lsn_on_without_tables() -> None:
+    progress, cut = ProgressTracker(STREAMING).close_idle(Lsn(900), 9, 55)
+
+    assert (cut.complete, cut.previous_end_lsn, cut.end_lsn, cut.tables, cut.partitions) == (True, 200, 900, (), ())
+    assert (cut.commit_lsn, cut.transactions, progress.floor, progress.done) == (None, 0, 900, 900)
+
+
+def test_end_never_moves_back() -> None:
+    progress, cut = ProgressTracker(STREAMING).close(batch(150), RANGES, 9, None, 55)
+
+    assert (cut.end_lsn, progress.end_lsn, progress.done, progress.floor) == (200, 200, 200, 200)
+
+
+COPYING = replace(STREAMING, state="copying", cut_id=0, relation_ids=(), end_lsn=Lsn(100), done=Lsn(100))
+
+
+def test_cut_inside_a_copy_is_incomplete_and_moves_nothing() -> None:
+    progress, cut = ProgressTracker(COPYING).close_copy(batch(None, 0), RANGES, 9, 55)
+
+    assert (cut.complete, cut.cut_id, cut.previous_end_lsn, cut.end_lsn) == (False, 1, 100, 100)
+    assert progress == replace(COPYING, cut_id=1, written_at_us=55)
+
+
+def test_last_cut_of_a_copy_is_complete_and_begins_the_stream() -> None:
+    """The same Kafka transaction: no start can find a whole copy without its progress."""
+    progress, cut = ProgressTracker(COPYING).close_copy(batch(None, 0), RANGES, 9, 55, [7, 8])
+
+    assert (cut.complete, cut.end_lsn) == (True, 100)
+    assert (progress.state, progress.relation_ids, progress.floor) == ("streaming", (7, 8), COPYING.floor)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["whole", "split", "idle"]), st.integers(1, 50)), max_size=20))
+def test_any_batches_make_an_unbroken_chain_that_confirms_only_whole_transactions(
+    batches: list[tuple[str, int]],
+) -> None:
+    """I1"""
+    start = replace(STREAMING, cut_id=0)
+    tracker, position, previous, whole = ProgressTracker(start), 200, None, 200
+    for kind, step in batches:
+        position += step
+        if kind == "idle":
+            progress, cut = tracker.close_idle(Lsn(position), 0, 0)
+        else:
+            split = replace(SPLIT, commit_lsn=Lsn(position + 1000)) if kind == "split" else None
+            progress, cut = tracker.close(batch(position), RANGES, 0, split, 0)
+        tracker.committed(progress)
+        if kind != "split":
+            whole = position
+        assert chain_break(previous, cut) is None
+        assert cut.complete is (kind != "split")
+        assert tracker.confirmable_lsn == tracker.end_lsn == cut.end_lsn == whole
+        assert progress.done == position
+        previous = cut
+
+
+@pytest.mark.parametrize("counts", [(), (0,), (3, 1)])
+def test_barriers_are_counted_per_table(counts: tuple[int, ...]) -> None:
+    made = Batch()
+    for relation_id, count in enumerate(counts):
+        barriers = [Barrier("truncate", Position(Lsn(1), n)) for n in range(count)]
+        made.table(relation_id, "t").barriers.extend(barriers)
+
+    assert made.barriers_max == max(counts, default=0)
+
+
+SERVER = ServerIdentity("7000000000000000001", 1, Lsn(1000), "shop")
+SLOT = SlotState("pgoutput", "shop", None, "reserved", Lsn(200), False)
+OPTIONS = {"proto_version": "1"}
+
+
+def test_start_where_the_slot_stands_at_what_was_published_is_fine() -> None:
+    refuse_bad_start(STREAMING, SERVER, SLOT, OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "slot",
+    [
+        pytest.param(replace(SLOT, confirmed_flush=Lsn(1)), id="slot behind: its changes are skipped"),
+        pytest.param(replace(SLOT, wal_status="extended"), id="WAL beyond max_wal_size"),
+        pytest.param(replace(SLOT, wal_status="unreserved"), id="may be lost, is not"),
+        pytest.param(replace(SLOT, wal_status=None), id="Postgres 12 has no wal_status"),
+        pytest.param(replace(SLOT, active_pid=7), id="held by a session that is ending"),
+    ],
+)
+def test_slot_that_still_has_everything_is_accepted(slot: SlotState) -> None:
+    refuse_bad_start(STREAMING, SERVER, slot, OPTIONS)
+
+
+def test_server_whose_wal_ends_exactly_at_what_was_published_is_accepted() -> None:
+    refuse_bad_start(STREAMING, replace(SERVER, wal_end=Lsn(200)), SLOT, OPTIONS)
+
+
+BAD_STARTS: dict[str, tuple[ServerIdentity, SlotState | None, str]] = {
+    "another cluster": (replace(SERVER, system_id="7000000000000000002"), SLOT, "another Postgres cluster"),
+    "another database": (replace(SERVER, database="shop2"), replace(SLOT, database="shop2"), "of database shop"),
+    "another timeline": (replace(SERVER, timeline=2), SLOT, "timeline changed from 1 to 2"),
+    "older backup": (replace(SERVER, wal_end=Lsn(199)), SLOT, "WAL ends at 0/C7"),
+    "slot gone": (SERVER, None, "slot walbridge is gone"),
+    "slot lost": (SERVER, replace(SLOT, wal_status="lost"), "is lost"),
+    "another plugin": (SERVER, replace(SLOT, plugin="test_decoding"), "of plugin test_decoding"),
+    "slot of another database": (SERVER, replace(SLOT, database="shop2"), "in database shop2"),
+    "two_phase": (SERVER, replace(SLOT, two_phase=True), "two_phase"),
+    "a gap of one byte": (SERVER, replace(SLOT, confirmed_flush=Lsn(201)), "a gap"),
+    "slot half made": (SERVER, replace(SLOT, confirmed_flush=None), "at nowhere"),
+}
+
+
+@pytest.mark.parametrize(("server", "slot", "what"), BAD_STARTS.values(), ids=BAD_STARTS)
+def test_start_that_would_lose_or_repeat_changes_is_refused_with_a_remedy(
+    server: ServerIdentity, slot: SlotState | None, what: str
+) -> None:
+    """I7"""
+    with pytest.raises(OperatorError, match=what) as refusal:
+        refuse_bad_start(STREAMING, server, slot, OPTIONS)
+
+    assert refusal.value.remedy
+
+
+def test_gap_is_measured_from_what_is_done_not_from_the_floor() -> None:
+    """Whole transactions before a split one are published, though not confirmed by us."""
+    progress = replace(STREAMING, done=Lsn(320), split=SPLIT)
+    refuse_bad_start(progress, SERVER, replace(SLOT, confirmed_flush=Lsn(320)), OPTIONS)
+
+    with pytest.raises(OperatorError, match="a gap"):
+        refuse_bad_start(progress, SERVER, replace(SLOT, confirmed_flush=Lsn(321)), OPTIONS)
+
+
+@pytest.mark.parametrize("options", [{"proto_version": "2"}, {}, OPTIONS | {"origin": "none"}])
+def test_options_that_change_bytes_may_not_change_inside_a_split_transaction(options: dict[str, str]) -> None:
+    """I4: the hash of what was published would differ."""
+    refuse_bad_start(STREAMING, SERVER, SLOT, options)
+
+    with pytest.raises(OperatorError, match="half published"):
+        refuse_bad_start(replace(STREAMING, split=SPLIT), SERVER, SLOT, options)
+
+
+def test_slot_that_our_progress_does_not_know_is_refused() -> None:
+    refuse_foreign_slot(None, "walbridge")
+
+    with pytest.raises(OperatorError, match="says nothing of it"):
+        refuse_foreign_slot(SLOT, "walbridge")

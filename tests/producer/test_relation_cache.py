@@ -1,0 +1,201 @@
+"""Relation versions: which columns make the key, and ids that survive a restart."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from producer.pgoutput.messages import Relation, RelationColumn
+from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from producer.relation_cache import RelationCache, TopicPlace, announced, describe
+from schemas.errors import OperatorError
+from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
+from schemas.pg_types import TypeFacts
+from schemas.table_schema import TableSchema
+from tests.schemas.strategies import ENUM_OID, USER_TYPES, column, numeric_typmod, table, tables
+
+PLACE = TopicPlace("p.public.orders", 4)
+INT4, TEXT = 23, 25
+
+
+def relation(identity: str, *flags: bool) -> Relation:
+    """Columns a, b, c … of int4, flagged or not."""
+    columns = tuple(RelationColumn(flag, "abcdef"[i], INT4, -1) for i, flag in enumerate(flags))
+    return Relation(16_384, "public", "orders", identity, columns)
+
+
+def facts(identity: str, *primary: bool) -> TableFacts:
+    """The same columns in the catalogue; ``primary``: in the primary key."""
+    columns = tuple(
+        ColumnFacts("abcdef"[i], INT4, -1, 10 + i, not flag, flag, flag, None) for i, flag in enumerate(primary)
+    )
+    return TableFacts(identity, columns)
+
+
+def key_of(announcement: Relation, known: TableFacts | None) -> list[str]:
+    return [each.name for each in describe(announcement, known, {}).key_columns]
+
+
+@pytest.mark.parametrize("identity", ["d", "i"])
+def test_key_is_what_the_stream_flags_where_old_rows_hold_no_more(identity: str) -> None:
+    """The catalogue may have another primary key by now, or beside USING INDEX."""
+    assert key_of(relation(identity, False, True, True), facts(identity, True, False, False)) == ["b", "c"]
+
+
+@pytest.mark.parametrize("identity", ["f", "n"])
+def test_key_is_the_primary_key_under_full_and_nothing(identity: str) -> None:
+    flags = [identity == "f"] * 3
+
+    assert key_of(relation(identity, *flags), facts(identity, True, False, False)) == ["a"]
+
+
+@pytest.mark.parametrize("known", [None, facts("f", False, False)], ids=["unknown to the catalogue", "no primary key"])
+def test_table_without_primary_key_has_no_key_under_full(known: TableFacts | None) -> None:
+    assert key_of(relation("f", True, True), known) == []
+
+
+def test_identity_without_flagged_columns_leaves_no_key() -> None:
+    assert key_of(relation("d", False, False), facts("d", False, False)) == []
+
+
+def test_primary_key_that_is_not_published_whole_is_no_key() -> None:
+    """Half a key would make one row of several."""
+    known = facts("f", True, True, False)
+    announcement = replace(relation("f", True, True, True), columns=relation("f", True, True, True).columns[1:])
+
+    assert key_of(announcement, known) == []
+
+
+def test_catalogue_facts_are_taken_where_it_still_describes_the_column() -> None:
+    """The catalogue says now, the stream says then: a column of another type is another column."""
+    known = TableFacts(
+        "d",
+        (
+            ColumnFacts("a", INT4, -1, 1, False, True, True, None),
+            ColumnFacts("b", TEXT, -1, 2, False, False, False, "x"),
+            ColumnFacts("d", INT4, -1, 4, False, False, False, None),
+        ),
+    )
+    a, b, c = describe(relation("d", True, False, False), known, {}).columns
+
+    assert (a.attnum, a.nullable, a.missing_value) == (1, False, None)
+    assert (b.attnum, b.nullable, b.missing_value) == (None, None, None)
+    assert (c.attnum, c.nullable, c.missing_value) == (None, None, None)
+
+
+def test_typmod_that_changed_meanwhile_makes_another_column() -> None:
+    announcement = Relation(1, "s", "t", "d", (RelationColumn(False, "a", 1700, numeric_typmod(10, 2)),))
+    known = TableFacts("d", (ColumnFacts("a", 1700, numeric_typmod(12, 2), 1, True, False, False, None),))
+
+    (found,) = describe(announcement, known, {}).columns
+    assert (found.attnum, found.column_type.avro["precision"]) == (None, 10)
+
+
+def test_column_is_named_by_its_type_or_the_types_oid() -> None:
+    columns = tuple(RelationColumn(False, name, oid, -1) for name, oid in (("a", INT4), ("b", ENUM_OID), ("c", 99_999)))
+
+    described = describe(Relation(1, "s", "t", "d", columns), None, USER_TYPES)
+
+    assert [each.type_name for each in described.columns] == ["int4", "mood", "oid 99999"]
+    assert [each.column_type.is_text for each in described.columns] == [False, False, True]
+
+
+def test_first_copy_announces_what_the_stream_would_send() -> None:
+    published = PublishedTable(16_384, "public", "orders", "d", ("a", "c"), None, False)
+
+    assert announced(published, facts("d", True, False, False)) == Relation(
+        16_384, "public", "orders", "d", (RelationColumn(True, "a", INT4, -1), RelationColumn(False, "c", INT4, -1))
+    )
+
+
+def read_back(*records: RelationRecord | TypeRecord) -> RelationCache:
+    """A later start: what the metadata topic holds is all it knows."""
+    return RelationCache("p", [decode_metadata(encode_metadata(record)) for record in records])
+
+
+def versions(*tables: TableSchema, places: Sequence[TopicPlace] = ()) -> list[RelationRecord]:
+    cache = RelationCache("p")
+    records = []
+    for of, place in zip(tables, places or [PLACE] * len(tables), strict=True):
+        records.append(cache.version_of(of, place))
+        cache.remember(records[-1])
+    return records
+
+
+ORDERS = table(column("id", INT4, is_key=True), column("price", 1700, numeric_typmod(10, 2)))
+
+
+@settings(max_examples=40)
+@given(tables())
+def test_repeated_relation_keeps_its_id_also_after_a_restart(of: TableSchema) -> None:
+    (record,) = versions(of)
+    later = read_back(record)
+
+    found = later.version_of(of, PLACE)
+
+    assert found == record
+    assert later.is_known(found)
+
+
+CHANGES = {
+    "precision": table(ORDERS.columns[0], column("price", 1700, numeric_typmod(12, 2))),
+    "scale": table(ORDERS.columns[0], column("price", 1700, numeric_typmod(10, 3))),
+    "nullability": table(ORDERS.columns[0], replace(ORDERS.columns[1], nullable=True)),
+    "value of older rows": table(ORDERS.columns[0], replace(ORDERS.columns[1], missing_value="1.00")),
+    "attnum": table(ORDERS.columns[0], replace(ORDERS.columns[1], attnum=7)),
+    "replica identity": replace(ORDERS, replica_identity="f"),
+    "key": table(*(replace(each, is_key=True) for each in ORDERS.columns)),
+    "name of a column": table(ORDERS.columns[0], replace(ORDERS.columns[1], name="cost")),
+    "type": table(ORDERS.columns[0], column("price", 701)),
+    "column": table(*ORDERS.columns, column("note", TEXT)),
+    "order": table(*reversed(ORDERS.columns)),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES)
+def test_any_difference_makes_another_version_with_an_id_of_its_own(changed: TableSchema) -> None:
+    """The canonical form drops precision, scale and properties: one id must still mean one schema."""
+    first, second = versions(ORDERS, changed)
+
+    assert first.schema_id != second.schema_id
+    assert first.key != second.key
+    assert read_back(first, second).version_of(ORDERS, PLACE) == first
+    assert read_back(second, first).version_of(changed, PLACE) == second
+
+
+def test_key_schema_that_is_shared_by_two_versions_has_one_id() -> None:
+    """I3: a wider row must not move its key to another partition."""
+    first, second = versions(ORDERS, CHANGES["column"])
+
+    assert first.key_schema_id == second.key_schema_id
+
+
+def test_another_partition_count_makes_another_record() -> None:
+    first, second = versions(ORDERS, ORDERS, places=[PLACE, TopicPlace(PLACE.topic, 8)])
+
+    assert first.key != second.key
+
+
+def test_another_value_under_a_known_key_is_refused() -> None:
+    (record,) = versions(ORDERS)
+    cache = read_back(record)
+
+    with pytest.raises(OperatorError, match="two different records"):
+        cache.remember(replace(record, topic="elsewhere"))
+
+
+MOOD = TypeFacts(ENUM_OID, "public", "mood", "e", ("sad", "ok"))
+
+
+def test_type_gets_a_new_version_when_it_changes_and_none_else() -> None:
+    happy = replace(MOOD, enum_labels=("sad", "ok", "happy"))
+    cache = RelationCache("p")
+    (first,) = cache.type_records({ENUM_OID: MOOD})
+    cache.remember(first)
+    again = cache.type_records({ENUM_OID: MOOD})
+    (second,) = cache.type_records({ENUM_OID: happy})
+
+    assert (first.version, again, second.version) == (1, [], 2)
+    assert read_back(second, first).type_records({ENUM_OID: happy}) == []
+    assert read_back(first, second).type_records({ENUM_OID: MOOD})[0].version == 3
