@@ -7,6 +7,10 @@ ifeq ($(HOME_DIR),)
 $(error no usable folder, or no Python 3.11: see the message above)
 endif
 
+ifeq ($(filter wheel,$(WALBRIDGE_JAVA))$(if $(WALBRIDGE_JAVA),,unset),)
+$(error WALBRIDGE_JAVA=$(WALBRIDGE_JAVA) means nothing: set it to wheel, or unset it)
+endif
+
 VENV := $(HOME_DIR)/venv
 BIN := $(VENV)/bin
 STAMPS := $(HOME_DIR)/stamps
