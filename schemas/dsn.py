@@ -27,7 +27,7 @@ _URI = re.compile(
     (?:(?P<user>[^:@/?]*)(?P<password>:[^@/?]*)?@)?
     (?P<hosts>{_HOST}(?:,{_HOST})*)
     (?P<path>/[^@?]*)?
-    (?:\?(?P<query>.*))?""",
+    (?:\?(?P<query>[^@]*))?""",
     re.VERBOSE | re.DOTALL,
 )
 

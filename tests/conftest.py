@@ -11,7 +11,13 @@ import pytest
 from walbridge.embedded.home import located
 from walbridge.embedded.server_process import exit_on_sigterm
 
-pytest_plugins = ["tests.fix_postgres", "tests.fix_kafka", "tests.fix_producer", "tests.fix_spark"]
+pytest_plugins = [
+    "tests.fix_postgres",
+    "tests.fix_kafka",
+    "tests.fix_producer",
+    "tests.fix_spark",
+    "tests.fix_pipeline",
+]
 
 # A test that asks for one of these, directly or through another fixture, needs a server.
 SERVER_FIXTURES = {"postgres", "kafka", "spark"}
