@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from producer.pgoutput.messages import Relation, RelationColumn
 from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from schemas.avro_codec import schema_id
-from schemas.avro_schema import key_schema, value_schema
+from schemas.avro_schema import Json, key_schema, value_schema
 from schemas.errors import OperatorError
 from schemas.metadata_record import RelationRecord, TypeRecord
 from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
@@ -123,28 +123,53 @@ class RelationCache:
 
     def version_of(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
         """The record of this schema: the known equal one, or a new one with a free id."""
+        key = self._key_of(table)
+        key_id = schema_id(key) if key else None
         revision = 0
         while True:
-            record = self._candidate(table, place, revision)
-            ids = [(record.schema_id, record.value_schema), (record.key_schema_id, record.key_schema)]
-            free = all(id is None or self._schemas.get(id, schema) == schema for id, schema in ids)
-            if free and self._by_key.get(record.key, record) == record:
+            value = value_schema(self._pipeline, table, revision)
+            record = RelationRecord(
+                table,
+                place.topic,
+                place.partition_count,
+                schema_id(value),
+                json.dumps(value),
+                key_id,
+                json.dumps(key) if key else None,
+                revision,
+            )
+            if self._is_free(record.schema_id, record.value_schema) and self._by_key.get(record.key, record) == record:
                 return record
             revision += 1
 
-    def _candidate(self, table: TableSchema, place: TopicPlace, revision: int) -> RelationRecord:
-        value = value_schema(self._pipeline, table, revision)
-        key = key_schema(self._pipeline, table, revision)
-        return RelationRecord(
-            table,
-            place.topic,
-            place.partition_count,
-            schema_id(value),
-            json.dumps(value),
-            schema_id(key) if key else None,
-            json.dumps(key) if key else None,
-            revision,
-        )
+    def _key_of(self, table: TableSchema) -> Json | None:
+        """The key's schema, with a revision of its own: a new shape of the row alone must not
+        change the bytes of keys, which choose the partition (I3)."""
+        revision = 0
+        while True:
+            key = key_schema(self._pipeline, table, revision)
+            if key is None or self._is_free(schema_id(key), json.dumps(key)):
+                return key
+            revision += 1
+
+    def _is_free(self, an_id: str, schema: str) -> bool:
+        return self._schemas.get(an_id, schema) == schema
+
+    def knows_name_of(self, table: TableSchema) -> bool:
+        """Whether a record of this relation has this very name, or there is none yet."""
+        names = {record.table.qualified_name for record in self._relations(table.relation_id)}
+        return not names or table.qualified_name in names
+
+    def partition_counts_of(self, relation_id: int, topic: str) -> set[int]:
+        """With how many partitions the keys of this relation were spread over its topic."""
+        return {record.partition_count for record in self._relations(relation_id) if record.topic == topic}
+
+    def _relations(self, relation_id: int) -> list[RelationRecord]:
+        return [
+            record
+            for record in self._by_key.values()
+            if isinstance(record, RelationRecord) and record.table.relation_id == relation_id
+        ]
 
     def type_records(self, types: Mapping[int, TypeFacts]) -> list[TypeRecord]:
         """Records of these types that the metadata topic lacks, with the next version each."""

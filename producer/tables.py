@@ -50,6 +50,7 @@ class Tables:
         self._publisher = publisher
         self._database = database
         self._writers: dict[int, RecordWriter] = {}
+        self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()
         self._partition_counts: dict[str, int] = {}
 
@@ -57,21 +58,35 @@ class Tables:
         """A new session announces every relation again; until then none is known."""
         self._connection = connection
         self._writers.clear()
+        self._foreign.clear()
         self._unbarred.clear()
 
     def writer(self, relation_id: int) -> RecordWriter:
         """The writer of an announced relation.
 
         Raises:
-            OperatorError: the stream never announced it.
+            OperatorError: a change of a table whose copy this pipeline does not hold (I7).
         """
         try:
             return self._writers[relation_id]
         except KeyError:
-            raise OperatorError(
+            raise self._unknown(relation_id) from None
+
+    def _unknown(self, relation_id: int) -> OperatorError:
+        relation = self._foreign.get(relation_id)
+        if relation is None:
+            return OperatorError(
                 f"a change of relation {relation_id}, which the stream did not announce",
                 remedy="report this with the server's version; nothing was confirmed",
-            ) from None
+            )
+        # The publication is looked up as of the change: taking the table out later does not help.
+        return OperatorError(
+            f"table {relation.namespace}.{relation.name} (relation {relation_id}) was added to the "
+            "publication, or created again, after the copy",
+            remedy="nothing was confirmed; start a new pipeline that copies all tables: a new name and slot in "
+            "walbridge.toml, then walbridge init and produce; and "
+            f"SELECT pg_drop_replication_slot('{self._settings.postgres.slot}')",
+        )
 
     def take_shape_barrier(self, relation_id: int) -> bool:
         """Whether the next event of this table begins a version; asked once per version."""
@@ -81,26 +96,16 @@ class Tables:
         return True
 
     def receive(self, relation: Relation, copied: Iterable[int]) -> None:
-        """A Relation message.
+        """A Relation message. That of a partition comes also where only its root is published, so
+        an unknown table is refused when a change of it comes, not before.
 
         Raises:
-            OperatorError: a table whose copy this pipeline does not hold (I7), or one renamed.
+            OperatorError: the table was renamed, or its topic got other partitions.
         """
-        if relation.relation_id not in copied:
-            raise OperatorError(
-                f"table {relation.namespace}.{relation.name} (relation {relation.relation_id}) was added to the "
-                "publication, or created again, after the copy",
-                remedy=self._remove_remedy(relation),
-            )
-        self._install(relation)
-
-    def _remove_remedy(self, relation: Relation) -> str:
-        # The publication is looked up as of the change: taking the table out later does not help.
-        return (
-            "nothing was confirmed; start a new pipeline that copies all tables: a new name and slot in "
-            "walbridge.toml, then walbridge init and produce; and "
-            f"SELECT pg_drop_replication_slot('{self._settings.postgres.slot}')"
-        )
+        if relation.relation_id in copied:
+            self._install(relation)
+        else:
+            self._foreign[relation.relation_id] = relation
 
     def prepare_copy(self, tables: list[PublishedTable], connection: psycopg.Connection[Any]) -> list[RecordWriter]:
         """Writers of the published tables as a snapshot shows them, with topics and metadata."""

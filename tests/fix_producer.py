@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -93,7 +93,8 @@ class ProducerUnderTest:
 
     def publish(self, *tables: str, options: str = "", name: str = "walbridge") -> None:
         """Create the publication; tables as SQL writes them, with their column lists and filters."""
-        self.database.execute(f'CREATE PUBLICATION "{name}" FOR TABLE {", ".join(tables)} {options}')
+        quoted = '"' + name.replace('"', '""') + '"'
+        self.database.execute(f"CREATE PUBLICATION {quoted} FOR TABLE {', '.join(tables)} {options}")
 
     def start(self, kill_point: str | None = None, environ: Mapping[str, str] | None = None) -> Running:
         """Start ``python -m producer``; it dies at the kill point, if one is named."""
@@ -148,7 +149,12 @@ class ProducerUnderTest:
         return refusal_of(self.start(environ=environ), timeout_s)
 
     def topics(self) -> Topics:
-        return Topics(self.kafka.bootstrap_servers, self.name)
+        return Topics(self.kafka.bootstrap_servers, self.name, self._check_alive)
+
+    def _check_alive(self) -> None:
+        """A producer that ended writes no more cuts: fail at once, with its words."""
+        if self._running and (code := self._running[-1].process.poll()) is not None:
+            raise AssertionError(f"the producer ended with code {code}:\n{self._running[-1].log[-3000:]}")
 
     def caught_up(self, topics: Topics, timeout_s: float = READ_S) -> Cut:
         """The first complete cut that covers everything committed until now."""
@@ -209,7 +215,7 @@ def source_rows(database: Database, relation: RelationRecord, where: str = "true
         sql.SQL(", ").join(selected),
         sql.SQL("" if _is_partitioned(database, relation) else "ONLY "),
         sql.Identifier(relation.table.namespace, relation.table.name),
-        sql.SQL(where),  # type: ignore[arg-type]
+        sql.SQL(where),
     )
     with psycopg.connect(database.dsn, options="-c extra_float_digits=3 -c bytea_output=hex -c timezone=UTC") as each:
         rows = each.execute(query).fetchall()
@@ -223,7 +229,7 @@ def _is_partitioned(database: Database, relation: RelationRecord) -> bool:
     return bool(database.value("SELECT relkind = 'p' FROM pg_class WHERE oid = %s", (relation.table.relation_id,)))
 
 
-_PARSE = {
+_PARSE: dict[str, Callable[[str], Any]] = {
     "bool": lambda text: text == "true",
     "int": int,
     "float": float,

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import fastavro
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from schemas.avro_codec import decode_body, schema_id_of
-from schemas.cut import Cut, decode_cut
+from schemas.cut import Cut, PartitionRange, decode_cut
 from schemas.metadata_record import RelationRecord, decode_metadata
 from schemas.position import Lsn, Position
 from schemas.progress_record import Progress, decode_progress
@@ -48,6 +48,7 @@ class TopicReader:
             }
         )
         self._ends: dict[int, int] = {}
+        self._by_place: dict[tuple[int, int], Message] = {}
         self._assign()
 
     def _assign(self) -> None:
@@ -75,6 +76,7 @@ class TopicReader:
             error = message.error()
             if error is None:
                 self.messages.append(message)
+                self._by_place[message.partition() or 0, message.offset() or 0] = message
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._ends[message.partition() or 0] = message.offset() or 0
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -90,14 +92,28 @@ class TopicReader:
             assert len(self._ends) == self.partition_count, f"{self.topic} was not read to its end"
         return self.messages
 
+    def read_range(self, part: PartitionRange) -> list[Message]:
+        """Exactly the records of a cut's range; fails if one of them is not there."""
+        last = part.partition, part.end_offset - 1
+        self.read_until(lambda: last in self._by_place)
+        there = [self._by_place.get((part.partition, each)) for each in range(part.start_offset, part.end_offset)]
+        found = [message for message in there if message is not None]
+        assert len(found) == part.records == part.end_offset - part.start_offset, f"{part} holds {len(found)} records"
+        return found
+
     def close(self) -> None:
         self._consumer.close()
 
 
 class Topics:
-    """The topics of one pipeline. Use as a context manager."""
+    """The topics of one pipeline. Use as a context manager.
 
-    def __init__(self, bootstrap_servers: str, pipeline: str) -> None:
+    Args:
+        check_alive: raises when no more cuts can come.
+    """
+
+    def __init__(self, bootstrap_servers: str, pipeline: str, check_alive: Callable[[], None] = lambda: None) -> None:
+        self._check_alive = check_alive
         self._bootstrap_servers = bootstrap_servers
         self._pipeline = pipeline
         self._readers: dict[str, TopicReader] = {}
@@ -128,6 +144,8 @@ class Topics:
                 cut = decode_cut(message.value() or b"")
                 if wanted(cut):
                     found.append(cut)
+            if not found:
+                self._check_alive()
             return bool(found)
 
         reader.read_until(arrived, timeout_s)
@@ -153,20 +171,7 @@ class Topics:
         """The events of a cut's exact ranges, in position order (I4); fails if one is not there."""
         found: list[Event] = []
         for part in cut.partitions:
-            reader = self.reader(part.topic)
-
-            def in_range(messages: Iterable[Message]) -> list[Message]:
-                return [
-                    m
-                    for m in messages
-                    if m.partition() == part.partition and part.start_offset <= (m.offset() or 0) < part.end_offset
-                ]
-
-            reader.read_until(lambda: len(in_range(reader.messages)) >= part.records)
-            there = in_range(reader.messages)
-            offsets = [m.offset() for m in there]
-            assert offsets == list(range(part.start_offset, part.end_offset)), f"{part} holds offsets {offsets}"
-            assert part.records == len(there)
+            there = self.reader(part.topic).read_range(part)
             found += map(self.decode, there)
         return sorted(found, key=lambda event: event.position)
 
@@ -182,7 +187,7 @@ class Topics:
             message.partition() or 0,
             message.offset() or 0,
             message.key(),
-            dict(message.headers() or ()),
+            {name: bytes(value) for name, value in _headers(message)},
             record["op"],
             Position(Lsn(source["commit_lsn"]), source["ordinal"]),
             _row(record["before"], columns, record["before_exceptional"]),
@@ -223,6 +228,10 @@ class Topics:
         )
         assert seen == named
         assert [place for place, count in positions.items() if count > 1] == []
+
+
+def _headers(message: Message) -> list[tuple[str, bytes]]:
+    return cast(list[tuple[str, bytes]], message.headers() or [])
 
 
 def _columns(relation: RelationRecord) -> dict[str, str]:
