@@ -20,12 +20,12 @@ from schemas.kill_points import kill_point
 from schemas.metadata_record import RelationRecord
 from schemas.topics import table_path
 from spark_consumer.changes import write_changes
-from spark_consumer.head import RESTORE, segments_done
+from spark_consumer.head import segments_done
 from spark_consumer.plan import Plan, TableHead, TablePlan
 from spark_consumer.reshape import reshape
 from spark_consumer.shape import TableShape
 from spark_consumer.slices import Volume, volumes
-from spark_consumer.table import Commit, ConcurrentCommit, LakeTable, VersionGone
+from spark_consumer.table import CREATE, RESTORE, SHAPE, Commit, ConcurrentCommit, LakeTable, VersionGone
 
 ATTEMPTS_MAX = 3
 HISTORY_PER_SEGMENT = 8
@@ -105,15 +105,15 @@ class Application:
             raise self._lost("is gone")
         for segment in self.table_plan.segments[done:]:
             shape = TableShape(self._relation(segment.schema_id))
+            commit = replace(self.commit, segment=segment.index, txn_version=self.plan.txn_version(segment.index))
             if table is None:
                 table = LakeTable.create(
-                    self.uri, shape.fields, replace(self.commit, step="create"), self.storage_options
+                    self.uri, shape.fields, replace(self.commit, step=CREATE), self.storage_options
                 )
                 kill_point("table_created")
             if not segment.empties:
-                reshape(table, shape, self._shape_before(segment.index), replace(self.commit, step="shape"))
+                reshape(table, shape, self._shape_before(segment.index), replace(commit, step=SHAPE))
                 kill_point("table_reshaped")
-            commit = replace(self.commit, segment=segment.index, txn_version=self.plan.txn_version(segment.index))
             write_changes(table, self.records, shape, segment, found.get(segment.schema_id, Volume()), commit)
             kill_point("segment_applied")
         assert table is not None

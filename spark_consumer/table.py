@@ -32,6 +32,7 @@ PROPERTIES: Mapping[str, str | None] = {
 }
 WITHOUT_DATA_CHANGE = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END"})
 PLAN, SEGMENT, STEP = "walbridge_plan", "walbridge_segment", "walbridge_step"
+DATA, CREATE, SHAPE, RESTORE = "data", "create", "shape", "restore"
 
 _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
 """View types do not cast to their plain ones everywhere in Arrow."""
@@ -51,13 +52,13 @@ class VersionGone(Exception):
 class Commit:
     """What a commit says of itself.
 
-    ``segment`` is set on the one commit that completes a segment; ``step`` names the others
-    (create, shape, restore).
+    ``step`` is DATA on the one commit that completes ``segment``, which also carries the
+    transaction; other steps (create, shape, restore) prepare for it.
     """
 
     plan: str | None
-    segment: int | None = None
-    step: str | None = None
+    segment: int = 0
+    step: str | None = DATA
     app_id: str = ""
     txn_version: int = 0
     version: int = -1
@@ -66,7 +67,7 @@ class Commit:
     def properties(self) -> CommitProperties:
         """For delta-rs."""
         said = {PLAN: self.plan, SEGMENT: self.segment, STEP: self.step}
-        done = [] if self.segment is None else [Transaction(self.app_id, self.txn_version)]
+        done = [Transaction(self.app_id, self.txn_version)] if self.step == DATA else []
         return CommitProperties(
             custom_metadata={name: value for name, value in said.items() if value is not None},
             app_transactions=done,
@@ -161,7 +162,7 @@ class LakeTable:
         return [
             Commit(
                 plan=entry.get(PLAN),
-                segment=entry.get(SEGMENT),
+                segment=entry.get(SEGMENT, 0),
                 step=entry.get(STEP),
                 version=entry["version"],
                 changes_data=entry.get("operation") not in WITHOUT_DATA_CHANGE,

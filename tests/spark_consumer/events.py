@@ -6,7 +6,7 @@ and offsets, and becomes the ``records`` frame and the ``Plan`` that ``apply_tab
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -50,9 +50,7 @@ def relation(
     columns: Sequence[Column], *, name: str = "t", identity: str = "d", relation_id: int = 16400, revision: int = 0
 ) -> RelationRecord:
     """A relation version; attnums count from 1 where a column has none."""
-    numbered = tuple(
-        each if each.attnum else Column(**{**_fields(each), "attnum": place}) for place, each in enumerate(columns, 1)
-    )
+    numbered = tuple(each if each.attnum else replace(each, attnum=place) for place, each in enumerate(columns, 1))
     table = TableSchema(relation_id, "public", name, identity, numbered)
     value, key = value_schema(PIPELINE, table, revision), key_schema(PIPELINE, table, revision)
     return RelationRecord(
@@ -65,10 +63,6 @@ def relation(
         json.dumps(key) if key else None,
         revision,
     )
-
-
-def _fields(of: Column) -> dict[str, object]:
-    return {name: getattr(of, name) for name in Column.__dataclass_fields__}
 
 
 @dataclass
@@ -84,9 +78,7 @@ class Log:
 
     def add_bytes(self, topic: str, value: bytes | None, key: bytes | None = None, *, partition: int = 0) -> None:
         """Append one record."""
-        self.rows.append(
-            {"topic": topic, "partition": partition, "offset": len(self.rows), "key": key, "value": value}
-        )
+        self.rows.append({"topic": topic, "partition": partition, "offset": len(self.rows), "key": key, "value": value})
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The ``records`` of a plan."""

@@ -219,9 +219,7 @@ class MultisetWorld(World):
             )
 
 
-def cut(
-    cut_id: int, of: RelationRecord, records: int, barriers: list[Barrier], end_lsn: int, *, start: int = 0
-) -> Cut:
+def cut(cut_id: int, of: RelationRecord, records: int, barriers: list[Barrier], end_lsn: int, *, start: int = 0) -> Cut:
     """A cut of one table."""
     return Cut(
         EPOCH,
