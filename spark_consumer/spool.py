@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 SLICE_ROWS_MAX = 100_000
@@ -70,7 +71,25 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
     Spark names the session's time zone in its timestamps and calls list items differently.
     """
-    columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=True)]
+    if rows.num_rows == 0:
+        return schema.empty_table()
+    columns = [_with_offsets(column.cast(field.type)) for column, field in zip(rows.columns, schema, strict=True)]
     if not columns:
         return rows.cast(schema)
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _with_offsets(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same values, every offset written out.
+
+    Where all lists or maps of a batch are empty or null, Spark leaves the offsets of their
+    children out, as Arrow's files may; delta-rs then reads what happens to lie there, and panics.
+    """
+    if not pa.types.is_nested(column.type):
+        return column
+    chunks = [chunk.take(_all(len(chunk))) for chunk in column.chunks]
+    return pa.chunked_array(chunks, column.type)
+
+
+def _all(count: int) -> pa.Array:
+    return pa.array(np.arange(count, dtype=np.int64))

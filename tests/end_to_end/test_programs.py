@@ -1,0 +1,180 @@
+"""The programs as an operator runs them, on a database that is not the demo's (ten tables)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fix_postgres import Database
+from tests.wait import wait_until
+from walbridge.embedded.kafka import KafkaBroker
+
+ROOT = Path(__file__).parent.parent.parent
+STOP_S = 60.0
+SHOP = """
+    CREATE SCHEMA shop; CREATE TYPE shop.status AS ENUM ('new', 'paid', 'sent');
+    CREATE TABLE shop.customers (id bigserial PRIMARY KEY, name text NOT NULL, tags text[], born date, note jsonb);
+    CREATE TABLE shop.orders (id bigserial PRIMARY KEY, customer bigint, status shop.status, total numeric(12,2),
+                              at timestamptz DEFAULT now());
+    CREATE TABLE shop.lines ("order" bigint, line int, sku text, qty int, price numeric(10,4), PRIMARY KEY ("order", line));
+    CREATE TABLE shop.products (sku text PRIMARY KEY, title varchar(80), weight float4, photo bytea);
+    CREATE TABLE shop.stock (sku text, place uuid, amount int, UNIQUE (sku, place));
+    ALTER TABLE shop.stock REPLICA IDENTITY FULL;
+    CREATE TABLE shop.events (at timestamp, kind "char", payload json);
+    CREATE TABLE shop.documents (id int PRIMARY KEY, title text, body text);
+    CREATE TABLE shop.rates (day date PRIMARY KEY, rate float8, valid interval, opens time);
+    CREATE TABLE shop.settings (key name PRIMARY KEY, value text, flag bool);
+    CREATE TABLE shop.codes (code char(6) NOT NULL, id int PRIMARY KEY); CREATE UNIQUE INDEX codes_code ON shop.codes (code);
+    ALTER TABLE shop.codes REPLICA IDENTITY USING INDEX codes_code;
+"""
+WRITES = (
+    "INSERT INTO shop.customers (name, tags, born, note) VALUES ('n{i}', '{{a,\"b c\"}}', '2000-01-01', '{{\"i\": {i}}}')",
+    "INSERT INTO shop.orders (customer, status, total) VALUES ({i}, 'new', {i}.25)",
+    "UPDATE shop.orders SET status = 'paid', total = total + 1 WHERE id % 7 = {i} % 7",
+    "INSERT INTO shop.lines VALUES ({i}, 1, 'sku{m}', 1, 0.5), ({i}, 2, 'sku{m}', 2, 0.25) ON CONFLICT DO NOTHING",
+    "DELETE FROM shop.lines WHERE \"order\" % 11 = {m}",
+    "INSERT INTO shop.products VALUES ('sku{m}', 't', 0.1, '\\xdeadbeef') ON CONFLICT (sku) DO UPDATE SET weight = {i}.5",
+    "INSERT INTO shop.stock VALUES ('sku{m}', gen_random_uuid(), {i}), (NULL, NULL, {i}), (NULL, NULL, {i})",
+    "UPDATE shop.stock SET amount = amount + 1 WHERE amount % 5 = {m} % 5",
+    "DELETE FROM shop.stock WHERE ctid = (SELECT min(ctid) FROM shop.stock WHERE sku IS NULL)",
+    "INSERT INTO shop.events VALUES (clock_timestamp(), 'x', '{{\"n\":  {i}}}')",
+    "INSERT INTO shop.documents VALUES ({m}, 'd', (SELECT string_agg(md5(g::text || {i}), '') FROM generate_series(1, 400) g)) "
+    "ON CONFLICT (id) DO UPDATE SET title = 'd{i}'",
+    "UPDATE shop.documents SET id = id + 1000 WHERE id = {m}",
+    "INSERT INTO shop.rates VALUES (date '2024-01-01' + {i}, {i} / 3.0, '1 day {m} min', '24:00') ON CONFLICT DO NOTHING",
+    "INSERT INTO shop.settings VALUES ('k{m}', 'v{i}', {i} % 2 = 0) ON CONFLICT (key) DO UPDATE SET value = 'v{i}'",
+    "INSERT INTO shop.codes VALUES ('c{m}', {i}) ON CONFLICT DO NOTHING",
+    "UPDATE shop.codes SET id = id + 100000 WHERE id = {i}",
+)
+
+
+class Programs:
+    """Runs ``python -m walbridge VERB --config FILE``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.config = folder / "walbridge.toml"
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, verb: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self._folder / f"{verb}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "walbridge", verb, *arguments, "--config", str(self.config)],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.started.append(process)
+        return process
+
+    def run(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "walbridge", verb, *arguments, "--config", str(self.config)]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+    def log(self, verb: str) -> str:
+        return (self._folder / f"{verb}.log").read_text()
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """SIGKILL to the process and what it started: the JVM of a job dies with its driver."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    made = Programs(tmp_path)
+    yield made
+    for process in made.started:
+        made.kill(process)
+
+
+@pytest.fixture
+def shop(database: Database, kafka: KafkaBroker, pipeline_name: str, programs: Programs, lake: Path) -> Iterator[Any]:
+    """The database, written to until the test says stop."""
+    database.execute(SHOP)
+    tables = [f"shop.{row[0]}" for row in database.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'shop'")]
+    programs.config.write_text(
+        f'name = "{pipeline_name}"\n'
+        f'[postgres]\ndsn = "{database.dsn}"\nslot = "{pipeline_name}"\npublication_tables = {json.dumps(tables)}\n'
+        f'[kafka]\nbootstrap_servers = "{kafka.bootstrap_servers}"\n'
+        f'[topics]\npartitions = 3\n[lake]\npath = "{lake}"\n[spark]\nmaster = "local[2]"\n'
+    )
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        picked = random.Random(7)
+        try:
+            with database.connect() as connection:
+                for i in range(1, 1_000_000):
+                    if stop.is_set():
+                        return
+                    with connection.transaction():
+                        for _ in range(picked.randint(1, 4)):
+                            statement = picked.choice(WRITES).format(i=i, m=i % 20)
+                            connection.execute(statement.encode())
+                    stop.wait(0.02)
+        except BaseException as error:
+            failures.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+
+    def end() -> None:
+        stop.set()
+        writer.join()
+        assert not failures
+
+    yield end
+    stop.set()
+    writer.join()
+
+
+def test_another_database_is_followed_with_four_verbs_and_survives_kills_of_both_programs(
+    programs: Programs, shop: Any, lake: Path
+) -> None:
+    """I1, I5, I8: init, produce, materialize, verify; both killed under load and started again."""
+    made = programs.run("init")
+    assert made.returncode == 0, made.stderr
+    assert "CREATE ROLE" in made.stdout
+
+    def cuts() -> int:
+        return len(list((lake / "_cuts").glob("*.parquet")))
+
+    producer, job = programs.start("produce"), programs.start("materialize")
+    wait_until(lambda: cuts() > 3, "published cuts", 120)
+    programs.kill(producer)
+    producer = programs.start("produce")
+    before = cuts()
+    wait_until(lambda: cuts() > before + 3, "cuts after the producer's death", 120)
+    programs.kill(job)
+    job = programs.start("materialize")
+    before = cuts()
+    wait_until(lambda: cuts() > before + 3, "cuts after the job's death", 120)
+
+    # On the live source first, then on a quiet one.
+    live = programs.run("verify", "--timeout", "90")
+    assert live.returncode == 0, live.stdout + live.stderr
+    shop()
+    quiet = programs.run("verify", "--timeout", "90", "--json")
+    assert quiet.returncode == 0, quiet.stdout + quiet.stderr
+    assert len(json.loads(quiet.stdout)["tables"]) == 10
+
+    for process, verb in ((producer, "produce"), (job, "materialize")):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_S) == 0, programs.log(verb)[-3000:]
+        assert "Traceback" not in programs.log(verb)

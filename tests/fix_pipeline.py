@@ -1,0 +1,85 @@
+"""The whole line in one test: a real producer, the job in the shared session, verify as the oracle.
+
+``pipeline.check_equal()`` waits until Kafka holds everything committed now, runs the job over it,
+and compares every table row by row; ``pipeline.contents`` reads a table of the lake.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from schemas.settings import Settings
+from schemas.topics import table_path
+from spark_consumer.job import Job
+from spark_consumer.manifest import CutRow
+from spark_consumer.read import published
+from tests.fix_producer import ProducerUnderTest
+from walbridge.verify import compare
+
+CAUGHT_UP_S = 60.0
+
+
+@dataclass
+class PipelineUnderTest:
+    """A producer with its lake."""
+
+    producer: ProducerUnderTest
+    spark: SparkSession
+    lake: Path
+    plan_rows_max: int = 250_000
+
+    @property
+    def database(self) -> Any:
+        return self.producer.database
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(
+            name=self.producer.name,
+            postgres={"dsn": self.database.dsn, "slot": self.producer.slot},  # type: ignore[arg-type]
+            kafka={"bootstrap_servers": self.producer.kafka.bootstrap_servers},  # type: ignore[arg-type]
+            lake={"path": str(self.lake), "plan_rows_max": self.plan_rows_max},  # type: ignore[arg-type]
+        )
+
+    def materialize(self) -> None:
+        """Run the job over everything that is in Kafka now."""
+        job = Job(self.spark, self.settings, threading.Event())
+        try:
+            job.run(once=True)
+        finally:
+            job.close()
+
+    def catch_up(self) -> None:
+        """Everything committed so far is in Kafka, then in the lake."""
+        with self.producer.topics() as topics:
+            self.producer.caught_up(topics, CAUGHT_UP_S)
+        self.materialize()
+
+    def check_equal(self) -> None:
+        """The newest published cut equals the source, table by table (I8)."""
+        self.catch_up()
+        different = [result for result in compare(self.settings, timeout_s=CAUGHT_UP_S) if not result.equal]
+        assert not different
+
+    def published(self) -> list[CutRow]:
+        return published(str(self.lake))
+
+    def contents(self, name: str, namespace: str = "public") -> list[dict[str, Any]]:
+        """Rows of a table at its newest version, in no order, without our struct."""
+        table = DeltaTable(str(self.lake / table_path(namespace, name)))
+        rows: list[dict[str, Any]] = table.to_pyarrow_table().drop_columns("_walbridge").to_pylist()
+        return rows
+
+
+@pytest.fixture
+def pipeline(producer: ProducerUnderTest, spark: SparkSession, lake: Path) -> Iterator[PipelineUnderTest]:
+    """A pipeline of this test's database; the producer is not started yet."""
+    yield PipelineUnderTest(producer, spark, lake)
