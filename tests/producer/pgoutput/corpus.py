@@ -26,6 +26,7 @@ def load() -> list[bytes]:
 
 def record(connection: psycopg.Connection[Any]) -> list[bytes]:
     """Run ``corpus.sql`` in an empty database; its messages."""
+    connection.execute("SET search_path = public")  # pinned to nothing, as the producer needs it
     tables, changes = (_HERE / "corpus.sql").read_text().split("-- changes\n")
     for statement in (*tables.split(";\n"), *changes.split(";\n")):
         connection.execute(statement.encode())  # each its own transaction
