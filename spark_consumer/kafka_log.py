@@ -24,6 +24,7 @@ Place = tuple[str, int]
 API_TIMEOUT_MS = 5_000
 """How long one question may take; the caller repeats it."""
 
+_PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
 _RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
@@ -78,7 +79,9 @@ class KafkaLog:
             "fetch.max.wait.ms": "10",
             "group.id": f"walbridge-{self._name}",
         }
-        return {f"kafka.{name}": value for name, value in (self._client | fixed).items()}
+        client = {f"kafka.{name}": value for name, value in (_PATIENCE | self._client | fixed).items()}
+        # Giving up is cheap: the job comes again, and says so.
+        return client | {"fetchOffset.numRetries": "1", "kafkaConsumer.pollTimeoutMs": str(API_TIMEOUT_MS)}
 
     def stream_options(self) -> dict[str, str]:
         """Source options of a stream, which makes its own group."""
