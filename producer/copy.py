@@ -10,15 +10,13 @@ the copy are incomplete, so nobody takes half a copy for a state of the source (
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-import psycopg
 import structlog
 
 from producer.batching import OpenBatch
 from producer.errors import not_published
 from producer.postgres import catalog, slot
-from producer.postgres.connection import connect_walsender
+from producer.postgres.connection import SqlConnection, connect_walsender
 from producer.postgres.facts import PublishedTable
 from producer.postgres.snapshot import Snapshot
 from producer.record import RecordWriter, TransactionSource
@@ -34,7 +32,7 @@ log = structlog.get_logger()
 
 def first_copy(
     settings: Settings,
-    connection: psycopg.Connection[Any],
+    connection: SqlConnection,
     progress: Progress,
     out: OpenBatch,
     tables: Tables,

@@ -7,9 +7,7 @@ In: settings. Out: Kafka topics that hold everything Postgres committed, in orde
 
 import time
 from collections.abc import Callable
-from typing import Any
 
-import psycopg
 import structlog
 
 from producer import copy, errors
@@ -18,7 +16,7 @@ from producer.kafka.control_topics import MetadataWriter, read_metadata, read_pr
 from producer.kafka.publisher import Publisher
 from producer.kafka.topics import TopicAdmin, control_topics
 from producer.postgres import catalog, slot
-from producer.postgres.connection import connect_sql, connect_walsender, retry_at_start
+from producer.postgres.connection import SqlConnection, connect_sql, connect_walsender, retry_at_start
 from producer.postgres.facts import ServerIdentity
 from producer.postgres.replication_stream import ReplicationStream
 from producer.progress import ProgressTracker, refuse_bad_start, refuse_foreign_slot
@@ -48,7 +46,7 @@ class Pipeline:
         self._settings = settings
         self._should_stop = should_stop
         self._stream: ReplicationStream | None = None
-        self._connection: psycopg.Connection[Any] | None = None
+        self._connection: SqlConnection | None = None
 
     def run(self) -> None:
         """Until asked to stop.
@@ -155,7 +153,7 @@ class Pipeline:
     def _dsn(self) -> str:
         return self._settings.postgres.dsn.get_secret_value()
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def _connect(self) -> SqlConnection:
         return connect_sql(self._dsn, "walbridge catalog")
 
     def _reconnect(self) -> None:
@@ -208,7 +206,7 @@ def stream_options(settings: Settings) -> dict[str, str]:
     return {"proto_version": "1", "publication_names": quoted}
 
 
-def refuse_unfit_server(connection: psycopg.Connection[Any], settings: Settings) -> None:
+def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:
     """What must hold of the server and the publication before anything is made.
 
     Raises:

@@ -6,9 +6,7 @@ first of each new version, gets a shape barrier: the job makes the shape so, wha
 """
 
 from collections.abc import Iterable
-from typing import Any
 
-import psycopg
 import structlog
 
 from producer.kafka.control_topics import MetadataWriter
@@ -16,6 +14,7 @@ from producer.kafka.publisher import Publisher
 from producer.kafka.topics import TopicAdmin, data_topic_spec
 from producer.pgoutput.messages import Relation
 from producer.postgres import catalog
+from producer.postgres.connection import SqlConnection
 from producer.postgres.facts import PublishedTable
 from producer.record import RecordWriter
 from producer.relation_cache import RelationCache, TopicPlace, announced, describe
@@ -35,7 +34,7 @@ class Tables:
     def __init__(
         self,
         settings: Settings,
-        connection: psycopg.Connection[Any],
+        connection: SqlConnection,
         admin: TopicAdmin,
         cache: RelationCache,
         metadata: MetadataWriter,
@@ -54,7 +53,7 @@ class Tables:
         self._unbarred: set[int] = set()
         self._partition_counts: dict[str, int] = {}
 
-    def forget_session(self, connection: psycopg.Connection[Any]) -> None:
+    def forget_session(self, connection: SqlConnection) -> None:
         """A new session announces every relation again; until then none is known."""
         self._connection = connection
         self._writers.clear()
@@ -107,7 +106,7 @@ class Tables:
         else:
             self._foreign[relation.relation_id] = relation
 
-    def prepare_copy(self, tables: list[PublishedTable], connection: psycopg.Connection[Any]) -> list[RecordWriter]:
+    def prepare_copy(self, tables: list[PublishedTable], connection: SqlConnection) -> list[RecordWriter]:
         """Writers of the published tables as a snapshot shows them, with topics and metadata."""
         self.forget_session(connection)
         refuse_topic_collisions(self._topic(table.namespace, table.name) for table in tables)

@@ -7,7 +7,6 @@ and compares every table row by row; ``pipeline.contents`` reads a table of the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +79,6 @@ class PipelineUnderTest:
 
 
 @pytest.fixture
-def pipeline(producer: ProducerUnderTest, spark: SparkSession, lake: Path) -> Iterator[PipelineUnderTest]:
+def pipeline(producer: ProducerUnderTest, spark: SparkSession, lake: Path) -> PipelineUnderTest:
     """A pipeline of this test's database; the producer is not started yet."""
-    yield PipelineUnderTest(producer, spark, lake)
+    return PipelineUnderTest(producer, spark, lake)

@@ -17,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from schemas.errors import OperatorError, RetryableError
 
 T = TypeVar("T")
+SqlConnection = psycopg.Connection[Any]
 
 PINNED = {
     "datestyle": "ISO",
@@ -41,7 +42,7 @@ _DEFINITE = {
 }
 
 
-def connect_sql(dsn: str, application: str = "walbridge") -> psycopg.Connection[Any]:
+def connect_sql(dsn: str, application: str = "walbridge") -> SqlConnection:
     """A connection for SQL, in autocommit mode.
 
     Raises:

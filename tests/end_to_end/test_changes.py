@@ -94,7 +94,8 @@ def test_every_kind_of_change_under_every_identity_arrives_as_the_source_has_it(
 
 def test_columns_come_and_go_between_changes(pipeline: PipelineUnderTest) -> None:
     database = pipeline.database
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, a text, b int); INSERT INTO t VALUES (1, 'x', 1), (2, 'y', 2)")
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, a text, b int)")
+    database.execute("INSERT INTO t VALUES (1, 'x', 1), (2, 'y', 2)")
     pipeline.producer.publish("t")
     pipeline.producer.start_streaming()
     pipeline.check_equal()
@@ -133,7 +134,7 @@ def test_names_that_other_systems_refuse_arrive_and_stay_apart(pipeline: Pipelin
     pipeline.check_equal()
 
     database.execute(f"""UPDATE {odd} SET "a.b" = 'dot2', "A" = 10; INSERT INTO {odd} ("I d") VALUES (2)""")
-    database.execute("UPDATE \"CASE\" SET v = 'UP'; DELETE FROM \"case\"")
+    database.execute('UPDATE "CASE" SET v = \'UP\'; DELETE FROM "case"')
     pipeline.check_equal()
     assert pipeline.contents("CASE")[0]["v"] == "UP"
     assert pipeline.contents("case") == []

@@ -55,7 +55,9 @@ def test_a_transaction_over_several_tables_is_never_seen_in_halves(pipeline: Pip
             tables[f"public.{name}"].selectExpr(f"coalesce(sum({column}), 0)").first()
             for name, column in (("left_accounts", "balance"), ("right_accounts", "balance"), ("transfers", "amount"))
         )
-        assert left is not None and right is not None and moved is not None
+        assert left is not None
+        assert right is not None
+        assert moved is not None
         assert left[0] + right[0] == 20_000
         assert right[0] - 10_000 == moved[0]
 
@@ -64,8 +66,10 @@ def test_twenty_tables_are_published_together(pipeline: PipelineUnderTest) -> No
     database = pipeline.database
     names = [f"t{i}" for i in range(20)]
     for name in names:
-        database.execute(f"CREATE TABLE {name} (id int PRIMARY KEY, v int); INSERT INTO {name} SELECT i, 0 "
-                         "FROM generate_series(1, 100) i")
+        database.execute(
+            f"CREATE TABLE {name} (id int PRIMARY KEY, v int); INSERT INTO {name} SELECT i, 0 "
+            "FROM generate_series(1, 100) i"
+        )
     pipeline.producer.publish(*names)
     pipeline.producer.start_streaming()
     pipeline.check_equal()
@@ -92,6 +96,7 @@ def test_a_transaction_larger_than_a_plan_is_published_whole(pipeline: PipelineU
         connection.execute("DELETE FROM t WHERE id % 5 = 0")
     pipeline.check_equal()
     final = len(pipeline.contents("t"))
-    counts = [tables_at(pipeline.spark, str(pipeline.lake), cut.end_lsn)["public.t"].count()
-              for cut in pipeline.published()]
+    counts = [
+        tables_at(pipeline.spark, str(pipeline.lake), cut.end_lsn)["public.t"].count() for cut in pipeline.published()
+    ]
     assert set(counts) == {1, final}

@@ -27,7 +27,8 @@ SHOP = """
     CREATE TABLE shop.customers (id bigserial PRIMARY KEY, name text NOT NULL, tags text[], born date, note jsonb);
     CREATE TABLE shop.orders (id bigserial PRIMARY KEY, customer bigint, status shop.status, total numeric(12,2),
                               at timestamptz DEFAULT now());
-    CREATE TABLE shop.lines ("order" bigint, line int, sku text, qty int, price numeric(10,4), PRIMARY KEY ("order", line));
+    CREATE TABLE shop.lines ("order" bigint, line int, sku text, qty int, price numeric(10,4),
+                             PRIMARY KEY ("order", line));
     CREATE TABLE shop.products (sku text PRIMARY KEY, title varchar(80), weight float4, photo bytea);
     CREATE TABLE shop.stock (sku text, place uuid, amount int, UNIQUE (sku, place));
     ALTER TABLE shop.stock REPLICA IDENTITY FULL;
@@ -35,24 +36,28 @@ SHOP = """
     CREATE TABLE shop.documents (id int PRIMARY KEY, title text, body text);
     CREATE TABLE shop.rates (day date PRIMARY KEY, rate float8, valid interval, opens time);
     CREATE TABLE shop.settings (key name PRIMARY KEY, value text, flag bool);
-    CREATE TABLE shop.codes (code char(6) NOT NULL, id int PRIMARY KEY); CREATE UNIQUE INDEX codes_code ON shop.codes (code);
+    CREATE TABLE shop.codes (code char(6) NOT NULL, id int PRIMARY KEY);
+    CREATE UNIQUE INDEX codes_code ON shop.codes (code);
     ALTER TABLE shop.codes REPLICA IDENTITY USING INDEX codes_code;
 """
 WRITES = (
-    "INSERT INTO shop.customers (name, tags, born, note) VALUES ('n{i}', '{{a,\"b c\"}}', '2000-01-01', '{{\"i\": {i}}}')",
+    "INSERT INTO shop.customers (name, tags, born, note) "
+    "VALUES ('n{i}', '{{a,\"b c\"}}', '2000-01-01', '{{\"i\": {i}}}')",
     "INSERT INTO shop.orders (customer, status, total) VALUES ({i}, 'new', {i}.25)",
     "UPDATE shop.orders SET status = 'paid', total = total + 1 WHERE id % 7 = {i} % 7",
     "INSERT INTO shop.lines VALUES ({i}, 1, 'sku{m}', 1, 0.5), ({i}, 2, 'sku{m}', 2, 0.25) ON CONFLICT DO NOTHING",
-    "DELETE FROM shop.lines WHERE \"order\" % 11 = {m}",
-    "INSERT INTO shop.products VALUES ('sku{m}', 't', 0.1, '\\xdeadbeef') ON CONFLICT (sku) DO UPDATE SET weight = {i}.5",
+    'DELETE FROM shop.lines WHERE "order" % 11 = {m}',
+    "INSERT INTO shop.products VALUES ('sku{m}', 't', 0.1, '\\xdeadbeef') "
+    "ON CONFLICT (sku) DO UPDATE SET weight = {i}.5",
     "INSERT INTO shop.stock VALUES ('sku{m}', gen_random_uuid(), {i}), (NULL, NULL, {i}), (NULL, NULL, {i})",
     "UPDATE shop.stock SET amount = amount + 1 WHERE amount % 5 = {m} % 5",
     "DELETE FROM shop.stock WHERE ctid = (SELECT min(ctid) FROM shop.stock WHERE sku IS NULL)",
     "INSERT INTO shop.events VALUES (clock_timestamp(), 'x', '{{\"n\":  {i}}}')",
-    "INSERT INTO shop.documents VALUES ({m}, 'd', (SELECT string_agg(md5(g::text || {i}), '') FROM generate_series(1, 400) g)) "
+    "INSERT INTO shop.documents SELECT {m}, 'd', string_agg(md5(g::text || {i}), '') FROM generate_series(1, 400) g "
     "ON CONFLICT (id) DO UPDATE SET title = 'd{i}'",
     "UPDATE shop.documents SET id = id + 1000 WHERE id = {m}",
-    "INSERT INTO shop.rates VALUES (date '2024-01-01' + {i}, {i} / 3.0, '1 day {m} min', '24:00') ON CONFLICT DO NOTHING",
+    "INSERT INTO shop.rates VALUES (date '2024-01-01' + {i}, {i} / 3.0, '1 day {m} min', '24:00') "
+    "ON CONFLICT DO NOTHING",
     "INSERT INTO shop.settings VALUES ('k{m}', 'v{i}', {i} % 2 = 0) ON CONFLICT (key) DO UPDATE SET value = 'v{i}'",
     "INSERT INTO shop.codes VALUES ('c{m}', {i}) ON CONFLICT DO NOTHING",
     "UPDATE shop.codes SET id = id + 100000 WHERE id = {i}",

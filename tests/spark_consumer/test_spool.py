@@ -12,7 +12,8 @@ TEXTS = pa.map_(pa.string(), pa.string())
 def test_children_of_empty_lists_and_maps_have_their_offsets(spark: SparkSession) -> None:
     """Spark's batches lack them, and delta-rs panicked on what lay in their place."""
     nothing = F.lit(None).cast("map<string,string>")
-    rows = spark.range(3).select(F.struct(nothing.alias("texts")).alias("w"), F.array().cast("array<string>").alias("l"))
+    empty = F.array().cast("array<string>")
+    rows = spark.range(3).select(F.struct(nothing.alias("texts")).alias("w"), empty.alias("l"))
     schema = pa.schema({"w": pa.struct({"texts": TEXTS}), "l": pa.list_(pa.string())})
 
     made = conformed(rows.toArrow(), schema)
