@@ -55,7 +55,7 @@ def first_copy(
     slot.drop(connection, settings.postgres.slot)
     walsender = connect_walsender(dsn, "walbridge slot")
     try:
-        created = slot.create(walsender, settings.postgres.slot, _waiting)
+        created = slot.create(walsender, settings.postgres.slot, report_waiting)
         kill_point("copy:slot-created")
         at = created.consistent_point
         out.publish_progress(
@@ -115,5 +115,6 @@ def _commit(out: OpenBatch, finished: tuple[int, ...] | None = None) -> None:
     out.commit_batch(records)
 
 
-def _waiting() -> None:
+def report_waiting() -> None:
+    """Said every few seconds while Postgres makes a slot."""
     log.warning("the slot waits for transactions that were open before it; see pg_stat_activity")

@@ -62,8 +62,44 @@ class Pipeline:
         finally:
             self._disconnect()
 
+    def reserve_slot(self) -> bool:
+        """Make the slot before the first start, beside progress ``creating``; False if it is there.
+
+        It shows that the role may, and keeps its place among max_replication_slots. The first
+        start makes it anew, since only then is there somebody to read its snapshot.
+
+        Raises:
+            OperatorError: a server does not fit, or the slot is somebody else's.
+        """
+        try:
+            server, progress = self._prepare()
+            assert self._connection is not None
+            if slot.inspect(self._connection, self._settings.postgres.slot) is not None:
+                return False
+            if progress is not None and progress.state == "streaming":
+                raise errors.slot_gone(self._settings.postgres.slot)
+            self._out.publish_progress(self._new(server))
+            walsender = connect_walsender(self._dsn, "walbridge init")
+            try:
+                slot.create(walsender, self._settings.postgres.slot, copy.report_waiting)
+            finally:
+                walsender.finish()
+            return True
+        finally:
+            self._disconnect()
+
     def _start(self) -> None:
-        """Everything that needs both peers: guards, topics, progress, the copy."""
+        """Guards, then the copy unless Kafka holds it."""
+        server, progress = self._prepare()
+        if progress is None or progress.state != "streaming":
+            self._copy(server)
+        else:
+            assert self._connection is not None
+            found = slot.inspect(self._connection, self._settings.postgres.slot)
+            refuse_bad_start(progress, server, found, stream_options(self._settings))
+
+    def _prepare(self) -> tuple[ServerIdentity, Progress | None]:
+        """Everything that needs both peers: connections, control topics, what was published."""
         settings, timeout_s = self._settings, self._settings.postgres.start_timeout_s
         self._connection = retry_at_start(self._connect, timeout_s)
         server = retry_at_start(self._identify, timeout_s)
@@ -82,13 +118,9 @@ class Pipeline:
         )
         progress = retry_at_start(lambda: read_progress(settings), timeout_s)
         self._out = OpenBatch(settings, self._publisher, self._metadata, ProgressTracker(progress or self._new(server)))
-        found = slot.inspect(self._connection, settings.postgres.slot)
         if progress is None:
-            refuse_foreign_slot(found, settings.postgres.slot)
-        if progress is None or progress.state != "streaming":
-            self._copy(server)
-        else:
-            refuse_bad_start(progress, server, found, stream_options(settings))
+            refuse_foreign_slot(slot.inspect(self._connection, settings.postgres.slot), settings.postgres.slot)
+        return server, progress
 
     def _copy(self, server: ServerIdentity) -> None:
         def between_batches() -> None:

@@ -60,8 +60,9 @@ class Session:
         self._wal_end = Lsn(0)
 
     def run(self, should_stop: Callable[[], bool]) -> None:
-        """Follow the stream until asked to stop, always at a batch boundary."""
-        while True:
+        """Follow the stream until asked to stop: at a batch boundary, which a backlog or a huge
+        transaction reaches every few rows, long before the socket is empty."""
+        while self._out.is_open or not should_stop():
             data = self._stream.read()
             if data is not None:
                 self.receive(data)
@@ -71,8 +72,6 @@ class Session:
                 self._idle_cut()
                 if should_stop():
                     return
-            elif should_stop() and not self._out.is_open:
-                return
             self._stream.wait(min(WAIT_S, self._limits.idle_cut_interval_ms / 1000))
 
     def receive(self, data: bytes) -> None:
@@ -98,10 +97,12 @@ class Session:
         self._wal_end = max(self._wal_end, frame.wal_end)
         if frame.reply_requested:
             self._close_if_outside()
-            since_s = time.monotonic() - self._last_cut_s
-            if since_s >= REPLY_INTERVAL_S:
+            if time.monotonic() - self._last_cut_s >= REPLY_INTERVAL_S:
                 self._idle_cut(asked=True)
                 self._stream.send_status()
+            else:
+                # It asks once and then waits for an answer: late, but not as late as the next due one.
+                self._stream.owe_status(REPLY_INTERVAL_S)
         self._stream.keep_alive()
 
     def _begin(self, message: Begin) -> None:
@@ -167,7 +168,10 @@ class Session:
         # Also a transaction without published changes moves the LSN; before Postgres 15 they all come.
         self._wal_end = max(self._wal_end, message.end_lsn)
         if not self._out.is_open:
-            return
+            if self._out.tracker.progress.split is None:
+                return
+            # Its last change ended a batch: only a complete cut says that all of it is there.
+            self._out.open()
         batch = self._out.batch
         batch.transactions += 1
         batch.commit_lsn, batch.commit_time_us = message.commit_lsn, message.commit_time_us

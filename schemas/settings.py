@@ -87,7 +87,6 @@ class Producer(_Section):
     idle_cut_interval_ms: int = Field(default=2_000, ge=10)
     transaction_timeout_ms: int = Field(default=300_000, ge=1_000, le=900_000)
     row_bytes_max: int = Field(default=16 * 2**20, ge=1024)
-    metrics_port: int | None = Field(default=None, ge=0, le=65535)
 
 
 class Lake(_Section):

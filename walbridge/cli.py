@@ -47,7 +47,7 @@ def init(
     config: Config = None,
     role: Annotated[str, typer.Option(help="Name of the role in the SQL that is printed.")] = "walbridge",
 ) -> None:
-    """Make publication (if set) and topics; print the SQL of a least-privileged role."""
+    """Make publication (if set), topics and slot; print the SQL of a least-privileged role."""
     import structlog
 
     from schemas.settings import load_settings

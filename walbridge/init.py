@@ -1,8 +1,8 @@
 """``walbridge init``: what must be there before ``walbridge produce``, and the SQL of its role.
 
-In: settings. Out: the publication (if ``publication_tables`` asks for one), all topics, and SQL
-for a person to run. The slot is left to the producer: its snapshot, which the first copy reads,
-lives no longer than the connection that makes it.
+In: settings. Out: the publication (if ``publication_tables`` asks for one), all topics, the slot,
+and SQL for a person to run. The slot holds the place: the producer's first start makes it anew,
+since the snapshot that the copy reads lives no longer than the connection that makes it.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from psycopg import sql
 
 from producer import errors
 from producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
-from producer.pipeline import refuse_unfit_server
+from producer.pipeline import Pipeline, refuse_unfit_server
 from producer.postgres import catalog
 from producer.postgres.connection import connect_sql, retry_at_start
 from producer.postgres.facts import PublishedTable
@@ -52,6 +52,8 @@ def initialise(settings: Settings, role: str, say: Callable[[str], None]) -> str
         counts = retry_at_start(lambda: TopicAdmin(settings).ensure(specs), timeout_s)
         for name, count in counts.items():
             say(f"topic {name}: partitions {count}")
+        made = retry_at_start(Pipeline(settings, lambda: False).reserve_slot, timeout_s)
+        say(f"slot {settings.postgres.slot}: {'created, keeps WAL until walbridge produce runs' if made else 'exists'}")
         return role_sql(connection.info.dbname, role, tables)
 
 

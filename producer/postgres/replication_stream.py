@@ -94,6 +94,10 @@ class ReplicationStream:
         if time.monotonic() >= self._next_status_s:
             self.send_status()
 
+    def owe_status(self, within_s: float) -> None:
+        """Let the next status be due in ``within_s`` at the latest."""
+        self._next_status_s = min(self._next_status_s, time.monotonic() + within_s)
+
     def confirm(self, lsn: Lsn) -> None:
         """Tell the server that everything before ``lsn`` is durable (I1).
 

@@ -52,6 +52,16 @@ def test_publication_and_topics_are_made_once(settings: Settings, database: Data
     }
 
 
+def test_slot_is_made_once_and_never_taken_from_somebody_else(settings: Settings, database: Database) -> None:
+    assert said(settings)[-1].startswith("slot walbridge: created")
+    assert said(settings)[-1] == "slot walbridge: exists"
+    assert database.rows("SELECT plugin FROM pg_replication_slots WHERE slot_name = 'walbridge'") == [("pgoutput",)]
+
+    foreign = settings.model_copy(update={"name": f"{settings.name}-other"})
+    with pytest.raises(OperatorError, match="slot walbridge exists"):
+        said(foreign)
+
+
 def test_publication_is_never_made_unasked(settings: Settings) -> None:
     unasked = settings.model_copy(update={"postgres": settings.postgres.model_copy(update={"publication_tables": ()})})
 
