@@ -131,7 +131,17 @@ def test_unknown_kind_of_field_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("oid", "text"), [(16, b"yes"), (20, b"x"), (700, b"1,5"), (17, b"abc"), (1082, b"2023-02-30"), (1007, b"{1,y}")]
+    ("oid", "text"),
+    [
+        (16, b"yes"),
+        (20, b"x"),
+        (700, b"1,5"),
+        (17, b"abc"),
+        (1082, b"2023-02-30"),
+        (1007, b"{1,y}"),
+        (700, b"1e300"),
+        (20, b"9" * 30),
+    ],
 )
 def test_malformed_value_is_refused_without_being_told(oid: int, text: bytes) -> None:
     """I10: an error names the table, never the value."""

@@ -14,7 +14,7 @@ from walbridge.embedded.postgres import PostgresServer
 
 _HERE = Path(__file__).parent
 _PEEK = (
-    "SELECT data FROM pg_logical_slot_peek_binary_changes('corpus', NULL, NULL, "
+    "SELECT data FROM pg_logical_slot_peek_binary_changes('corpus_' || current_database(), NULL, NULL, "
     "'proto_version', '1', 'publication_names', 'corpus')"
 )
 

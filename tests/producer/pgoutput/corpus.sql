@@ -17,7 +17,7 @@ CREATE TABLE "Odd ""schéma"".1"."Täble {x}" ("A ""b"" \ {c}" int PRIMARY KEY, 
 CREATE TABLE keyless (line text);
 CREATE TABLE nothing ();
 CREATE PUBLICATION corpus FOR ALL TABLES;
-SELECT FROM pg_create_logical_replication_slot('corpus', 'pgoutput');
+SELECT FROM pg_create_logical_replication_slot('corpus_' || current_database(), 'pgoutput');
 -- changes
 INSERT INTO plain SELECT n, 'name ' || n, n * 1.25, '2024-05-06 07:08:09.123456+00', ARRAY['a', 'b ' || n, NULL], NULL
   FROM generate_series(1, 12) n;
@@ -44,8 +44,8 @@ DELETE FROM indexed WHERE id = 1;
 INSERT INTO "Odd ""schéma"".1"."Täble {x}" VALUES (1, '😀'), (2, NULL);
 INSERT INTO keyless VALUES ('a'), (NULL), ('');
 INSERT INTO nothing DEFAULT VALUES;
-SELECT FROM pg_replication_origin_create('elsewhere');
-SELECT FROM pg_replication_origin_session_setup('elsewhere');
+SELECT FROM pg_replication_origin_create('elsewhere_' || current_database());
+SELECT FROM pg_replication_origin_session_setup('elsewhere_' || current_database());
 INSERT INTO keyless VALUES ('from elsewhere');
 SELECT FROM pg_replication_origin_session_reset();
 TRUNCATE keyless, indexed RESTART IDENTITY CASCADE;
