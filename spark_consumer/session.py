@@ -25,6 +25,8 @@ _REQUIRED = {
     # Spark's default, INT96, is read as garbage outside 1677–2262 by delta-rs and others.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+_STATIC = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
+"""Of these, what only the start of a session can set."""
 _PREFERRED = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -120,12 +122,12 @@ def connector_jars(jars_dir: str | None) -> list[Path]:
 
 
 def _submitted(spark: SparkSession) -> SparkSession:
-    wrong = [name for name, value in _REQUIRED.items() if value not in (spark.conf.get(name, "") or "").split(",")]
-    static = [name for name in wrong if name == "spark.sql.extensions" or ".catalog." in name]
-    if static:
-        confs = " ".join(f"--conf {name}={_REQUIRED[name]}" for name in static)
+    given = spark.sparkContext.getConf()
+    missing = [name for name in _STATIC if _REQUIRED[name] not in (given.get(name) or "").split(",")]
+    if missing:
+        confs = " ".join(f"--conf {name}={_REQUIRED[name]}" for name in missing)
         raise OperatorError("this Spark session does not know Delta", remedy=f"spark-submit {confs} …")
-    for name in wrong:
+    for name in _REQUIRED.keys() - set(_STATIC):
         spark.conf.set(name, _REQUIRED[name])
     return spark
 

@@ -188,7 +188,7 @@ def test_spark_submit_runs_the_same_job_from_an_archive(
                 out.write(path, path.relative_to(ROOT))
     done = program.submit(archive)
 
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout  # where spark-submit puts what Python says
     assert program.rows("history") == [(1, 1)]
 
 
