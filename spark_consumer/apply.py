@@ -110,12 +110,12 @@ class Application:
                 table = LakeTable.create(
                     self.uri, shape.fields, replace(self.commit, step=CREATE), self.storage_options
                 )
-                kill_point("table_created")
+                kill_point("apply:table-created")
             if not segment.empties:
                 reshape(table, shape, self._shape_before(segment.index), replace(commit, step=SHAPE))
-                kill_point("table_reshaped")
+                kill_point("apply:table-reshaped")
             write_changes(table, self.records, shape, segment, found.get(segment.schema_id, Volume()), commit)
-            kill_point("segment_applied")
+            kill_point("apply:segment-applied")
         assert table is not None
         return self._head(table)
 

@@ -35,9 +35,11 @@ def write_changes(
     Raises:
         OperatorError: undecodable records, or values that cannot be known.
     """
-    if volume.rows == 0 and not segment.empties:
-        return
     changes = Changes(table, records, shape, segment, volume, commit)
+    if volume.rows == 0:
+        if segment.empties:
+            changes.empty()
+        return
     try:
         if segment.copies or not (shape.key_places or shape.is_multiset):
             changes.append()
@@ -64,6 +66,10 @@ class Changes:
     segment: Segment
     volume: Volume
     commit: Commit
+
+    def empty(self) -> None:
+        """No rows at all."""
+        self._replace(lambda: iter(()))
 
     def append(self) -> None:
         """Copied rows, or inserts without a key."""
@@ -170,10 +176,10 @@ class Changes:
 
     def _needs_chains(self, rows: Spool) -> bool:
         """A key change left columns out; or an unknown column may have a text in the lake's map."""
-        arrays = pa.array(self.shape.array_places, pa.int32())
+        with_text = pa.array(self.shape.toastable_exceptional_places, pa.int32())
         return any(
             pc.any(batch.column("moved")).as_py()
-            or pc.any(pc.is_in(pc.list_flatten(batch.column("unknown")), arrays)).as_py()
+            or pc.any(pc.is_in(pc.list_flatten(batch.column("unknown")), with_text)).as_py()
             for batch in rows.batches()
         )
 

@@ -12,6 +12,7 @@ exceptional texts, and Postgres took two keys for equal only if their bytes were
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -64,21 +65,33 @@ def fold_by_key(events: DataFrame, shape: TableShape, group: str = "key") -> Dat
     Keeping only the last event would lose what earlier updates set in columns that the last one
     left out.
     """
-    position = F.struct("commit_lsn", "ordinal")
+    prepared, aggregates, folded = _fold_expressions(shape)
+    return events.select(group, *prepared).groupBy(group).agg(*aggregates).select(*folded)
+
+
+@lru_cache(maxsize=512)
+def _fold_expressions(shape: TableShape) -> tuple[list[Column], list[Column], list[Column]]:
+    """Built once a shape: every expression is a call into the JVM, and small plans are many."""
     row = F.coalesce("after", "before")
-    prepared = events.select(
-        group,
-        position.alias("position"),
-        F.struct(row.alias("row"), _texts().alias("texts"), "op", "commit_lsn", "ordinal", "commit_time").alias("last"),
+    prepared = [
+        F.struct("commit_lsn", "ordinal").alias("position"),
+        *[column.alias(name) for name, column in (("row", row), ("texts", _texts()))],
+        *[F.col(name) for name in _OF_LAST[1:]],
         F.coalesce("unchanged", F.array().cast("array<string>")).alias("unchanged"),
-    )
-    folded = prepared.groupBy(group).agg(
-        F.max_by("last", "position").alias("last"),
-        F.min_by(F.struct("last.row", "last.texts"), "position").alias("first"),
-        F.bool_or((F.col("last.op") == "c") & (F.size("unchanged") > 0)).alias("moved"),
+    ]
+    toastable = set(shape.toastable_places)
+    always_sent = [f"row.{place_name(place)}" for place in range(len(shape.columns)) if place not in toastable]
+    key = [f"row.{place_name(place)}" for place in shape.key_places]
+    aggregates = [
+        F.max_by(F.struct(*always_sent, *_OF_LAST), "position").alias("last"),
+        F.min_by(F.struct(*key, "texts"), "position").alias("first"),
+        F.bool_or((F.col("op") == "c") & (F.size("unchanged") > 0)).alias("moved"),
         *[_last_known(shape, place) for place in shape.toastable_places],
-    )
-    return folded.select(*_folded_columns(shape), "moved", *_root_key(shape))
+    ]
+    return prepared, aggregates, [*_folded_columns(shape), F.col("moved"), *_root_key(shape)]
+
+
+_OF_LAST = ("texts", "op", "commit_lsn", "ordinal", "commit_time")
 
 
 def _known(place: int) -> str:
@@ -88,10 +101,10 @@ def _known(place: int) -> str:
 def _last_known(shape: TableShape, place: int) -> Column:
     """Value and text at the last event that knew the column; max_by skips null positions."""
     name = F.lit(shape.columns[place].name)
-    knows = (F.col("last.op") != "d") & ~F.array_contains("unchanged", name)
+    knows = (F.col("op") != "d") & ~F.array_contains("unchanged", name)
     value = F.struct(
-        F.col(f"last.row.{place_name(place)}").alias("value"),
-        F.element_at("last.texts", name).alias("text"),
+        F.col(f"row.{place_name(place)}").alias("value"),
+        F.element_at("texts", name).alias("text"),
     )
     return F.max_by(value, F.when(knows, F.col("position"))).alias(_known(place))
 
@@ -100,7 +113,7 @@ def _folded_columns(shape: TableShape) -> list[Column]:
     toastable = set(shape.toastable_places)
     gone = F.col("last.op") == "d"
     values = [
-        (F.col(f"{_known(place)}.value") if place in toastable else F.col(f"last.row.{place_name(place)}")).alias(
+        (F.col(f"{_known(place)}.value") if place in toastable else F.col(f"last.{place_name(place)}")).alias(
             place_name(place)
         )
         for place in range(len(shape.columns))
@@ -119,7 +132,7 @@ def _folded_columns(shape: TableShape) -> list[Column]:
 def _folded_exceptional(shape: TableShape) -> Column:
     """The last event's texts, but for columns that it may have left out: those come with their values."""
     texts = F.col("last.texts")
-    apart = [place for place in shape.toastable_places if shape.columns[place].column_type.may_be_exceptional]
+    apart = shape.toastable_exceptional_places
     if not apart:
         return sorted_map(texts)
     names = F.array(*[F.lit(shape.columns[place].name) for place in apart])
@@ -144,5 +157,5 @@ def root_name(place: int) -> str:
 
 
 def _root_key(shape: TableShape) -> Sequence[Column]:
-    values = [F.col(f"first.row.{place_name(place)}").alias(root_name(place)) for place in shape.key_places]
+    values = [F.col(f"first.{place_name(place)}").alias(root_name(place)) for place in shape.key_places]
     return [*values, _key_text(shape, F.col("first.texts")).alias("root_key_text")]

@@ -48,6 +48,9 @@ class TableShape:
 
     relation: RelationRecord
 
+    def __hash__(self) -> int:
+        return hash((self.relation.table.relation_id, self.relation.schema_id))
+
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.relation.table.columns
@@ -87,9 +90,9 @@ class TableShape:
         ]
 
     @cached_property
-    def array_places(self) -> list[int]:
-        """Columns that may be left out of an update and hold a value with an exceptional text."""
-        return [place for place in self.toastable_places if self.columns[place].column_type.codec == "array"]
+    def toastable_exceptional_places(self) -> list[int]:
+        """Columns that may be left out of an update and hold an exceptional text: arrays in practice."""
+        return [place for place in self.toastable_places if self.columns[place].column_type.may_be_exceptional]
 
     @cached_property
     def fields(self) -> list[LakeField]:

@@ -31,7 +31,7 @@ from tests.spark_consumer.world import (
 )
 
 FEW = settings(
-    max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 LSN = 0x1100
 ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")])
@@ -112,7 +112,7 @@ class Follower:
         relations = {self.of.schema_id: self.of}
         # Small plans in many slices must come to the same.
         self.patch.setattr(slices, "SLICE_ROWS_MAX", world.random.choice([5, 100_000]))
-        for point in ("table_created", "segment_applied"):
+        for point in ("apply:table-created", "apply:segment-applied"):
             self.crash_at[point] = world.random.randint(1, 4)
         for _ in range(4):
             try:
@@ -134,6 +134,7 @@ class Follower:
         return list(lake_rows(read(self.lake, self.head)))
 
 
+@pytest.mark.parametrize("keys_change", [False, True])
 @FEW
 @given(seed=st.integers(0, 2**32))
 def test_lake_equals_the_source_after_every_plan(
@@ -142,11 +143,12 @@ def test_lake_equals_the_source_after_every_plan(
     crash_at: Counter[str],
     monkeypatch: pytest.MonkeyPatch,
     seed: int,
+    keys_change: bool,
 ) -> None:
     """I5, I6, I8: unchanged columns, exceptional values and keys, moved rows, truncates, crashes."""
-    world = KeyedWorld(seed)
+    world = KeyedWorld(seed, keys_change=keys_change)
     follower = Follower(spark, tmp_path_factory.mktemp("lake"), KEYED, crash_at, monkeypatch)
-    for plan in range(5):
+    for plan in range(4):
         for _ in range(world.random.randint(1, 12)):
             world.transaction()
         if plan % 2:

@@ -77,7 +77,7 @@ def test_column_dropped_renamed_and_widened_keeps_old_values(spark: SparkSession
 def test_crash_after_a_shape_step_repeats_nothing(spark: SparkSession, lake: Path, crash_at: Any) -> None:
     """I5: the table does not go back to the shape of a segment that had no rows."""
     narrow, wide = column("a", "int4", attnum=2), column("a", "int8", attnum=2)
-    crash_at["table_reshaped"] = 2
+    crash_at["apply:table-reshaped"] = 2
     with pytest.raises(Crash):
         reshaped(spark, lake, [ID, narrow], [ID, wide], {"id": 1, "a": 1})
     before, after = relation([ID, narrow]), relation([ID, wide], revision=1)
