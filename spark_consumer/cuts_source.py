@@ -61,11 +61,15 @@ class CutsSource:
     def read(self, start: int, end: int) -> Iterator[Cuts]:
         """The cuts in [start, end), in slices of bounded size.
 
+        Where the log begins later, what expired may be a marker only: the chain of cuts tells.
+
         Raises:
-            OperatorError: a record that is no cut, or cuts that are gone.
+            OperatorError: a record that is no cut.
             RetryableError: the broker is away.
         """
-        self._log.wait_visible({(self._topic, 0): (start, end)})
+        place = self._topic, 0
+        start = max(start, self._log.starts([place])[place])
+        self._log.wait_visible({place: (start, end)})
         while start < end:
             upto = min(end, start + OFFSETS_PER_READ)
             if self._bytes(start, upto) > BYTES_PER_READ:

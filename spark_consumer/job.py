@@ -58,7 +58,7 @@ class Job:
         for cuts in self._source.read(self._state.next_offset, end):
             self._apply(cuts)
         if not self._stop.is_set():
-            self._source.follow(self._state.next_offset, self._apply, self._stop, once=once)
+            self._source.follow(end, self._apply, self._stop, once=once)
 
     def close(self) -> None:
         """Let go of Kafka."""

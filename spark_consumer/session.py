@@ -45,10 +45,12 @@ _PREFERRED = {
 _LOCAL_DISK_ONLY = "spark.sql.streaming.checkpointFileManagerClass"
 
 # Whatever fails reaches the job as an exception, and the job says it once: these would say it
-# again, with pages of stack.
+# again, with pages of stack. The gateway's level, unless given, becomes that of all others.
 _LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from io import BytesIO
 from typing import Any
 
@@ -304,7 +305,7 @@ def encode_event(event: Event, pipeline: str) -> bytes:
         "exceptional": dict(event.exceptional) if event.exceptional else None,
         "before_exceptional": dict(event.before_exceptional) if event.before_exceptional else None,
     }
-    return _encode(json.loads(event.relation.value_schema), event.relation.schema_id, record)
+    return _encode(event.relation.value_schema, event.relation.schema_id, record)
 
 
 def encode_key(event: Event) -> bytes | None:
@@ -318,13 +319,18 @@ def encode_key(event: Event) -> bytes | None:
     texts = (event.before_exceptional if gone else event.exceptional) or {}
     names = {column.name for column in relation.table.key_columns}
     key["_exceptional"] = {name: text for name, text in texts.items() if name in names} or None
-    return _encode(json.loads(relation.key_schema), relation.key_schema_id, key)
+    return _encode(relation.key_schema, relation.key_schema_id, key)
 
 
-def _encode(schema: Json, with_id: str, record: Mapping[str, Any]) -> bytes:
+@cache
+def _parsed(schema: str) -> Json:
+    return fastavro.parse_schema(json.loads(schema))
+
+
+def _encode(schema: str, with_id: str, record: Mapping[str, Any]) -> bytes:
     out = BytesIO()
     out.write(header(with_id))
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), record)
+    fastavro.schemaless_writer(out, _parsed(schema), record)
     return out.getvalue()
 
 

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from schemas.errors import OperatorError
 from schemas.metadata_record import RelationRecord
 from schemas.settings import Settings
+from schemas.topics import cuts_topic
 from spark_consumer import job
 from spark_consumer.apply import apply_table
 from spark_consumer.lake_state import LakeState
@@ -337,6 +340,46 @@ def test_a_cut_that_does_not_fit_stops_the_job_before_it_is_applied(
     with pytest.raises(OperatorError, match="do not fit together"):
         run()
     assert newest(lake) == before
+
+
+def expire_cuts(kafka: KafkaBroker, pipeline: str) -> None:
+    place = TopicPartition(cuts_topic(pipeline), 0, OFFSET_END)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.delete_records([place])[place].result(30)
+
+
+def test_cuts_that_expired_after_they_were_applied_are_not_missed(
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    writer: ContractWriter,
+    history: RelationRecord,
+    run: Run,
+    lake: Path,
+    pipeline_name: str,
+) -> None:
+    """The log then begins after the marker of the last cut, not at it."""
+    writer.copy([(history, [{"id": 1, "delta": 1}])])
+    run()
+    expire_cuts(kafka, pipeline_name)
+    run()
+    writer.send([Event(history, "c", 0x2000, 0, after={"id": 2, "delta": 2})])
+    run()
+
+    assert rows(spark, lake, "history") == [(1, 1), (2, 2)]
+
+
+def test_cuts_that_expired_before_they_were_applied_stop_the_job(
+    kafka: KafkaBroker, writer: ContractWriter, history: RelationRecord, run: Run, pipeline_name: str
+) -> None:
+    """I7."""
+    writer.copy([(history, [])])
+    run()
+    writer.send([Event(history, "c", 0x2000, 0, after={"id": 1, "delta": 1})])
+    expire_cuts(kafka, pipeline_name)
+    writer.send([Event(history, "c", 0x3000, 0, after={"id": 2, "delta": 2})])
+
+    with pytest.raises(OperatorError, match="cut 3 follows cut 1"):
+        run()
 
 
 def test_a_schema_without_its_record_stops_the_job(writer: ContractWriter, run: Run) -> None:

@@ -151,8 +151,8 @@ def test_killed_at_every_durable_step_it_applies_each_event_once_and_stops_in_pe
         wait_until(lambda: program.end_lsn() == last.end_lsn, "the last cut to be published", START_S)
         process.send_signal(signal.SIGTERM)
         assert process.wait(START_S) == 0
-        assert "Traceback" not in said.read_text()
-        assert "Exception" not in said.read_text()
+        noise = [line for line in said.read_text().splitlines() if not line.startswith("timestamp=")]
+        assert [line for line in noise if "jdk.incubator.vector" not in line] == []
     assert program.rows("accounts") == [(1, 7)]
     assert program.rows("history") == [(1, 0), (1, 1), (1, 2), (1, 3), (1, 7)]
 
