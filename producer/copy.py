@@ -14,7 +14,6 @@ from dataclasses import replace
 import structlog
 
 from producer.batching import OpenBatch
-from producer.errors import not_published
 from producer.postgres import catalog, slot
 from producer.postgres.connection import SqlConnection, connect_walsender
 from producer.postgres.facts import PublishedTable
@@ -22,6 +21,7 @@ from producer.postgres.snapshot import Snapshot
 from producer.record import RecordWriter, TransactionSource
 from producer.tables import Tables
 from schemas.cut import Cut, PartitionRange
+from schemas.errors import RetryableError
 from schemas.kill_points import kill_point
 from schemas.position import COPIED_ORDINAL, Lsn, Position
 from schemas.progress_record import Progress
@@ -36,10 +36,11 @@ def first_copy(
     progress: Progress,
     out: OpenBatch,
     tables: Tables,
-    on_row_batch: Callable[[], None],
+    check_stop: Callable[[], None],
 ) -> None:
     """Copy all published tables.
 
+    0. What would fail after hours is refused before there is a slot, which holds WAL back.
     1. Progress ``creating``: a slot found later beside it is ours, and half made.
     2. The slot, with its snapshot.
     3. Progress ``copying``, with the epoch that the slot opens.
@@ -47,15 +48,16 @@ def first_copy(
     5. Progress ``streaming``, in the transaction of the last cut.
 
     Args:
-        on_row_batch: called between Kafka transactions; raises to stop.
+        check_stop: called where stopping loses nothing but the copy; raises to stop.
     """
     dsn = settings.postgres.dsn.get_secret_value()
+    tables.refuse_unfit(catalog.published_tables(connection, settings.postgres.publication))
     out.publish_progress(replace(progress, state="creating"))
     kill_point("copy:creating")
     slot.drop(connection, settings.postgres.slot)
     walsender = connect_walsender(dsn, "walbridge slot")
     try:
-        created = slot.create(walsender, settings.postgres.slot, report_waiting)
+        created = slot.create(walsender, settings.postgres.slot, report_waiting, check_stop)
         kill_point("copy:slot-created")
         at = created.consistent_point
         out.publish_progress(
@@ -64,12 +66,12 @@ def first_copy(
         kill_point("copy:copying")
         with Snapshot(dsn, created.snapshot) as snapshot:
             published = catalog.published_tables(snapshot.connection, settings.postgres.publication)
+            snapshot.lock(published)
+            _refuse_altered(snapshot, connection, published)
             writers = tables.prepare_copy(published, connection)
-            if not published:
-                raise not_published(settings.postgres.publication)
             log.info("copy begins", tables=len(published), consistent_point=at)
             for table, writer in zip(published, writers, strict=True):
-                _copy_table(snapshot, table, writer, at, out, on_row_batch)
+                _copy_table(snapshot, table, writer, at, out, check_stop)
                 kill_point("copy:table")
     finally:
         walsender.finish()
@@ -79,13 +81,21 @@ def first_copy(
     kill_point("copy:streaming")
 
 
+def _refuse_altered(snapshot: Snapshot, connection: SqlConnection, tables: list[PublishedTable]) -> None:
+    """The snapshot shows rows as of then, but tables as of now: a TRUNCATE between, and the rows
+    are gone; an ALTER, and they have another shape. Only the two looks at the catalogue tell."""
+    relation_ids = [table.relation_id for table in tables]
+    if catalog.storage_of(snapshot.connection, relation_ids) != catalog.storage_of(connection, relation_ids):
+        raise RetryableError("a table was altered or truncated while its copy was about to begin")
+
+
 def _copy_table(
     snapshot: Snapshot,
     table: PublishedTable,
     writer: RecordWriter,
     at: Lsn,
     out: OpenBatch,
-    on_row_batch: Callable[[], None],
+    check_stop: Callable[[], None],
 ) -> None:
     started_s, rows = time.monotonic(), 0
     source = TransactionSource.of(at, time.time_ns() // 1000, None, None)
@@ -99,12 +109,12 @@ def _copy_table(
         if (rows % 100 == 0 or out.batch.byte_count >= out.bytes_max) and out.is_full:
             _commit(out)
             kill_point("copy:rows")
-            on_row_batch()
+            check_stop()
             out.open()
     out.add_barrier(writer, "copy_end", Position(at, COPIED_ORDINAL + 1))
     if out.is_full:
         _commit(out)
-        on_row_batch()
+        check_stop()
     log.info("copied", table=table.qualified_name, rows=rows, seconds=round(time.monotonic() - started_s, 2))
 
 

@@ -12,6 +12,14 @@ def publication_missing(publication: str) -> OperatorError:
     )
 
 
+def publication_gone(publication: str) -> OperatorError:
+    """Changes under no publication are not sent, and no server says so from Postgres 18 on."""
+    return OperatorError(
+        f"publication {publication}, which this pipeline follows, was dropped: changes since then did not come",
+        remedy="start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce",
+    )
+
+
 def not_published(publication: str) -> OperatorError:
     """An empty publication would copy nothing and say that all is well."""
     return OperatorError(

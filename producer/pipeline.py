@@ -19,7 +19,12 @@ from producer.postgres import catalog, slot
 from producer.postgres.connection import SqlConnection, connect_sql, connect_walsender, retry_at_start
 from producer.postgres.facts import ServerIdentity
 from producer.postgres.replication_stream import ReplicationStream
-from producer.progress import ProgressTracker, refuse_bad_start, refuse_foreign_slot
+from producer.progress import (
+    ProgressTracker,
+    refuse_bad_copy,
+    refuse_bad_start,
+    refuse_foreign_slot,
+)
 from producer.relation_cache import RelationCache
 from producer.streaming import Session
 from producer.tables import Tables
@@ -31,6 +36,8 @@ from schemas.settings import Settings
 log = structlog.get_logger()
 
 BACKOFF_MAX_S = 30.0
+STOP_PATIENCE_S = 3.0
+"""For the open batch, once asked to stop while Kafka does not answer. What it gives up comes again."""
 
 
 class Stopped(Exception):
@@ -47,6 +54,8 @@ class Pipeline:
         self._should_stop = should_stop
         self._stream: ReplicationStream | None = None
         self._connection: SqlConnection | None = None
+        self._give_up_batch: Callable[[], None] = lambda: None
+        self._stop_seen_s: float | None = None
 
     def run(self) -> None:
         """Until asked to stop.
@@ -58,9 +67,12 @@ class Pipeline:
             self._start()
             self._follow()
         except Stopped:
-            log.info("stopped")
+            pass
         finally:
             self._disconnect()
+            # An open transaction would hide from readers what others write after it.
+            self._give_up_batch()
+        log.info("stopped")
 
     def reserve_slot(self) -> bool:
         """Make the slot before the first start, beside progress ``creating``; False if it is there.
@@ -90,56 +102,58 @@ class Pipeline:
 
     def _start(self) -> None:
         """Guards, then the copy unless Kafka holds it."""
-        server, progress = self._prepare()
+        timeout_s = self._settings.postgres.start_timeout_s
+        server, progress = retry_at_start(self._prepare, timeout_s, pause=self._sleep)
         if progress is None or progress.state != "streaming":
             self._copy(server)
-        else:
-            assert self._connection is not None
-            found = slot.inspect(self._connection, self._settings.postgres.slot)
-            refuse_bad_start(progress, server, found, stream_options(self._settings))
 
     def _prepare(self) -> tuple[ServerIdentity, Progress | None]:
-        """Everything that needs both peers: connections, control topics, what was published."""
-        settings, timeout_s = self._settings, self._settings.postgres.start_timeout_s
-        self._connection = retry_at_start(self._connect, timeout_s)
-        server = retry_at_start(self._identify, timeout_s)
+        """Everything that needs both peers: connections, guards, control topics, what was published."""
+        settings = self._settings
+        self._reconnect()
+        assert self._connection is not None
+        server = self._identify()
         refuse_unfit_server(self._connection, settings)
         self._admin = TopicAdmin(settings)
-        retry_at_start(lambda: self._admin.ensure(control_topics(settings)), timeout_s)
+        self._admin.ensure(control_topics(settings))
         self._publisher = Publisher(
             settings, f"{settings.name}/{server.system_id}/{settings.postgres.slot}", self._wait
         )
-        self._publisher.open_instance()
-        known, metadata_end = retry_at_start(lambda: read_metadata(settings), timeout_s)
+        self._give_up_batch = self._publisher.abort
+        self._publisher.open_instance(settings.postgres.start_timeout_s)
+        known, metadata_end = read_metadata(settings)
         self._metadata = MetadataWriter(settings, self._wait, metadata_end)
         cache = RelationCache(settings.name, known)
         self._tables = Tables(
             settings, self._connection, self._admin, cache, self._metadata, self._publisher, server.database
         )
-        progress = retry_at_start(lambda: read_progress(settings), timeout_s)
+        progress = read_progress(settings)
         self._out = OpenBatch(settings, self._publisher, self._metadata, ProgressTracker(progress or self._new(server)))
+        found = slot.inspect(self._connection, settings.postgres.slot)
         if progress is None:
-            refuse_foreign_slot(slot.inspect(self._connection, settings.postgres.slot), settings.postgres.slot)
+            refuse_foreign_slot(found, settings.postgres.slot)
+        elif progress.state == "streaming":
+            refuse_bad_start(progress, server, found, stream_options(settings))
+        else:
+            refuse_bad_copy(progress, server, found)
+        if progress is None or progress.state != "streaming":
+            ensure_publication(self._connection, settings)
         return server, progress
 
     def _copy(self, server: ServerIdentity) -> None:
-        def between_batches() -> None:
-            if self._should_stop():
-                raise Stopped
-
-        pause_s = 1.0
+        pause_s = 0.5
         while True:
             try:
+                self._reconnect()
                 assert self._connection is not None
                 copy.first_copy(
-                    self._settings, self._connection, self._new(server), self._out, self._tables, between_batches
+                    self._settings, self._connection, self._new(server), self._out, self._tables, self._check_stop
                 )
                 return
             except RetryableError as error:
                 log.warning("copy begins again", reason=str(error))
                 self._out.abandon()
                 pause_s = self._pause(pause_s)
-                self._reconnect()
 
     def _follow(self) -> None:
         pause_s = 0.0
@@ -169,6 +183,7 @@ class Pipeline:
         assert self._connection is not None
         found = slot.inspect(self._connection, self._settings.postgres.slot)
         refuse_bad_start(progress, server, found, stream_options(self._settings))
+        self._check_publication()
         self._out.tracker.committed(progress)
         self._tables.forget_session(self._connection)
         walsender = connect_walsender(self._dsn, "walbridge")
@@ -177,9 +192,15 @@ class Pipeline:
             log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done))
             self._stream = stream
             try:
-                Session(self._settings, stream, self._tables, self._out).run(self._should_stop)
+                session = Session(self._settings, stream, self._tables, self._out, self._check_publication)
+                session.run(self._should_stop)
             finally:
                 self._stream = None
+
+    def _check_publication(self) -> None:
+        assert self._connection is not None
+        if not catalog.publication_exists(self._connection, self._settings.postgres.publication):
+            raise errors.publication_gone(self._settings.postgres.publication)
 
     @property
     def _dsn(self) -> str:
@@ -216,19 +237,28 @@ class Pipeline:
 
     def _wait(self) -> None:
         """Between slices of a wait for Kafka: keep Postgres' session alive, listen for a stop."""
-        if self._stream is not None:
-            self._stream.keep_alive()
-        elif self._should_stop():
-            raise Stopped
-
-    def _pause(self, pause_s: float) -> float:
-        deadline_s = time.monotonic() + pause_s
-        while time.monotonic() < deadline_s:
-            if self._should_stop():
+        if self._stream is None:
+            self._check_stop()
+            return
+        self._stream.keep_alive()
+        if self._should_stop():
+            self._stop_seen_s = self._stop_seen_s or time.monotonic()
+            if time.monotonic() - self._stop_seen_s > STOP_PATIENCE_S:
                 raise Stopped
-            time.sleep(min(0.1, pause_s))
+
+    def _check_stop(self) -> None:
         if self._should_stop():
             raise Stopped
+
+    def _sleep(self, pause_s: float) -> None:
+        deadline_s = time.monotonic() + pause_s
+        self._check_stop()
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            time.sleep(min(0.1, left_s))
+            self._check_stop()
+
+    def _pause(self, pause_s: float) -> float:
+        self._sleep(pause_s)
         return min(max(2 * pause_s, 0.25), BACKOFF_MAX_S)
 
 
@@ -248,9 +278,16 @@ def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:
         raise errors.wal_level_too_low(level)
     if (encoding := catalog.setting(connection, "server_encoding")) == "SQL_ASCII":
         raise errors.not_utf8(encoding)
+    if not settings.postgres.publication_tables and not catalog.publication_exists(
+        connection, settings.postgres.publication
+    ):
+        raise errors.publication_missing(settings.postgres.publication)
+
+
+def ensure_publication(connection: SqlConnection, settings: Settings) -> None:
+    """Make a missing publication, if settings name its tables. Before a copy only: later the
+    changes between the drop and this would be missing, without a word."""
     publication, tables = settings.postgres.publication, settings.postgres.publication_tables
     if not catalog.publication_exists(connection, publication):
-        if not tables:
-            raise errors.publication_missing(publication)
         catalog.create_publication(connection, publication, tables)
         log.info("publication created", publication=publication, tables=list(tables))

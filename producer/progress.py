@@ -162,10 +162,21 @@ def refuse_bad_start(
         )
 
 
+def refuse_bad_copy(progress: Progress, server: ServerIdentity, slot: SlotState | None) -> None:
+    """A copy that was not finished begins again and drops its slot: both must be where it began.
+
+    Raises:
+        OperatorError: the DSN names another cluster or database, or the slot is another's.
+    """
+    _refuse_other_database(progress, server)
+    if slot is not None:
+        _refuse_slot_of_others(slot, server, progress.slot)
+
+
 _ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
 
 
-def _refuse_other_server(progress: Progress, server: ServerIdentity) -> None:
+def _refuse_other_database(progress: Progress, server: ServerIdentity) -> None:
     if server.system_id != progress.system_id:
         raise OperatorError(
             f"this is another Postgres cluster: system id {server.system_id}, progress is of {progress.system_id}",
@@ -176,6 +187,10 @@ def _refuse_other_server(progress: Progress, server: ServerIdentity) -> None:
             f"progress is of database {progress.database}, [postgres] dsn names {server.database}",
             remedy="mend [postgres] dsn, or " + _ANEW,
         )
+
+
+def _refuse_other_server(progress: Progress, server: ServerIdentity) -> None:
+    _refuse_other_database(progress, server)
     if server.timeline != progress.timeline:
         raise OperatorError(
             f"timeline changed from {progress.timeline} to {server.timeline}: "
@@ -195,11 +210,7 @@ def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState
         raise OperatorError(f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}", _ANEW)
     if slot.wal_status == "lost":
         raise OperatorError(f"slot {name} is lost: the server removed WAL that was not read yet", _ANEW)
-    if slot.plugin != "pgoutput" or slot.database != server.database:
-        raise OperatorError(
-            f"slot {name} is of plugin {slot.plugin} in database {slot.database}",
-            remedy="name another slot in [postgres] slot",
-        )
+    _refuse_slot_of_others(slot, server, name)
     if slot.two_phase:
         raise OperatorError(f"slot {name} was made with two_phase", remedy="name another slot in [postgres] slot")
     if slot.confirmed_flush is None or slot.confirmed_flush > progress.done:
@@ -207,6 +218,14 @@ def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState
         raise OperatorError(
             f"slot {name} stands at {at}, beyond what was published ({format_lsn(progress.done)}): a gap",
             remedy="somebody else used or re-created the slot; " + _ANEW,
+        )
+
+
+def _refuse_slot_of_others(slot: SlotState, server: ServerIdentity, name: str) -> None:
+    if slot.plugin != "pgoutput" or slot.database != server.database:
+        raise OperatorError(
+            f"slot {name} is of plugin {slot.plugin} in database {slot.database}",
+            remedy="name another slot in [postgres] slot",
         )
 
 

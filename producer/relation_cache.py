@@ -155,14 +155,13 @@ class RelationCache:
     def _is_free(self, an_id: str, schema: str) -> bool:
         return self._schemas.get(an_id, schema) == schema
 
-    def knows_name_of(self, table: TableSchema) -> bool:
-        """Whether a record of this relation has this very name, or there is none yet."""
-        names = {record.table.qualified_name for record in self._relations(table.relation_id)}
-        return not names or table.qualified_name in names
+    def names_of(self, relation_id: int) -> set[str]:
+        """Under which names (``schema.table``) this relation was recorded."""
+        return {record.table.qualified_name for record in self._relations(relation_id)}
 
-    def partition_counts_of(self, relation_id: int, topic: str) -> set[int]:
-        """With how many partitions the keys of this relation were spread over its topic."""
-        return {record.partition_count for record in self._relations(relation_id) if record.topic == topic}
+    def partition_counts_of(self, relation_id: int) -> set[int]:
+        """Over how many partitions the rows of this relation were spread."""
+        return {record.partition_count for record in self._relations(relation_id)}
 
     def _relations(self, relation_id: int) -> list[RelationRecord]:
         return [

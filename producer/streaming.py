@@ -44,7 +44,15 @@ WAIT_S = 1.0
 class Session:
     """State of one START_REPLICATION."""
 
-    def __init__(self, settings: Settings, stream: ReplicationStream, tables: Tables, out: OpenBatch) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        stream: ReplicationStream,
+        tables: Tables,
+        out: OpenBatch,
+        check_publication: Callable[[], None],
+    ) -> None:
+        self._check_publication = check_publication
         self._limits = settings.producer
         self._stream = stream
         self._tables = tables
@@ -212,6 +220,7 @@ class Session:
         due = asked or (time.monotonic() - self._last_cut_s) * 1000 >= self._limits.idle_cut_interval_ms
         if self._transaction is not None or self._out.is_open or not due or self._wal_end <= self._out.tracker.end_lsn:
             return
+        self._check_publication()  # without one the stream is silent, and this cut would confirm it
         self._out.open()
         self._out.batch.end_lsn = self._wal_end
         self._out.close(None)

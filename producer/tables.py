@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import structlog
 
+from producer.errors import not_published
 from producer.kafka.control_topics import MetadataWriter
 from producer.kafka.publisher import Publisher
 from producer.kafka.topics import TopicAdmin, data_topic_spec
@@ -23,6 +24,7 @@ from schemas.kill_points import kill_point
 from schemas.metadata_record import RelationRecord, TypeRecord
 from schemas.pg_types import FIRST_USER_OID
 from schemas.settings import Settings
+from schemas.table_schema import TableSchema
 from schemas.topics import data_topic, refuse_topic_collisions
 
 log = structlog.get_logger()
@@ -51,7 +53,6 @@ class Tables:
         self._writers: dict[int, RecordWriter] = {}
         self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()
-        self._partition_counts: dict[str, int] = {}
 
     def forget_session(self, connection: SqlConnection) -> None:
         """A new session announces every relation again; until then none is known."""
@@ -102,39 +103,47 @@ class Tables:
             OperatorError: the table was renamed, or its topic got other partitions.
         """
         if relation.relation_id in copied:
-            self._install(relation)
+            self._install(relation, is_copied=True)
         else:
             self._foreign[relation.relation_id] = relation
+
+    def refuse_unfit(self, tables: list[PublishedTable]) -> None:
+        """Refuse what no copy can begin with.
+
+        Raises:
+            OperatorError: the publication is empty, or two tables want one topic.
+        """
+        if not tables:
+            raise not_published(self._settings.postgres.publication)
+        refuse_topic_collisions(self._topic(table.namespace, table.name) for table in tables)
 
     def prepare_copy(self, tables: list[PublishedTable], connection: SqlConnection) -> list[RecordWriter]:
         """Writers of the published tables as a snapshot shows them, with topics and metadata."""
         self.forget_session(connection)
-        refuse_topic_collisions(self._topic(table.namespace, table.name) for table in tables)
-        self._partition_counts = self._admin.partition_counts()
+        self.refuse_unfit(tables)
         writers = []
         for table in tables:
             facts = catalog.table_facts(connection, table.relation_id)
             if facts is None:
                 raise OperatorError(f"table {table.qualified_name} was dropped meanwhile", remedy="start again")
-            writers.append(self._install(announced(table, facts)))
+            writers.append(self._install(announced(table, facts), is_copied=False))
         self._unbarred.clear()
         return writers
 
     def _topic(self, namespace: str, name: str) -> str:
         return data_topic(self._settings.name, namespace, name, self._settings.topics.names)
 
-    def _install(self, relation: Relation) -> RecordWriter:
+    def _install(self, relation: Relation, *, is_copied: bool) -> RecordWriter:
         facts = catalog.table_facts(self._connection, relation.relation_id)
         wanted = {column.type_oid for column in relation.columns}
         types = catalog.type_facts(self._connection, wanted)
         table = describe(relation, facts, types)
-        old = self._writers.get(relation.relation_id)
-        if old is not None and old.relation.table.qualified_name != table.qualified_name:
-            raise OperatorError(
-                f"table {old.relation.table.qualified_name} is now called {table.qualified_name}",
-                remedy=f"rename it back to {old.relation.table.qualified_name}",
-            )
+        if is_copied:
+            self._refuse_moved(table)
         place = self._place(table.namespace, table.name, has_key=bool(table.key_columns))
+        if is_copied:
+            self._refuse_grown(table, place)
+        old = self._writers.get(relation.relation_id)
         record = self._cache.version_of(table, place)
         if old is not None and old.relation == record:
             return old
@@ -153,6 +162,35 @@ class Tables:
         writer = self._writers[relation.relation_id] = RecordWriter(record, self._settings.name, self._database)
         self._unbarred.add(relation.relation_id)
         return writer
+
+    def _refuse_moved(self, table: TableSchema) -> None:
+        """Its rows would go on in another topic, or in several without an order between them."""
+        names = self._cache.names_of(table.relation_id)
+        current = self._writers.get(table.relation_id)
+        if current is not None:
+            names = {current.relation.table.qualified_name}
+        if names and table.qualified_name not in names:
+            was = " or ".join(sorted(names))
+            raise OperatorError(
+                f"table {was} is now called {table.qualified_name}",
+                remedy=f"rename it back to {was}; or start a new pipeline, which copies it under its new name",
+            )
+        counts = self._cache.partition_counts_of(table.relation_id)
+        if not table.key_columns and max(counts, default=1) > 1:
+            raise OperatorError(
+                f"table {table.qualified_name} has no key any more, but its topic has {max(counts)} partitions, "
+                "over which rows without a key have no order",
+                remedy="give it a primary key again before it is written to; or start a new pipeline",
+            )
+
+    def _refuse_grown(self, table: TableSchema, place: TopicPlace) -> None:
+        """I3: keys that moved have older events in another partition."""
+        counts = self._cache.partition_counts_of(table.relation_id)
+        if counts and place.partition_count not in counts:
+            raise OperatorError(
+                f"topic {place.topic} has {place.partition_count} partitions, its rows were spread over {max(counts)}",
+                remedy="its keys would change partitions: give the pipeline a new name and slot, and copy again",
+            )
 
     def _place(self, namespace: str, name: str, *, has_key: bool) -> TopicPlace:
         topic = self._topic(namespace, name)

@@ -8,6 +8,7 @@ a commit that took suspiciously long; ``init_transactions`` then fences whatever
 flight (reliability.md §2.2). Every wait is cut into slices so that Postgres hears from us.
 """
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, cast
@@ -33,15 +34,19 @@ class BatchAborted(RetryableError):
     """The Kafka transaction is gone, or nobody knows: read progress again and ask Postgres again."""
 
 
+Delivered = Callable[[KafkaError | None, Message], None]
+
+
 class _Topic:
     """Offsets of one topic in the open transaction: partition → [first, last, count]."""
 
-    __slots__ = ("name", "partition_count", "partitions")
+    __slots__ = ("delivered", "name", "partition_count", "partitions")
 
     def __init__(self, name: str, partition_count: int) -> None:
         self.name = name
         self.partition_count = partition_count
         self.partitions: dict[int, list[int]] = {}
+        self.delivered: Delivered | None = None
 
 
 class Publisher:
@@ -59,39 +64,47 @@ class Publisher:
         self._producer: Producer | None = None
         self._suspect = False
         self._failure: str | None = None
+        self._is_fenced = False
         self._unpolled = 0
         self._in_flight = 0
         self._next_error_log_s = 0.0
         self._begun_s = 0.0
         self.in_transaction = False
 
-    def open_instance(self) -> None:
+    def open_instance(self, timeout_s: float = math.inf) -> None:
         """A new instance: fences older ones and ends their open transaction.
 
         Waits as long as the broker is away; ``on_wait`` may raise to end it.
 
         Raises:
             OperatorError: the broker refuses for a reason that stays.
+            RetryableError: no answer within ``timeout_s``.
         """
         self._producer = None
         self.in_transaction = False
         producer = Producer(self._config())
-        pause_s = 0.1
+        pause_s, deadline_s = 0.1, time.monotonic() + timeout_s
         while True:
             try:
                 producer.init_transactions(SLICE_S)
                 break
             except KafkaException as error:
                 reason = error.args[0]
+                if reason.code() in _FENCED:
+                    raise self._another_runs() from None
                 if reason.fatal() or reason.code() in _DEFINITE:
                     raise OperatorError(
                         f"Kafka refuses transactional id {self._id}: {reason.str()}",
                         remedy="grant Write and Describe on that transactional id, or mend [kafka.client]",
                     ) from None
+                if time.monotonic() > deadline_s:
+                    where = self._settings.kafka.bootstrap_servers
+                    raise RetryableError(f"Kafka at {where} opens no transactions: {reason.str()}") from None
                 self._on_wait()
                 producer.poll(pause_s)
                 pause_s = min(2 * pause_s, 1.0)
         self._producer, self._suspect, self._failure, self._in_flight = producer, False, None, 0
+        self._is_fenced = False
 
     def begin(self) -> None:
         """Open a Kafka transaction, on a new instance if the last one is in doubt."""
@@ -101,12 +114,12 @@ class Publisher:
         assert self._producer is not None
         for topic in self._topics.values():
             topic.partitions.clear()
+        self._begun_s = time.monotonic()
         try:
             self._producer.begin_transaction()
         except KafkaException as error:
-            raise self._aborted(error.args[0].str()) from None
+            raise self._aborted(error.args[0]) from None
         self.in_transaction = True
-        self._begun_s = time.monotonic()
 
     def expect_partitions(self, topic: str, partition_count: int) -> None:
         """Declare a data topic: a growing partition count is noticed before a commit (I3)."""
@@ -120,14 +133,16 @@ class Publisher:
             BatchAborted: the transaction cannot succeed any more.
         """
         place = self._topics[topic]
-        self._produce(topic, record, partition, self._callback(place))
+        if place.delivered is None:
+            place.delivered = self._callback(place)
+        self._produce(topic, record, partition, place.delivered)
         self._in_flight += 1
         self._unpolled += 1
         if self._unpolled >= POLL_EVERY_RECORDS:
             self._unpolled = 0
             self._poll(0)
 
-    def _callback(self, place: _Topic) -> Callable[[KafkaError | None, Message], None]:
+    def _callback(self, place: _Topic) -> Delivered:
         partitions = place.partitions
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -173,7 +188,7 @@ class Publisher:
                         f"a row for topic {topic} has {len(record.value)} bytes, [producer] row_bytes_max allows less",
                         remedy="raise [producer] row_bytes_max and the topic's max.message.bytes",
                     ) from None
-                raise self._aborted(reason.str()) from None
+                raise self._aborted(reason) from None
 
     def delivered_ranges(self) -> list[PartitionRange]:
         """Wait until every row is acknowledged; the exact ranges of this transaction.
@@ -185,24 +200,36 @@ class Publisher:
             self._flush()
         ranges = []
         for topic in self._topics.values():
+            self._refuse_growth(topic)
             for partition, (first, last, count) in sorted(topic.partitions.items()):
                 if first < 0 or last - first + 1 != count:
                     raise self._aborted(f"{count} records of {topic.name}/{partition} lie at {first} to {last}")
                 ranges.append(PartitionRange(topic.name, partition, first, last + 1, count))
-        self._refuse_grown_topics({r.topic for r in ranges})
         return ranges
 
-    def _refuse_grown_topics(self, names: set[str]) -> None:
-        # librdkafka spreads keys over a new partition as soon as it hears of it.
+    def _refuse_growth(self, topic: _Topic) -> None:
+        # librdkafka spreads keys over a new partition as soon as it hears of it, and moves others
+        # between the old ones; counts only grow, so what the broker says now held for every row.
+        if not topic.partitions:
+            return
+        count = topic.partition_count
+        found = max(topic.partitions) + 1
+        if count > 1 and found <= count:
+            found = self._partition_count(topic.name)
+        if found > count:
+            self.abort()
+            raise OperatorError(
+                f"topic {topic.name} was given more than its {count} partitions",
+                remedy="its keys would change partitions: give the pipeline a new name and slot, and copy again",
+            )
+
+    def _partition_count(self, topic: str) -> int:
         assert self._producer is not None
-        for name in names:
-            grown = max(self._topics[name].partitions) >= self._topics[name].partition_count
-            if grown:
-                self.abort()
-                raise OperatorError(
-                    f"topic {name} was given more than its {self._topics[name].partition_count} partitions",
-                    remedy="its keys would change partitions: give the pipeline a new name and copy again",
-                )
+        while True:
+            try:
+                return len(self._producer.list_topics(topic, SLICE_S).topics[topic].partitions)
+            except KafkaException:
+                self._after_wait()
 
     def commit(self, control_records: list[tuple[str, KafkaRecord]]) -> None:
         """Send the control records, in this order, and commit.
@@ -223,9 +250,10 @@ class Publisher:
                 reason = error.args[0]
                 if reason.code() == KafkaError._TIMED_OUT or reason.retriable():
                     # Our own slice ran out; the same call continues the same commit.
+                    self._producer.poll(0.01)  # an error that comes at once must not make us spin
                     self._on_wait()
                     continue
-                raise self._aborted(reason.str()) from None
+                raise self._aborted(reason) from None
         self.in_transaction = False
         if self._failure is not None:
             raise self._aborted(self._failure)
@@ -249,6 +277,7 @@ class Publisher:
             # The next instance's init_transactions ends what this call could not.
             log.info("kafka abort left to the next instance", reason=error.args[0].str())
         self._producer.purge()
+        self._producer.poll(0)  # callbacks that are never called are never freed
         self._producer = None
 
     def _flush(self) -> None:
@@ -266,21 +295,27 @@ class Publisher:
         if self._failure is not None:
             raise self._aborted(self._failure)
 
-    def _aborted(self, reason: str) -> BatchAborted | OperatorError:
+    def _aborted(self, reason: KafkaError | str) -> BatchAborted | OperatorError:
         age_ms = (time.monotonic() - self._begun_s) * 1000
-        fenced = "fenced" in reason.lower()
+        text = reason if isinstance(reason, str) else reason.str()
+        is_fenced = self._is_fenced or (isinstance(reason, KafkaError) and reason.code() in _FENCED)
         self.abort()
         # A transaction that outlived its timeout gets the same answer as one that was fenced.
-        if fenced and age_ms < self._settings.producer.transaction_timeout_ms:
-            return OperatorError(
-                f"another producer runs under transactional id {self._id}",
-                remedy="stop one of the two",
-            )
-        return BatchAborted(f"Kafka transaction given up: {reason}")
+        if is_fenced and age_ms < self._settings.producer.transaction_timeout_ms:
+            return self._another_runs()
+        return BatchAborted(f"Kafka transaction given up: {text}")
+
+    def _another_runs(self) -> OperatorError:
+        return OperatorError(
+            f"another producer runs under transactional id {self._id}",
+            remedy="stop one of the two",
+        )
 
     def _on_error(self, error: KafkaError) -> None:
         # Called by poll for every broker that is away, many times a second: say it now and then.
         self._suspect = True
+        # Later errors of a fenced instance say only that it is dead, not why.
+        self._is_fenced = self._is_fenced or error.code() in _FENCED
         if time.monotonic() >= self._next_error_log_s:
             self._next_error_log_s = time.monotonic() + ERROR_LOG_INTERVAL_S
             log.warning("kafka", reason=error.str(), code=error.name())
@@ -305,6 +340,7 @@ class Publisher:
         } | client_config(self._settings)
 
 
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _DEFINITE = frozenset(
     {
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

@@ -81,6 +81,21 @@ def published_tables(connection: psycopg.Connection[Any], publication: str) -> l
     ]
 
 
+def storage_of(connection: psycopg.Connection[Any], relation_ids: Iterable[int]) -> list[tuple[Any, ...]]:
+    """What ALTER, TRUNCATE and rewrites change of these tables and of the partitions below them,
+    as the connection's snapshot shows it: compared, it tells whether one of them ran between."""
+    query = """
+        WITH RECURSIVE tree AS (
+          SELECT oid FROM pg_class WHERE oid = ANY (%s)
+          UNION SELECT i.inhrelid FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid
+                JOIN pg_class p ON p.oid = t.oid AND p.relkind = 'p')
+        SELECT c.oid, c.relname, c.relnamespace, c.relfilenode, c.relreplident,
+               (SELECT array_agg(ROW(a.attnum, a.attname, a.atttypid, a.atttypmod)::text ORDER BY a.attnum)
+                FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+        FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY c.oid"""
+    return _rows(connection, query, (list(relation_ids),))
+
+
 def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableFacts | None:
     """Columns of a table in attnum order; None when it is gone."""
     identity = _rows(connection, "SELECT relreplident FROM pg_class WHERE oid = %s", (relation_id,))

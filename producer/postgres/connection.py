@@ -164,8 +164,16 @@ def _later_pins(server_version: int) -> dict[str, str]:
     return {n: v for since, pins in PINNED_SINCE.items() if server_version >= since for n, v in pins.items()}
 
 
-def retry_at_start(attempt: Callable[[], T], timeout_s: float, clock: Callable[[], float] = time.monotonic) -> T:
+def retry_at_start(
+    attempt: Callable[[], T],
+    timeout_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> T:
     """Try until it works; no answer within ``timeout_s`` at start is the operator's.
+
+    Args:
+        pause: sleeps between attempts; may raise to give up.
 
     Raises:
         OperatorError: still unreachable.
@@ -180,5 +188,5 @@ def retry_at_start(attempt: Callable[[], T], timeout_s: float, clock: Callable[[
                     f"no answer within {timeout_s:g} s: {error}",
                     remedy="start the server, or check the address in the settings (walbridge config)",
                 ) from None
-            time.sleep(pause_s)
+            pause(pause_s)
             pause_s = min(2 * pause_s, 2.0)

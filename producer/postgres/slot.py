@@ -18,6 +18,7 @@ from producer.postgres.facts import CreatedSlot, ServerIdentity, SlotState
 from schemas.errors import OperatorError
 from schemas.position import parse_lsn
 
+SLICE_S = 0.5
 LONG_WAIT_S = 5.0
 
 
@@ -67,23 +68,21 @@ def drop(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 30.0
             raise classified(error) from None
 
 
-def create(pgconn: pq.abc.PGconn, slot: str, on_wait: Callable[[], None]) -> CreatedSlot:
+def create(
+    pgconn: pq.abc.PGconn, slot: str, on_wait: Callable[[], None], check_stop: Callable[[], None] = lambda: None
+) -> CreatedSlot:
     """Create the slot with an exported snapshot, valid until the next command on ``pgconn``.
 
     The server waits for every transaction that is running, for hours if need be, and sends
-    nothing meanwhile: ``on_wait`` is called every 5 s.
+    nothing meanwhile: ``on_wait`` is called every 5 s. ``check_stop``, called oftener, may raise.
     """
     name = sql.Identifier(slot).as_string(None)
-    # The keyword form is accepted by every version from 12 to 18 (pgoutput.md §16).
-    pgconn.send_query(f"CREATE_REPLICATION_SLOT {name} LOGICAL pgoutput EXPORT_SNAPSHOT".encode())
-    while pgconn.is_busy():
-        if not select.select([pgconn.socket], [], [], LONG_WAIT_S)[0]:
-            on_wait()
-            continue
-        try:
-            pgconn.consume_input()
-        except psycopg.Error as error:
-            raise classified(error) from None
+    try:
+        # The keyword form is accepted by every version from 12 to 18 (pgoutput.md §16).
+        pgconn.send_query(f"CREATE_REPLICATION_SLOT {name} LOGICAL pgoutput EXPORT_SNAPSHOT".encode())
+        _wait_for_result(pgconn, on_wait, check_stop)
+    except psycopg.Error as error:
+        raise classified(error) from None
     result = pgconn.get_result()
     raise_for_result(pgconn, result)
     assert result is not None
@@ -91,3 +90,20 @@ def create(pgconn: pq.abc.PGconn, slot: str, on_wait: Callable[[], None]) -> Cre
     while pgconn.get_result() is not None:
         pass
     return CreatedSlot(parse_lsn(str(row["consistent_point"])), str(row["snapshot_name"]))
+
+
+def _wait_for_result(pgconn: pq.abc.PGconn, on_wait: Callable[[], None], check_stop: Callable[[], None]) -> None:
+    waited_s = 0.0
+    try:
+        while pgconn.is_busy():
+            if select.select([pgconn.socket], [], [], SLICE_S)[0]:
+                pgconn.consume_input()
+                continue
+            check_stop()
+            waited_s += SLICE_S
+            if waited_s % LONG_WAIT_S == 0:
+                on_wait()
+    except BaseException:
+        # A server that waits for a transaction does not notice that we left, and would still make the slot.
+        pgconn.get_cancel().cancel()
+        raise

@@ -7,7 +7,7 @@ Source: PostgreSQL manual, COPY, "Text Format"; tablesync.c for which rows and c
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import psycopg
@@ -15,7 +15,7 @@ from psycopg import sql
 
 from producer.postgres.connection import classified, connect_sql
 from producer.postgres.facts import PublishedTable
-from schemas.errors import OperatorError, ProtocolError
+from schemas.errors import OperatorError, ProtocolError, RetryableError
 
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
 _CONTROL = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
@@ -46,6 +46,25 @@ class Snapshot:
         """For catalogue look-ups as of the snapshot."""
         return self._connection
 
+    def lock(self, tables: Iterable[PublishedTable]) -> None:
+        """Hold off ALTER, TRUNCATE and rewrites, which no snapshot hides, until the copy is done.
+
+        Raises:
+            OperatorError: the role may not read a table.
+            RetryableError: one of them changed before the lock: only a newer snapshot will do.
+        """
+        for table in tables:
+            name = sql.Identifier(table.namespace, table.name)
+            only = sql.SQL("" if table.is_partitioned else "ONLY ")
+            try:
+                self._connection.execute(sql.SQL("LOCK TABLE {}{} IN ACCESS SHARE MODE").format(only, name))
+            except psycopg.errors.InsufficientPrivilege:
+                raise _unreadable(table) from None
+            except psycopg.errors.UndefinedTable:
+                raise RetryableError(f"table {table.qualified_name} is gone since the snapshot") from None
+            except psycopg.Error as error:
+                raise classified(error) from None
+
     def rows(self, table: PublishedTable) -> Iterator[bytes]:
         """Every published row of the table, as TupleData.
 
@@ -58,13 +77,17 @@ class Snapshot:
                 for line in copy:
                     yield tuple_of_line(bytes(line), len(table.column_names))
         except psycopg.errors.InsufficientPrivilege:
-            name = sql.Identifier(table.namespace, table.name).as_string(None)
-            raise OperatorError(
-                f"the role may not read {table.qualified_name}",
-                remedy=f"GRANT SELECT ON {name} TO <role> (with row security: BYPASSRLS)",
-            ) from None
+            raise _unreadable(table) from None
         except psycopg.Error as error:
             raise classified(error) from None
+
+
+def _unreadable(table: PublishedTable) -> OperatorError:
+    name = sql.Identifier(table.namespace, table.name).as_string(None)
+    return OperatorError(
+        f"the role may not read {table.qualified_name}",
+        remedy=f"GRANT SELECT ON {name} TO <role> (with row security: BYPASSRLS)",
+    )
 
 
 def copy_statement(table: PublishedTable) -> sql.Composed:

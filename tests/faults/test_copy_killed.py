@@ -1,0 +1,58 @@
+"""The first copy, killed: the next start begins it again, and no reader is left with void rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fix_producer import ProducerUnderTest
+
+pytestmark = pytest.mark.fault
+POINTS = ["copy:creating", "copy:slot-created", "copy:copying", "copy:rows", "copy:rows:2", "copy:table:2"]
+
+
+def test_copy_killed_at_every_point_begins_again_and_voids_what_it_left(producer: ProducerUnderTest) -> None:
+    """Each death leaves rows behind that the source has no more by the time of the next copy."""
+    execute = producer.database.execute
+    execute("CREATE TABLE a (id int PRIMARY KEY, v text); CREATE TABLE b (v text); CREATE TABLE c (id int PRIMARY KEY)")
+    producer.publish("a", "b", "c")
+    producer.settings["producer"] = {"batch_rows_max": 100}
+    for generation, point in enumerate([*POINTS, "copy:before-streaming"]):
+        execute(
+            f"TRUNCATE a; INSERT INTO a SELECT i + {generation * 50}, 'g{generation}' FROM generate_series(1, 250) i;"
+            f"TRUNCATE b; INSERT INTO b SELECT 'g{generation}' FROM generate_series(1, 250)"
+        )
+        producer.run_until_killed(point)
+        slots = producer.database.value(
+            "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", (producer.slot,)
+        )
+        assert slots == (0 if point == "copy:creating" else 1)
+    execute("DELETE FROM a WHERE id % 2 = 0; INSERT INTO b VALUES (NULL)")
+    producer.run_until_killed("copy:streaming")
+    execute("DELETE FROM a WHERE id % 3 = 0; INSERT INTO b VALUES ('new')")
+    producer.start_streaming()
+    producer.check_equal()
+    with producer.topics() as topics:
+        cuts = topics.cuts()
+    assert len({cut.epoch for cut in cuts}) == len(POINTS) - 2 + 1  # three died before their first cut
+    first = next(cut for cut in cuts if cut.complete)
+    assert first.epoch == cuts[-1].epoch, "a copy that was not finished was published"
+    assert first.end_lsn == first.epoch.consistent_point
+
+
+def test_first_complete_cut_follows_all_tables(producer: ProducerUnderTest) -> None:
+    """I8: half a copy is never a state of the source."""
+    producer.database.execute("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY)")
+    producer.database.execute(
+        "INSERT INTO a SELECT generate_series(1, 300); INSERT INTO b SELECT generate_series(1, 300)"
+    )
+    producer.settings["producer"] = {"batch_rows_max": 100}
+    producer.publish("a", "b")
+    producer.start_streaming()
+    producer.check_equal()
+    with producer.topics() as topics:
+        cuts = topics.cuts()
+        copied = [cut for cut in cuts if any(event.op == "r" for event in topics.events(cut))]
+    assert len(copied) == 6
+    ends = [b.kind for cut in cuts for table in cut.tables for b in table.barriers if not cut.complete]
+    assert ends.count("copy_begin") == 2
+    assert all(not cut.complete for cut in copied[:-1])

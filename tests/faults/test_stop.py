@@ -1,0 +1,109 @@
+"""SIGTERM and Ctrl-C: exit code 0, at a batch boundary, whatever the producer is doing."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
+
+pytestmark = pytest.mark.fault
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_idle_stream_stops_at_once(producer: ProducerUnderTest, number: int) -> None:
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    producer.publish("t")
+    running = producer.start_streaming()
+    running.stop(number, timeout_s=5)
+    assert "Traceback" not in running.log
+
+
+def test_stream_that_never_rests_stops_at_the_next_boundary(producer: ProducerUnderTest) -> None:
+    """A backlog keeps the socket full: the stop must not wait for its end."""
+    producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v text)")
+    producer.publish("t")
+    producer.settings["producer"] = {"batch_rows_max": 100}
+    producer.start_streaming().stop()
+    producer.database.execute(
+        "DO $$ BEGIN FOR i IN 1..1500 LOOP INSERT INTO t (v) SELECT 'x' FROM generate_series(1, 100);"
+        "COMMIT; END LOOP; END $$"
+    )
+    running = producer.start_streaming()
+    with producer.topics() as topics:
+        topics.wait_for_cut(lambda cut: cut.transactions > 0, "of the backlog")
+    running.stop(timeout_s=5)
+    with producer.topics() as topics:
+        stopped_at = topics.cuts()[-1]
+    assert sum(cut_rows.records for cut_rows in stopped_at.partitions) >= 100
+    total = producer.database.value("SELECT count(*) FROM t")
+    with producer.topics() as topics:
+        published = sum(part.records for cut in topics.cuts() for part in cut.partitions)
+    assert published < total, "the whole backlog was read before the stop"
+
+
+def test_stop_inside_a_huge_transaction_leaves_it_half_published(producer: ProducerUnderTest) -> None:
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    producer.publish("t")
+    producer.settings["producer"] = {"batch_rows_max": 1000}
+    producer.start_streaming().stop()
+    producer.database.execute("INSERT INTO t SELECT generate_series(1, 150000)")
+    running = producer.start_streaming()
+    with producer.topics() as topics:
+        topics.wait_for_cut(lambda cut: cut.cut_id > 2 and not cut.complete, "inside the transaction")
+    running.stop(timeout_s=5)
+    with producer.topics() as topics:
+        progress = topics.progress()
+    assert progress is not None
+    assert progress.split is not None
+    producer.settings["producer"] = {}
+    producer.start_streaming()
+    assert len(producer.check_equal().rows("public", "t")) == 150_000
+
+
+def test_stop_during_the_copy_begins_it_again_next_time(producer: ProducerUnderTest) -> None:
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    producer.database.execute("INSERT INTO t SELECT i, repeat('x', 50) FROM generate_series(1, 300000) i")
+    producer.publish("t")
+    producer.settings["producer"] = {"batch_rows_max": 100}
+    running = producer.start()
+    with producer.topics() as topics:
+        topics.wait_for_cut(lambda cut: cut.cut_id == 2, "of the copy")
+    running.stop(timeout_s=5)
+    assert "Traceback" not in running.log
+    assert "Exception ignored" not in running.log
+    producer.database.execute("DELETE FROM t WHERE id > 100")
+    producer.settings["producer"] = {}
+    producer.start_streaming()
+    assert len(producer.check_equal().rows("public", "t")) == 100
+
+
+def test_stop_while_the_slot_waits_for_an_old_transaction(producer: ProducerUnderTest) -> None:
+    """CREATE_REPLICATION_SLOT waits for every running transaction, for hours if need be."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    producer.publish("t")
+    with producer.database.connect() as connection, connection.transaction():
+        connection.execute("INSERT INTO t VALUES (1)")
+        running = producer.start()
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE_REPLICATION_SLOT%%' AND datname = %s"
+        wait_until(lambda: producer.database.value(waits, (producer.database.name,)) == 1, "the slot to be made")
+        running.stop(timeout_s=5)
+    assert "Traceback" not in running.log
+    producer.start_streaming()
+    assert len(producer.check_equal().rows("public", "t")) == 1
+
+
+def test_stop_with_postgres_away(producer: ProducerUnderTest) -> None:
+    producer.settings["postgres"] = {"dsn": "host=127.0.0.1 port=1 user=u dbname=d", "start_timeout_s": 60}
+    running = producer.start()
+    wait_until(lambda: _catches(running.process.pid, signal.SIGTERM), "the producer to listen for SIGTERM")
+    running.stop(timeout_s=5)
+
+
+def _catches(pid: int, number: int) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt"))
+    return bool(caught >> (number - 1) & 1)
