@@ -198,7 +198,7 @@ def refusal_of(running: Running, timeout_s: float = 40.0) -> str:
     words = running.log
     assert code == 2, f"exit code {code}:\n{words[-3000:]}"
     assert "Traceback" not in words
-    assert words.count("error: ") == words.count("remedy: ") == 1
+    assert words.count("\nerror: ") + words.startswith("error: ") == words.count("\nremedy: ") == 1
     return words[words.index("error: ") :]
 
 

@@ -8,6 +8,8 @@ a commit that took suspiciously long; ``init_transactions`` then fences whatever
 flight (reliability.md §2.2). Every wait is cut into slices so that Postgres hears from us.
 """
 
+import contextlib
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -23,6 +25,8 @@ from schemas.errors import OperatorError, RetryableError
 from schemas.settings import Settings
 
 log = structlog.get_logger()
+
+_SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
 
 SLICE_S = 0.5
 """Of every wait for Kafka; between slices Postgres gets its status."""
@@ -82,7 +86,8 @@ class Publisher:
         """
         self._producer = None
         self.in_transaction = False
-        producer = Producer(self._config())
+        # Without a logger librdkafka prints fatal errors to stderr itself; we say them in our words.
+        producer = Producer(self._config(), logger=_SILENT)
         pause_s, deadline_s = 0.1, time.monotonic() + timeout_s
         while True:
             try:
@@ -101,7 +106,8 @@ class Publisher:
                     where = self._settings.kafka.bootstrap_servers
                     raise RetryableError(f"Kafka at {where} opens no transactions: {reason.str()}") from None
                 self._on_wait()
-                producer.poll(pause_s)
+                with contextlib.suppress(KafkaException):
+                    producer.poll(pause_s)
                 pause_s = min(2 * pause_s, 1.0)
         self._producer, self._suspect, self._failure, self._in_flight = producer, False, None, 0
         self._is_fenced = False
@@ -250,8 +256,7 @@ class Publisher:
                 reason = error.args[0]
                 if reason.code() == KafkaError._TIMED_OUT or reason.retriable():
                     # Our own slice ran out; the same call continues the same commit.
-                    self._producer.poll(0.01)  # an error that comes at once must not make us spin
-                    self._on_wait()
+                    self._poll(0.01)  # an error that comes at once must not make us spin
                     continue
                 raise self._aborted(reason) from None
         self.in_transaction = False
@@ -276,18 +281,24 @@ class Publisher:
         except KafkaException as error:
             # The next instance's init_transactions ends what this call could not.
             log.info("kafka abort left to the next instance", reason=error.args[0].str())
-        self._producer.purge()
-        self._producer.poll(0)  # callbacks that are never called are never freed
+        with contextlib.suppress(KafkaException):
+            self._producer.purge()
+            self._producer.poll(0)  # callbacks that are never called are never freed
         self._producer = None
 
     def _flush(self) -> None:
         assert self._producer is not None
-        self._producer.flush(SLICE_S)
-        self._after_wait()
+        self._serve(self._producer.flush, SLICE_S)
 
     def _poll(self, timeout_s: float) -> None:
         assert self._producer is not None
-        self._producer.poll(timeout_s)
+        self._serve(self._producer.poll, timeout_s)
+
+    def _serve(self, wait: Callable[[float], int], timeout_s: float) -> None:
+        try:
+            wait(timeout_s)
+        except KafkaException as error:  # fatal ones are raised here, not given to error_cb
+            raise self._aborted(error.args[0]) from None
         self._after_wait()
 
     def _after_wait(self) -> None:
@@ -298,10 +309,12 @@ class Publisher:
     def _aborted(self, reason: KafkaError | str) -> BatchAborted | OperatorError:
         age_ms = (time.monotonic() - self._begun_s) * 1000
         text = reason if isinstance(reason, str) else reason.str()
-        is_fenced = self._is_fenced or (isinstance(reason, KafkaError) and reason.code() in _FENCED)
+        if isinstance(reason, KafkaError) and reason.code() in _FENCED:
+            # Later errors of this instance say only that it is dead, not why.
+            self._is_fenced = True
         self.abort()
         # A transaction that outlived its timeout gets the same answer as one that was fenced.
-        if is_fenced and age_ms < self._settings.producer.transaction_timeout_ms:
+        if self._is_fenced and age_ms < self._settings.producer.transaction_timeout_ms:
             return self._another_runs()
         return BatchAborted(f"Kafka transaction given up: {text}")
 
@@ -314,8 +327,6 @@ class Publisher:
     def _on_error(self, error: KafkaError) -> None:
         # Called by poll for every broker that is away, many times a second: say it now and then.
         self._suspect = True
-        # Later errors of a fenced instance say only that it is dead, not why.
-        self._is_fenced = self._is_fenced or error.code() in _FENCED
         if time.monotonic() >= self._next_error_log_s:
             self._next_error_log_s = time.monotonic() + ERROR_LOG_INTERVAL_S
             log.warning("kafka", reason=error.str(), code=error.name())

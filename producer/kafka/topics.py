@@ -16,6 +16,8 @@ from schemas.errors import OperatorError, RetryableError
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, metadata_topic, progress_topic
 
+CONTACT_TIMEOUT_S = 3.0
+"""Of the first request, which nobody can interrupt: whoever asks tries again."""
 REQUEST_TIMEOUT_S = 10.0
 RECORD_OVERHEAD_BYTES = 64 * 1024
 
@@ -83,7 +85,7 @@ class TopicAdmin:
             RetryableError: no broker answers.
         """
         try:
-            metadata = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S)
+            metadata = self._admin.list_topics(timeout=CONTACT_TIMEOUT_S)
         except KafkaException as error:
             where = self._settings.kafka.bootstrap_servers
             raise RetryableError(f"Kafka at {where} cannot be reached: {error.args[0].str()}") from None

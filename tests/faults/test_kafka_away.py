@@ -1,0 +1,99 @@
+"""The broker, killed: rows wait in Postgres, nothing is lost or twice, a stop is still heard."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.errors import RetryableError
+from schemas.settings import load_settings
+from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
+from walbridge.embedded.kafka import KafkaBroker
+
+pytestmark = pytest.mark.fault
+
+
+@pytest.fixture(autouse=True)
+def _broker_is_back(kafka: KafkaBroker) -> Iterator[None]:
+    yield
+    kafka.start()
+
+
+class Writer:
+    """Writes small transactions until left."""
+
+    def __init__(self, producer: ProducerUnderTest) -> None:
+        self._producer = producer
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self.count = 0
+
+    def _write(self) -> None:
+        with self._producer.database.connect() as connection:
+            while not self._stop.wait(0.005):
+                self.count += 1
+                connection.execute("INSERT INTO t VALUES (%s, 0)", (self.count,))
+                connection.execute("UPDATE t SET v = v + 1 WHERE id = %s", (self.count // 2,))
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def test_broker_killed_under_load_and_started_again_loses_and_repeats_nothing(producer: ProducerUnderTest) -> None:
+    """Killed while transactions are open and committing; the walsender's session outlives it."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    producer.publish("t")
+    producer.settings["producer"] = {"batch_ms_max": 20, "commit_suspect_ms": 500}
+    running = producer.start_streaming()
+    with Writer(producer) as writer:
+        wait_until(lambda: writer.count > 100, "some writes")
+        producer.kafka.kill()
+        at_kill = writer.count
+        wait_until(lambda: writer.count > at_kill + 100, "writes while the broker is away")
+        producer.kafka.start()
+        wait_until(lambda: writer.count > at_kill + 200, "writes after it")
+    producer.check_equal(timeout_s=90)
+    assert running.process.poll() is None
+    assert "Traceback" not in running.log
+    assert running.log.count("[warning") < 40, "the log is flooded"
+
+
+def test_stop_and_start_with_the_broker_away(producer: ProducerUnderTest) -> None:
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    producer.publish("t")
+    running = producer.start_streaming()
+    producer.kafka.kill()
+    producer.database.execute("INSERT INTO t VALUES (1, 1)")
+    running.wait_for_log("kafka")
+    running.stop(timeout_s=10)
+    assert "Traceback" not in running.log
+    producer.settings["postgres"] = {"start_timeout_s": 1}
+    words = producer.refusal(timeout_s=15)
+    assert f"Kafka at {producer.kafka.bootstrap_servers} cannot be reached" in words
+    waiting = producer.start(environ={"WALBRIDGE_POSTGRES__START_TIMEOUT_S": "60"})
+    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'walbridge catalog' AND datname = %s"
+    wait_until(lambda: producer.database.value(query, (producer.database.name,)) == 1, "it to reach Postgres")
+    waiting.stop(timeout_s=15)
+    assert "Traceback" not in waiting.log
+    producer.kafka.start()
+    producer.settings["postgres"] = {}
+    producer.start_streaming()
+    producer.check_equal()
+
+
+def test_broker_that_opens_no_transactions_is_said_so(producer: ProducerUnderTest) -> None:
+    """As one node with the default replication of the transaction log: everything else answers."""
+    from producer.kafka.publisher import Publisher
+
+    settings = load_settings(name=producer.name, kafka={"bootstrap_servers": "127.0.0.1:1"})
+    publisher = Publisher(settings, "nobody", lambda: None)
+    with pytest.raises(RetryableError, match="opens no transactions"):
+        publisher.open_instance(timeout_s=0.2)
