@@ -21,6 +21,7 @@ from producer.pgoutput.messages import (
     Message,
     Origin,
     Relation,
+    StreamAbort,
     Truncate,
     Type,
     Update,
@@ -130,6 +131,9 @@ class Session:
 
     def _type(self, message: Type) -> None:
         """Types are described from the catalogue when the relation that follows is announced."""
+
+    def _stream_abort(self, message: StreamAbort) -> None:
+        """Nothing was streamed, so there is nothing to forget: fixed after 18.6."""
 
     def _insert(self, change: Insert) -> None:
         writer, ordinal = self._place(change.relation_id)
@@ -246,4 +250,5 @@ _OTHERS: dict[type[Message], Callable[..., None]] = {
     Origin: Session._origin,
     Relation: Session._relation,
     Type: Session._type,
+    StreamAbort: Session._stream_abort,
 }

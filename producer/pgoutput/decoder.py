@@ -19,6 +19,7 @@ from producer.pgoutput.messages import (
     Origin,
     Relation,
     RelationColumn,
+    StreamAbort,
     Truncate,
     Type,
     Unsent,
@@ -112,6 +113,11 @@ def _truncate(wire: WireReader) -> Truncate:
     return Truncate(bool(options & 1), bool(options & 2), tuple(wire.uint32() for _ in range(count)))
 
 
+def _stream_abort(wire: WireReader) -> StreamAbort:
+    # Of version 2: the 16 bytes more of streaming = parallel are not asked for here.
+    return StreamAbort(wire.uint32(), wire.uint32())
+
+
 DECODERS: dict[int, Callable[[WireReader], Message]] = {
     ord("B"): _begin,
     ord("C"): _commit,
@@ -122,6 +128,7 @@ DECODERS: dict[int, Callable[[WireReader], Message]] = {
     ord("U"): _update,
     ord("D"): _delete,
     ord("T"): _truncate,
+    ord("A"): _stream_abort,
 }
 
 

@@ -93,4 +93,12 @@ class Truncate:
     relation_ids: tuple[int, ...]  # cascaded ones included
 
 
-Message = Begin | Commit | Origin | Relation | Type | Insert | Update | Delete | Truncate
+@dataclass(frozen=True, slots=True)
+class StreamAbort:
+    """Postgres 18.0 to 18.6 sends it unasked for a large aborted subtransaction: it means nothing here."""
+
+    xid: int
+    subxid: int
+
+
+Message = StreamAbort | Begin | Commit | Origin | Relation | Type | Insert | Update | Delete | Truncate

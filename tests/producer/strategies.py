@@ -15,6 +15,7 @@ from producer.pgoutput.messages import (
     Origin,
     Relation,
     RelationColumn,
+    StreamAbort,
     Truncate,
     Type,
     Unsent,
@@ -47,6 +48,7 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(Update, OIDS, st.none(), TUPLE_BYTES, TUPLE_BYTES),
     st.builds(Delete, OIDS, TUPLE_BYTES, st.none()),
     st.builds(Delete, OIDS, st.none(), TUPLE_BYTES),
+    st.builds(StreamAbort, OIDS, OIDS),
     st.builds(Truncate, st.booleans(), st.booleans(), st.lists(OIDS, max_size=8).map(tuple)),
 )
 

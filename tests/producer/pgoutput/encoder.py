@@ -17,6 +17,7 @@ from producer.pgoutput.messages import (
     Message,
     Origin,
     Relation,
+    StreamAbort,
     Truncate,
     Type,
     Unsent,
@@ -109,6 +110,10 @@ def _truncate(message: Truncate) -> bytes:
     return b"T" + pack(f">ib{len(ids)}I", len(ids), options, *ids)
 
 
+def _stream_abort(message: StreamAbort) -> bytes:
+    return b"A" + pack(">II", message.xid, message.subxid)
+
+
 _ENCODERS: dict[type[Message], Callable[[Any], bytes]] = {
     Begin: _begin,
     Commit: _commit,
@@ -119,4 +124,5 @@ _ENCODERS: dict[type[Message], Callable[[Any], bytes]] = {
     Update: _update,
     Delete: _delete,
     Truncate: _truncate,
+    StreamAbort: _stream_abort,
 }

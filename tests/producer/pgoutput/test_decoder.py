@@ -17,6 +17,7 @@ from producer.pgoutput.messages import (
     Origin,
     Relation,
     RelationColumn,
+    StreamAbort,
     Truncate,
     Type,
     Unsent,
@@ -79,6 +80,7 @@ WRITTEN_OUT: dict[str, tuple[bytes, Message]] = {
     "Truncate": (bytes.fromhex("54 00000002 00 00004001 ffffffff"), Truncate(False, False, (16385, 2**32 - 1))),
     "Truncate cascade": (bytes.fromhex("54 00000001 01 00004001"), Truncate(True, False, (16385,))),
     "Truncate restart identity": (bytes.fromhex("54 00000001 02 00004001"), Truncate(False, True, (16385,))),
+    "Stream Abort": (bytes.fromhex("41 00000300 00000301"), StreamAbort(0x300, 0x301)),
 }  # fmt: skip
 TUPLES_WRITTEN_OUT: dict[str, tuple[str, tuple[Field, ...]]] = {
     "no columns": ("0000", ()),
