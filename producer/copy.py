@@ -51,7 +51,8 @@ def first_copy(
         check_stop: called where stopping loses nothing but the copy; raises to stop.
     """
     dsn = settings.postgres.dsn.get_secret_value()
-    tables.refuse_unfit(catalog.published_tables(connection, settings.postgres.publication))
+    published = catalog.published_tables(connection, settings.postgres.publication)
+    tables.refuse_unfit(published)
     out.publish_progress(replace(progress, state="creating"))
     kill_point("copy:creating")
     slot.drop(connection, settings.postgres.slot)
@@ -65,7 +66,8 @@ def first_copy(
         )
         kill_point("copy:copying")
         with Snapshot(dsn, created.snapshot) as snapshot:
-            published = catalog.published_tables(snapshot.connection, settings.postgres.publication)
+            if catalog.published_tables(snapshot.connection, settings.postgres.publication) != published:
+                raise RetryableError("the publication was changed while its copy was about to begin")
             snapshot.lock(published)
             _refuse_altered(snapshot, connection, published)
             writers = tables.prepare_copy(published, connection)

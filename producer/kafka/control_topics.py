@@ -115,6 +115,7 @@ def _read_all(settings: Settings, topic: str) -> Iterator[Message]:
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 10,  # the broker would hold the fetch that finds the end for 500
         "log_level": 0,
         "error_cb": lambda error: None,
     }
