@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import signal
 
 import hypothesis
 import pytest
@@ -31,6 +32,8 @@ hypothesis.settings.load_profile("walbridge")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A run in the background inherits SIGINT as ignored, and so would the programs under test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     exit_on_sigterm()
 
 
