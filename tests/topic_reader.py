@@ -212,15 +212,21 @@ class Topics:
         return replayed
 
     def check_nothing_else(self) -> None:
-        """What readers see in the data topics is exactly what the cuts name: nothing twice, nothing more."""
+        """What readers see in the data topics is exactly what the cuts name: nothing twice, nothing
+        more, and each partition in position order (I3)."""
         named = Counter[tuple[str, int]]()
+        newest: dict[tuple[str, int, str], Event] = {}
         positions = Counter[tuple[str, int, str, Position]]()
         for cut in self.cuts():
             for part in cut.partitions:
                 named[part.topic, part.partition] += part.records
-            for event in self.events(cut):
+            for event in sorted(self.events(cut), key=lambda event: event.offset):
                 if event.position.ordinal >= 0:
-                    positions[event.relation.topic, event.partition, str(cut.epoch), event.position] += 1
+                    place = event.relation.topic, event.partition, str(cut.epoch)
+                    positions[*place, event.position] += 1
+                    before = newest.get(place)
+                    assert before is None or before.position <= event.position, f"out of order at {event.position}"
+                    newest[place] = event
         seen = Counter(
             (topic, message.partition() or 0)
             for topic in {topic for topic, _ in named}

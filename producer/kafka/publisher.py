@@ -13,12 +13,12 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from typing import Any, cast
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
-from producer.kafka.topics import client_config, message_bytes_max
+from producer.kafka.deliveries import Delivered, Deliveries, Span
+from producer.kafka.topics import transactional_config
 from producer.record import KafkaRecord
 from schemas.cut import PartitionRange
 from schemas.errors import OperatorError, RetryableError
@@ -38,21 +38,6 @@ class BatchAborted(RetryableError):
     """The Kafka transaction is gone, or nobody knows: read progress again and ask Postgres again."""
 
 
-Delivered = Callable[[KafkaError | None, Message], None]
-
-
-class _Topic:
-    """Offsets of one topic in the open transaction: partition → [first, last, count]."""
-
-    __slots__ = ("delivered", "name", "partition_count", "partitions")
-
-    def __init__(self, name: str, partition_count: int) -> None:
-        self.name = name
-        self.partition_count = partition_count
-        self.partitions: dict[int, list[int]] = {}
-        self.delivered: Delivered | None = None
-
-
 class Publisher:
     """The transactional producer of one slot.
 
@@ -64,13 +49,12 @@ class Publisher:
         self._settings = settings
         self._id = transactional_id
         self._on_wait = on_wait
-        self._topics: dict[str, _Topic] = {}
+        self._partition_counts: dict[str, int] = {}
+        self._deliveries = Deliveries()
         self._producer: Producer | None = None
         self._suspect = False
-        self._failure: str | None = None
         self._is_fenced = False
         self._unpolled = 0
-        self._in_flight = 0
         self._next_error_log_s = 0.0
         self._begun_s = 0.0
         self.in_transaction = False
@@ -87,7 +71,9 @@ class Publisher:
         self._producer = None
         self.in_transaction = False
         # Without a logger librdkafka prints fatal errors to stderr itself; we say them in our words.
-        producer = Producer(self._config(), logger=_SILENT)
+        producer = Producer(
+            transactional_config(self._settings, self._id) | {"error_cb": self._on_error}, logger=_SILENT
+        )
         pause_s, deadline_s = 0.1, time.monotonic() + timeout_s
         while True:
             try:
@@ -109,8 +95,7 @@ class Publisher:
                 with contextlib.suppress(KafkaException):
                     producer.poll(pause_s)
                 pause_s = min(2 * pause_s, 1.0)
-        self._producer, self._suspect, self._failure, self._in_flight = producer, False, None, 0
-        self._is_fenced = False
+        self._producer, self._suspect, self._is_fenced = producer, False, False
 
     def begin(self) -> None:
         """Open a Kafka transaction, on a new instance if the last one is in doubt."""
@@ -118,8 +103,7 @@ class Publisher:
             log.warning("kafka producer replaced", transactional_id=self._id)
             self.open_instance()
         assert self._producer is not None
-        for topic in self._topics.values():
-            topic.partitions.clear()
+        self._deliveries = Deliveries()
         self._begun_s = time.monotonic()
         try:
             self._producer.begin_transaction()
@@ -129,8 +113,7 @@ class Publisher:
 
     def expect_partitions(self, topic: str, partition_count: int) -> None:
         """Declare a data topic: a growing partition count is noticed before a commit (I3)."""
-        # A relation announced again in mid batch keeps what the batch knows of its topic.
-        self._topics.setdefault(topic, _Topic(topic, partition_count)).partition_count = partition_count
+        self._partition_counts[topic] = partition_count
 
     def send(self, topic: str, record: KafkaRecord, partition: int = -1) -> None:
         """Queue one row; blocks, bounded by the transaction, while the queue is full.
@@ -138,52 +121,22 @@ class Publisher:
         Raises:
             BatchAborted: the transaction cannot succeed any more.
         """
-        place = self._topics[topic]
-        if place.delivered is None:
-            place.delivered = self._callback(place)
-        self._produce(topic, record, partition, place.delivered)
-        self._in_flight += 1
+        self._produce(topic, record, partition, self._deliveries.callback_of(topic))
         self._unpolled += 1
         if self._unpolled >= POLL_EVERY_RECORDS:
             self._unpolled = 0
             self._poll(0)
 
-    def _callback(self, place: _Topic) -> Delivered:
-        partitions = place.partitions
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            self._in_flight -= 1
-            if error is not None:
-                self._failure = self._failure or error.str()
-                return
-            offset = cast(int, message.offset())
-            span = partitions.get(message.partition())  # type: ignore[arg-type]  # a delivered message has one
-            if span is None:
-                partitions[cast(int, message.partition())] = [offset, offset, 1]
-                return
-            span[2] += 1
-            if offset > span[1]:
-                span[1] = offset
-            elif offset < span[0]:
-                span[0] = offset
-
-        return delivered
-
-    def _produce(self, topic: str, record: KafkaRecord, partition: int, callback: Any) -> None:
+    def _produce(self, topic: str, record: KafkaRecord, partition: int, callback: Delivered) -> None:
         assert self._producer is not None
+        send, (key, value, headers) = self._producer.produce, record
         while True:
             try:
-                if record.headers is None:
-                    self._producer.produce(topic, record.value, record.key, partition=partition, on_delivery=callback)
+                if headers is None:
+                    send(topic, value, key, partition=partition, on_delivery=callback)
                 else:
-                    self._producer.produce(
-                        topic,
-                        record.value,
-                        record.key,
-                        partition=partition,
-                        on_delivery=callback,
-                        headers=record.headers,
-                    )
+                    send(topic, value, key, partition=partition, on_delivery=callback, headers=headers)
+                self._deliveries.in_flight += 1
                 return
             except BufferError:
                 self._poll(SLICE_S)
@@ -202,32 +155,28 @@ class Publisher:
         Raises:
             BatchAborted: a row failed, or an offset is missing or foreign between ours.
         """
-        while self._in_flight:
+        while self._deliveries.in_flight:
             self._flush()
-        ranges = []
-        for topic in self._topics.values():
-            self._refuse_growth(topic)
-            for partition, (first, last, count) in sorted(topic.partitions.items()):
-                if first < 0 or last - first + 1 != count:
-                    raise self._aborted(f"{count} records of {topic.name}/{partition} lie at {first} to {last}")
-                ranges.append(PartitionRange(topic.name, partition, first, last + 1, count))
-        return ranges
+        spans = self._deliveries.spans()
+        self._refuse_growth(spans)
+        for topic, partition, first, last, records in spans:
+            if first < 0 or last - first + 1 != records:
+                raise self._aborted(f"{records} records of {topic}/{partition} lie at {first} to {last}")
+        return [PartitionRange(s.topic, s.partition, s.first, s.last + 1, s.records) for s in spans]
 
-    def _refuse_growth(self, topic: _Topic) -> None:
+    def _refuse_growth(self, spans: list[Span]) -> None:
         # librdkafka spreads keys over a new partition as soon as it hears of it, and moves others
         # between the old ones; counts only grow, so what the broker says now held for every row.
-        if not topic.partitions:
-            return
-        count = topic.partition_count
-        found = max(topic.partitions) + 1
-        if count > 1 and found <= count:
-            found = self._partition_count(topic.name)
-        if found > count:
-            self.abort()
-            raise OperatorError(
-                f"topic {topic.name} was given more than its {count} partitions",
-                remedy="its keys would change partitions: give the pipeline a new name and slot, and copy again",
-            )
+        for topic, partition in {span.topic: span.partition for span in spans}.items():
+            count, found = self._partition_counts[topic], partition + 1
+            if count > 1 and found <= count:
+                found = self._partition_count(topic)
+            if found > count:
+                self.abort()
+                raise OperatorError(
+                    f"topic {topic} was given more than its {count} partitions",
+                    remedy="its keys would change partitions: give the pipeline a new name and slot, and copy again",
+                )
 
     def _partition_count(self, topic: str) -> int:
         assert self._producer is not None
@@ -245,8 +194,7 @@ class Publisher:
         """
         assert self._producer is not None
         for topic, record in control_records:
-            self._produce(topic, record, 0, self._control_delivered)
-            self._in_flight += 1
+            self._produce(topic, record, 0, self._deliveries.control_delivered)
         started_s = time.monotonic()
         while True:
             try:
@@ -260,15 +208,10 @@ class Publisher:
                     continue
                 raise self._aborted(reason) from None
         self.in_transaction = False
-        if self._failure is not None:
-            raise self._aborted(self._failure)
+        if self._deliveries.failure is not None:
+            raise self._aborted(self._deliveries.failure)
         if (time.monotonic() - started_s) * 1000 > self._settings.producer.commit_suspect_ms:
             self._suspect = True
-
-    def _control_delivered(self, error: KafkaError | None, message: Message) -> None:
-        self._in_flight -= 1
-        if error is not None:
-            self._failure = self._failure or error.str()
 
     def abort(self) -> None:
         """Give the open transaction up. The instance is not used again."""
@@ -303,8 +246,8 @@ class Publisher:
 
     def _after_wait(self) -> None:
         self._on_wait()
-        if self._failure is not None:
-            raise self._aborted(self._failure)
+        if self._deliveries.failure is not None:
+            raise self._aborted(self._deliveries.failure)
 
     def _aborted(self, reason: KafkaError | str) -> BatchAborted | OperatorError:
         age_ms = (time.monotonic() - self._begun_s) * 1000
@@ -330,25 +273,6 @@ class Publisher:
         if time.monotonic() >= self._next_error_log_s:
             self._next_error_log_s = time.monotonic() + ERROR_LOG_INTERVAL_S
             log.warning("kafka", reason=error.str(), code=error.name())
-
-    def _config(self) -> dict[str, Any]:
-        timeout_ms = self._settings.producer.transaction_timeout_ms
-        return {
-            "acks": "all",
-            "enable.idempotence": True,
-            "compression.type": "lz4",
-            "linger.ms": 20,  # a flush ends the wait; until then larger batches cost less
-            "batch.num.messages": 10_000,
-            "queue.buffering.max.kbytes": 64 * 1024,
-            "queue.buffering.max.messages": 200_000,
-            "partitioner": "murmur2_random",  # as Java clients do
-            "transactional.id": self._id,
-            "transaction.timeout.ms": timeout_ms,
-            "message.timeout.ms": timeout_ms,
-            "message.max.bytes": message_bytes_max(self._settings),
-            "log_level": 0,
-            "error_cb": self._on_error,
-        } | client_config(self._settings)
 
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})

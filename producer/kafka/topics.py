@@ -70,6 +70,26 @@ def client_config(settings: Settings) -> dict[str, Any]:
     } | passed
 
 
+def transactional_config(settings: Settings, transactional_id: str) -> dict[str, Any]:
+    """Of the producer that writes rows, progress and cuts."""
+    timeout_ms = settings.producer.transaction_timeout_ms
+    return {
+        "acks": "all",
+        "enable.idempotence": True,
+        "compression.type": "lz4",
+        "linger.ms": 20,  # a flush ends the wait; until then larger batches cost less
+        "batch.num.messages": 10_000,
+        "queue.buffering.max.kbytes": 64 * 1024,
+        "queue.buffering.max.messages": 200_000,
+        "partitioner": "murmur2_random",  # as Java clients do
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": timeout_ms,
+        "message.timeout.ms": timeout_ms,
+        "message.max.bytes": message_bytes_max(settings),
+        "log_level": 0,
+    } | client_config(settings)
+
+
 class TopicAdmin:
     """Creates and checks topics."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,8 +50,8 @@ class Writer:
 
 def test_broker_killed_under_load_and_started_again_loses_and_repeats_nothing(producer: ProducerUnderTest) -> None:
     """Killed while transactions are open and committing; the walsender's session outlives it."""
-    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
-    producer.publish("t")
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE log (v text)")
+    producer.publish("t", "log")
     producer.settings["producer"] = {"batch_ms_max": 20, "commit_suspect_ms": 500}
     running = producer.start_streaming()
     with Writer(producer) as writer:
@@ -58,12 +59,20 @@ def test_broker_killed_under_load_and_started_again_loses_and_repeats_nothing(pr
         producer.kafka.kill()
         at_kill = writer.count
         wait_until(lambda: writer.count > at_kill + 100, "writes while the broker is away")
+        # Far more than any queue may hold (I9), in one transaction.
+        producer.database.execute("INSERT INTO log SELECT repeat('x', 100000) FROM generate_series(1, 1500)")
         producer.kafka.start()
         wait_until(lambda: writer.count > at_kill + 200, "writes after it")
     producer.check_equal(timeout_s=90)
     assert running.process.poll() is None
     assert "Traceback" not in running.log
     assert running.log.count("[warning") < 40, "the log is flooded"
+    assert _memory_peak_mb(running.process.pid) < 200
+
+
+def _memory_peak_mb(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def test_stop_and_start_with_the_broker_away(producer: ProducerUnderTest) -> None:

@@ -15,6 +15,7 @@ from schemas.topics import cuts_topic, data_topic, progress_topic
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.wait import wait_until
+from walbridge.embedded.postgres import PostgresServer
 
 pytestmark = pytest.mark.fault
 
@@ -79,6 +80,14 @@ def test_publication_that_is_missing_empty_or_dropped_is_refused(producer: Produ
     producer.database.execute("DROP PUBLICATION walbridge; INSERT INTO t VALUES (2)")
     assert "was dropped" in refusal_of(running)
     assert "was dropped" in producer.refusal()
+
+
+def test_server_without_logical_wal_is_refused(producer: ProducerUnderTest) -> None:
+    with PostgresServer({"wal_level": "replica"}) as server:
+        producer.settings["postgres"] = {"dsn": server.dsn()}
+        words = producer.refusal()
+    assert "wal_level = replica" in words
+    assert "ALTER SYSTEM SET wal_level = logical" in words
 
 
 def test_slot_without_progress_of_ours_is_refused(producer: ProducerUnderTest) -> None:

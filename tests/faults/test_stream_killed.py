@@ -49,10 +49,10 @@ def test_producer_killed_at_random_under_load_loses_and_repeats_nothing(producer
     producer.settings["producer"] = {"batch_rows_max": 50, "batch_ms_max": 20}
     seed = random.randrange(2**32)
     dice = random.Random(seed)
-    for _ in range(3):
+    for _ in range(2):
         running = producer.start_streaming()
         with producer.database.connect() as connection:
-            for i in range(dice.randrange(60, 250)):
+            for i in range(dice.randrange(60, 200)):
                 connection.execute("INSERT INTO t (v) SELECT %s FROM generate_series(1, %s)", (i, dice.randrange(1, 9)))
                 with connection.transaction():
                     connection.execute("UPDATE t SET v = v + 1 WHERE id %% 9 = %s", (dice.randrange(9),))

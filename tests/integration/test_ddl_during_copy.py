@@ -72,7 +72,7 @@ def test_truncate_during_the_copy_waits_and_then_comes_with_the_stream(producer:
     """I8: the copy's published cut shows the table as of its LSN, still full."""
     execute = producer.database.execute
     execute("CREATE TABLE a (id int PRIMARY KEY, v text); CREATE TABLE b (id int PRIMARY KEY)")
-    execute("INSERT INTO a SELECT i, repeat('x', 200) FROM generate_series(1, 30000) i; INSERT INTO b VALUES (1), (2)")
+    execute("INSERT INTO a SELECT i, repeat('x', 200) FROM generate_series(1, 8000) i; INSERT INTO b VALUES (1), (2)")
     producer.publish("a", "b")
     producer.settings["producer"] = {"batch_rows_max": 100}
     running = producer.start()

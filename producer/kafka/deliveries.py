@@ -1,0 +1,75 @@
+"""What became of the records of one Kafka transaction, learnt from their delivery callbacks.
+
+In: callbacks, in whatever order librdkafka serves them. Out: how many are unanswered, the first
+failure, and per partition the span of offsets with its count, so that a hole shows. One object a
+transaction: a callback that comes late, for a transaction given up, finds the old one.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from confluent_kafka import KafkaError, Message
+
+Delivered = Callable[[KafkaError | None, Message], None]
+
+
+class Span(NamedTuple):
+    """Offsets of one partition. Without a hole, ``last - first + 1`` is ``records``."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    records: int
+
+
+class Deliveries:
+    """Counts and offsets of one transaction."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        """Queued and not yet answered; whoever queues a record counts it."""
+        self.failure: str | None = None
+        self._callbacks: dict[str, Delivered] = {}
+        self._spans: dict[str, dict[int, list[int]]] = {}
+
+    def callback_of(self, topic: str) -> Delivered:
+        """The callback of rows of this topic."""
+        try:
+            return self._callbacks[topic]
+        except KeyError:
+            made = self._callbacks[topic] = self._callback(self._spans.setdefault(topic, {}))
+            return made
+
+    def _callback(self, partitions: dict[int, list[int]]) -> Delivered:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self.in_flight -= 1
+            if error is not None:
+                self.failure = self.failure or error.str()
+                return
+            offset = cast(int, message.offset())
+            span = partitions.get(message.partition())  # type: ignore[arg-type]  # a delivered message has one
+            if span is None:
+                partitions[cast(int, message.partition())] = [offset, offset, 1]
+                return
+            span[2] += 1
+            if offset > span[1]:
+                span[1] = offset
+            elif offset < span[0]:
+                span[0] = offset
+
+        return delivered
+
+    def control_delivered(self, error: KafkaError | None, message: Message) -> None:
+        """The callback of control records, whose offsets no cut names."""
+        self.in_flight -= 1
+        if error is not None:
+            self.failure = self.failure or error.str()
+
+    def spans(self) -> list[Span]:
+        """One for each partition that rows went to, by topic and partition."""
+        return [
+            Span(topic, partition, *span)
+            for topic, partitions in sorted(self._spans.items())
+            for partition, span in sorted(partitions.items())
+        ]
