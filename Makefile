@@ -25,14 +25,15 @@ export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
 export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
-.PHONY: help setup demo check test bench soak fuzz dist format lock clean
+.PHONY: help setup demo check test bench soak dist format lock clean
 .DEFAULT_GOAL := help
 
 help:
 	$(SAY) 'make demo    start everything, run a load, show it live, verify' \
 	       'make check   format, lint, types, import rules, unit tests (< 1 min)' \
 	       'make test    check, and every test on real servers (< 20 min)' \
-	       'make bench | soak | fuzz   longer runs' \
+	       'make bench   speed, in one run beside what it is measured against' \
+	       'make soak    large inputs in bounded memory' \
 	       'make dist    dist/walbridge.zip for spark-submit --py-files' \
 	       'make format | lock | clean'
 
@@ -44,19 +45,16 @@ check: setup
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -m 'not servers and not soak and not fuzz' $(ARGS)
+	$(BIN)/pytest -m 'not servers and not soak and not bench' $(ARGS)
 
 test: check $(STAMPS)/java-wheel
-	$(BIN)/pytest -m 'servers and not soak and not fuzz' --durations=10 $(ARGS)
+	$(BIN)/pytest -m 'servers and not soak and not bench' --durations=10 $(ARGS)
 
 bench: setup
 	$(BIN)/pytest tests/benchmarks -m '' -s $(ARGS)
 
 soak: setup
 	$(BIN)/pytest -m soak -s $(ARGS)
-
-fuzz: setup
-	$(BIN)/pytest -m fuzz -s $(ARGS)
 
 format: setup
 	$(BIN)/ruff check --fix-only

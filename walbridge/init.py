@@ -13,8 +13,8 @@ from psycopg import sql
 
 from producer import errors
 from producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
-from producer.pipeline import Pipeline, refuse_unfit_server
-from producer.postgres import catalog
+from producer.pipeline import Pipeline, ensure_publication, refuse_unfit_server
+from producer.postgres import catalog, slot
 from producer.postgres.connection import connect_sql, retry_at_start
 from producer.postgres.facts import PublishedTable
 from producer.relation_cache import announced, describe
@@ -61,6 +61,9 @@ def _ensure_publication(connection: psycopg.Connection[Any], settings: Settings,
     name = settings.postgres.publication
     existed = catalog.publication_exists(connection, name)
     refuse_unfit_server(connection, settings)
+    if not existed and slot.inspect(connection, settings.postgres.slot) is not None:
+        raise errors.publication_gone(name)
+    ensure_publication(connection, settings)
     say(f"publication {name}: {'exists' if existed else 'created'}")
 
 

@@ -62,6 +62,16 @@ def test_slot_is_made_once_and_never_taken_from_somebody_else(settings: Settings
         said(foreign)
 
 
+def test_publication_dropped_beside_its_slot_is_not_made_again_as_if_nothing_had_been_missed(
+    settings: Settings, database: Database
+) -> None:
+    said(settings)
+    database.execute("DROP PUBLICATION walbridge")
+
+    with pytest.raises(OperatorError, match="was dropped"):
+        said(settings)
+
+
 def test_publication_is_never_made_unasked(settings: Settings) -> None:
     unasked = settings.model_copy(update={"postgres": settings.postgres.model_copy(update={"publication_tables": ()})})
 
