@@ -94,8 +94,13 @@ class Replay:
 
     def apply(self, cut: Cut, events: Iterable[Event]) -> None:
         begins = {t.relation_id for t in cut.tables for b in t.barriers if b.kind == "copy_begin"}
+        events = list(events)
         for relation_id in begins:
             self.tables[relation_id] = TableState()
+            voids = [e for e in events if e.op == "t" and e.position.ordinal < 0 and _id(e) == relation_id]
+            count = next(e.relation.partition_count for e in events if _id(e) == relation_id)
+            # Who reads a partition alone has no barrier to go by.
+            assert sorted(event.partition for event in voids) == list(range(count))
         for event in events:
             relation_id = event.relation.table.relation_id
             assert relation_id in self.tables, f"{event.relation.topic} has events before its copy_begin"
@@ -124,6 +129,10 @@ class Replay:
 
     def __iter__(self) -> Iterator[RelationRecord]:
         return iter(self.relations.values())
+
+
+def _id(event: Event) -> int:
+    return event.relation.table.relation_id
 
 
 def _insert(state: TableState, event: Event) -> None:

@@ -98,3 +98,32 @@ def test_twenty_tables_are_followed_at_once(producer: ProducerUnderTest) -> None
             ";".join(f"INSERT INTO {n} SELECT generate_series({first}, {first} + 3)" for n in names)
         )
     assert len(list(producer.check_equal())) == 20
+
+
+def test_commit_that_begins_where_the_last_one_ended_is_not_taken_for_done(producer: ProducerUnderTest) -> None:
+    """A transaction that began earlier commits right behind: its commit record begins at ``done`` (I4)."""
+    producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v text)")
+    producer.publish("t")
+    producer.settings["producer"] = {"idle_cut_interval_ms": 600_000}
+    for _ in range(5):
+        running = producer.start_streaming()
+        with producer.database.connect() as early, producer.topics() as topics:
+            with early.transaction():
+                early.execute("INSERT INTO t (v) VALUES ('commits second')")
+                before = topics.cuts()[-1].cut_id
+                producer.database.execute("INSERT INTO t (v) VALUES ('commits first')")
+                topics.wait_for_cut(lambda cut, last=before: cut.cut_id > last, "of the first")  # type: ignore[misc]
+            running.kill()
+            progress = topics.progress()
+        second = producer.start_streaming()
+        with producer.topics() as topics:
+            cut = topics.wait_for_cut(lambda cut, last=before: cut.cut_id > last + 1, "of the second")  # type: ignore[misc]
+        second.stop()
+        assert progress is not None
+        if cut.commit_lsn == progress.done:
+            break
+    else:
+        raise AssertionError("something else was written between the two commits, five times")
+    producer.settings["producer"] = {}
+    producer.start_streaming()
+    producer.check_equal()
