@@ -52,14 +52,11 @@ class TransactionTracker:
             raise ProtocolError("Begin inside a transaction")
         skipped = message.final_lsn < self._done
         resume = None
-        if self._split is not None and not skipped:
+        # Earlier ones without changes come before Postgres 15; one with a change is refused then.
+        if self._split is not None and not skipped and message.final_lsn >= self._split.commit_lsn:
             resume = self._split
             if (resume.commit_lsn, resume.xid) != (message.final_lsn, message.xid):
-                raise OperatorError(
-                    f"transaction {resume.xid} at {format_lsn(resume.commit_lsn)} is half published, "
-                    f"but Postgres sends {message.xid} at {format_lsn(message.final_lsn)}",
-                    remedy="the slot or the publication was changed: make a new slot under a new pipeline name",
-                )
+                raise _not_resumed(resume, message)
             self._split = None
         self._unhashed.clear()
         self._hash = blake2b(digest_size=16)
@@ -79,6 +76,8 @@ class TransactionTracker:
         transaction = self._inside()
         if transaction.skipped:
             return False
+        if self._split is not None:
+            raise _not_resumed(self._split, transaction.begin)
         self._unhashed.append(body)
         if transaction.resume is not None and len(self._unhashed) >= _HELD_MAX:
             self.hash()
@@ -128,3 +127,11 @@ class TransactionTracker:
         if self.open is None:
             raise ProtocolError("a change or Commit outside a transaction")
         return self.open
+
+
+def _not_resumed(split: Split, begin: Begin) -> OperatorError:
+    return OperatorError(
+        f"transaction {split.xid} at {format_lsn(split.commit_lsn)} is half published, "
+        f"but Postgres sends {begin.xid} at {format_lsn(begin.final_lsn)}",
+        remedy="the slot or the publication was changed: make a new slot under a new pipeline name",
+    )

@@ -189,6 +189,25 @@ def test_whole_transactions_before_the_split_one_are_skipped_first() -> None:
     assert publish(tracker, bodies(2)) == bodies(2)[1:]
 
 
+def test_empty_transaction_before_the_split_one_is_let_through() -> None:
+    """Before Postgres 15 transactions without published changes come too, and no cut counts them."""
+    tracker = TransactionTracker(NOWHERE, split_after(bodies(1)))
+    tracker.begin(Begin(Lsn(800), 5, 76))
+    tracker.commit(Commit(Lsn(800), Lsn(840), 5))
+
+    tracker.begin(BEGIN)
+    assert publish(tracker, bodies(2)) == bodies(2)[1:]
+
+
+def test_change_before_the_split_transaction_that_was_not_published_stops() -> None:
+    """I7"""
+    tracker = TransactionTracker(NOWHERE, split_after(bodies(1)))
+    tracker.begin(Begin(Lsn(800), 5, 76))
+
+    with pytest.raises(OperatorError, match="half published"):
+        tracker.receive_change(b"other")
+
+
 def test_transaction_after_the_resumed_one_is_published_whole() -> None:
     tracker = TransactionTracker(NOWHERE, split_after(bodies(2)))
     tracker.begin(BEGIN)
