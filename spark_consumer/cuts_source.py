@@ -27,6 +27,8 @@ OFFSETS_PER_READ = 2_048
 BYTES_PER_READ = 32 * 2**20
 LARGE_OFFSETS_PER_READ = 64
 """Cuts may be as large as 500 kB: of large ones fewer are held at a time (I9)."""
+OFFSETS_PER_TRIGGER = 1_024
+"""A trigger's cuts make one plan: with fewer, a producer of many small cuts would outrun the job."""
 CHECKPOINT = "_checkpoint"
 WATCH_S = 0.2
 WATCH_ONCE_S = 0.02
@@ -107,7 +109,7 @@ class CutsSource:
             .options(**self._log.stream_options())
             .option("assign", json.dumps({self._topic: [0]}))
             .option("startingOffsets", json.dumps({self._topic: {"0": start_offset}}))
-            .option("maxOffsetsPerTrigger", str(LARGE_OFFSETS_PER_READ * 4))
+            .option("maxOffsetsPerTrigger", str(OFFSETS_PER_TRIGGER))
             .load()
             .writeStream.option("checkpointLocation", self._checkpoint)
             .foreachBatch(batches.receive)

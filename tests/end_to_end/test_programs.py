@@ -11,8 +11,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -55,7 +55,7 @@ WRITES = (
     "INSERT INTO shop.events VALUES (clock_timestamp(), 'x', '{{\"n\":  {i}}}')",
     "INSERT INTO shop.documents SELECT {m}, 'd', string_agg(md5(g::text || {i}), '') FROM generate_series(1, 400) g "
     "ON CONFLICT (id) DO UPDATE SET title = 'd{i}'",
-    "UPDATE shop.documents SET id = id + 1000 WHERE id = {m}",
+    "UPDATE shop.documents SET id = (SELECT max(id) + 1000 FROM shop.documents) WHERE id = {m}",
     "INSERT INTO shop.rates VALUES (date '2024-01-01' + {i}, {i} / 3.0, '1 day {m} min', '24:00') "
     "ON CONFLICT DO NOTHING",
     "INSERT INTO shop.settings VALUES ('k{m}', 'v{i}', {i} % 2 = 0) ON CONFLICT (key) DO UPDATE SET value = 'v{i}'",
@@ -99,6 +99,23 @@ class Programs:
         process.wait()
 
 
+@dataclass
+class Writer:
+    """The load on the database."""
+
+    thread: threading.Thread
+    stop: threading.Event
+    failures: list[BaseException]
+
+    def check(self) -> None:
+        assert not self.failures
+
+    def end(self) -> None:
+        self.stop.set()
+        self.thread.join()
+        self.check()
+
+
 @pytest.fixture
 def programs(tmp_path: Path) -> Iterator[Programs]:
     made = Programs(tmp_path)
@@ -108,7 +125,9 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 
 
 @pytest.fixture
-def shop(database: Database, kafka: KafkaBroker, pipeline_name: str, programs: Programs, lake: Path) -> Iterator[Any]:
+def shop(
+    database: Database, kafka: KafkaBroker, pipeline_name: str, programs: Programs, lake: Path
+) -> Iterator[Writer]:
     """The database, written to until the test says stop."""
     database.execute(SHOP)
     tables = [f"shop.{row[0]}" for row in database.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'shop'")]
@@ -132,25 +151,20 @@ def shop(database: Database, kafka: KafkaBroker, pipeline_name: str, programs: P
                         for _ in range(picked.randint(1, 4)):
                             statement = picked.choice(WRITES).format(i=i, m=i % 20)
                             connection.execute(statement.encode())
-                    stop.wait(0.02)
+                    stop.wait(0.1)
         except BaseException as error:
             failures.append(error)
 
     writer = threading.Thread(target=write)
     writer.start()
 
-    def end() -> None:
-        stop.set()
-        writer.join()
-        assert not failures
-
-    yield end
+    yield Writer(writer, stop, failures)
     stop.set()
     writer.join()
 
 
 def test_another_database_is_followed_with_four_verbs_and_survives_kills_of_both_programs(
-    programs: Programs, shop: Any, lake: Path
+    programs: Programs, shop: Writer, lake: Path
 ) -> None:
     """I1, I5, I8: init, produce, materialize, verify; both killed under load and started again."""
     made = programs.run("init")
@@ -158,6 +172,7 @@ def test_another_database_is_followed_with_four_verbs_and_survives_kills_of_both
     assert "CREATE ROLE" in made.stdout
 
     def cuts() -> int:
+        shop.check()
         return len(list((lake / "_cuts").glob("*.parquet")))
 
     producer, job = programs.start("produce"), programs.start("materialize")
@@ -174,7 +189,7 @@ def test_another_database_is_followed_with_four_verbs_and_survives_kills_of_both
     # On the live source first, then on a quiet one.
     live = programs.run("verify", "--timeout", "90")
     assert live.returncode == 0, live.stdout + live.stderr
-    shop()
+    shop.end()
     quiet = programs.run("verify", "--timeout", "90", "--json")
     assert quiet.returncode == 0, quiet.stdout + quiet.stderr
     assert len(json.loads(quiet.stdout)["tables"]) == 10
