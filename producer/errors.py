@@ -50,11 +50,3 @@ def no_dsn() -> OperatorError:
         "no database is named",
         remedy='write [postgres] dsn = "host=... dbname=..." into walbridge.toml, or set WALBRIDGE_POSTGRES__DSN',
     )
-
-
-def slot_gone(slot: str) -> OperatorError:
-    """Changes after the last progress are gone with it."""
-    return OperatorError(
-        f"slot {slot} is gone, and with it the changes that were not published",
-        remedy="start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce",
-    )

@@ -84,12 +84,15 @@ class Pipeline:
             OperatorError: a server does not fit, or the slot is somebody else's.
         """
         try:
-            server, progress = self._prepare()
+            self._reconnect()
             assert self._connection is not None
-            if slot.inspect(self._connection, self._settings.postgres.slot) is not None:
+            found = slot.inspect(self._connection, self._settings.postgres.slot)
+            if found is not None:
+                # A producer may be running on it: opening a transactional instance would fence it.
+                if read_progress(self._settings) is None:
+                    refuse_foreign_slot(found, self._settings.postgres.slot)
                 return False
-            if progress is not None and progress.state == "streaming":
-                raise errors.slot_gone(self._settings.postgres.slot)
+            server, _ = self._prepare()
             self._out.publish_progress(self._new(server))
             walsender = connect_walsender(self._dsn, "walbridge init")
             try:

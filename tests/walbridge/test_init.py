@@ -8,6 +8,7 @@ from psycopg import sql
 from schemas.errors import OperatorError
 from schemas.settings import Settings
 from tests.fix_postgres import Database
+from tests.fix_producer import ProducerUnderTest
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
 
@@ -60,6 +61,24 @@ def test_slot_is_made_once_and_never_taken_from_somebody_else(settings: Settings
     foreign = settings.model_copy(update={"name": f"{settings.name}-other"})
     with pytest.raises(OperatorError, match="slot walbridge exists"):
         said(foreign)
+
+
+def test_running_producer_is_not_disturbed(producer: ProducerUnderTest) -> None:
+    """Opening a second transactional instance would fence it."""
+    producer.database.execute("CREATE TABLE orders (id int PRIMARY KEY)")
+    producer.publish("orders")
+    running = producer.start_streaming()
+    sections = {
+        "postgres": {"dsn": producer.database.dsn, "slot": producer.slot},
+        "kafka": {"bootstrap_servers": producer.kafka.bootstrap_servers},
+    }
+
+    lines = said(Settings.model_validate({"name": producer.name, **sections}))
+
+    assert lines[-1] == f"slot {producer.slot}: exists"
+    producer.database.execute("INSERT INTO orders VALUES (1)")
+    producer.check_equal()
+    assert running.process.poll() is None
 
 
 def test_publication_dropped_beside_its_slot_is_not_made_again_as_if_nothing_had_been_missed(
