@@ -78,8 +78,8 @@ class OpenBatch:
     def add_barrier(self, writer: RecordWriter, kind: str, position: Position) -> None:
         """A place that no fold may cross; those that begin a schema name it."""
         schema_id = writer.relation.schema_id if kind in ("copy_begin", "shape", "key") else None
-        table = self.batch.table(writer.relation.table.relation_id, writer.relation.topic)
-        table.barriers.append(Barrier(kind, position, schema_id))
+        relation = writer.relation
+        self.batch.add_barrier(relation.table.relation_id, relation.topic, Barrier(kind, position, schema_id))
 
     @property
     def is_full(self) -> bool:

@@ -39,6 +39,8 @@ class Batch:
     end_lsn: Lsn | None = None
     """Of the last whole transaction."""
     opened_s: float = 0.0
+    barriers_max: int = 0
+    """The most barriers of one table, counted as they come: it is asked once a row."""
 
     def table(self, relation_id: int, topic: str) -> TableBatch:
         """The entry of a table, made when first asked for."""
@@ -47,10 +49,11 @@ class Batch:
             entry = self.tables[relation_id] = TableBatch(relation_id, topic)
         return entry
 
-    @property
-    def barriers_max(self) -> int:
-        """The most barriers of one table: the job has 16 segments a plan."""
-        return max((len(table.barriers) for table in self.tables.values()), default=0)
+    def add_barrier(self, relation_id: int, topic: str, barrier: Barrier) -> None:
+        """A barrier of a table, counted."""
+        barriers = self.table(relation_id, topic).barriers
+        barriers.append(barrier)
+        self.barriers_max = max(self.barriers_max, len(barriers))
 
 
 class ProgressTracker:

@@ -147,8 +147,8 @@ def test_any_batches_make_an_unbroken_chain_that_confirms_only_whole_transaction
 def test_barriers_are_counted_per_table(counts: tuple[int, ...]) -> None:
     made = Batch()
     for relation_id, count in enumerate(counts):
-        barriers = [Barrier("truncate", Position(Lsn(1), n)) for n in range(count)]
-        made.table(relation_id, "t").barriers.extend(barriers)
+        for n in range(count):
+            made.add_barrier(relation_id, "t", Barrier("truncate", Position(Lsn(1), n)))
 
     assert made.barriers_max == max(counts, default=0)
 
