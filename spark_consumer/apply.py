@@ -129,12 +129,34 @@ class Application:
         empties = segments[0].empties
         commits = table.commits(newest)
         done = segments_done(commits, self.commit.plan or "", first_empties=empties)
+        if base is not None and not empties and (done or 0) < len(segments):
+            self._refuse_newer_base(table, base.version)
         if done is None and base is not None:
             try:
                 table.restore(base.version, replace(self.commit, step=RESTORE))
             except VersionGone:
                 raise self._lost(f"cannot go back to version {base.version}: its files are gone") from None
         return done or 0
+
+    def _refuse_newer_base(self, table: LakeTable, base: int) -> None:
+        """A base that already holds this plan, whatever ``_cuts`` says, would get its rows twice (I5).
+
+        Transactions outlive a restore, so only what stood at the base itself tells; it is asked
+        for when the newest one leaves a doubt.
+        """
+        first, app_id = self.plan.txn_version(self.table_plan.segments[0].index), self.commit.app_id
+        newest = table.transaction_version(app_id)
+        if newest is None or newest < first:
+            return
+        try:
+            at_base = table.transaction_version_at(base, app_id)
+        except VersionGone:
+            raise self._lost(f"has lost its version {base}, which the lake's newest row names") from None
+        if at_base is not None and at_base >= first:
+            raise self._lost(
+                f"at version {base} holds transaction {at_base} already, and cut {self.plan.to_cut} would be "
+                "applied twice: newer code or another program wrote to this lake"
+            )
 
     def _shape_before(self, segment: int) -> TableShape | None:
         """The relation version that the table's rows follow, as far as it is known."""

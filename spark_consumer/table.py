@@ -155,6 +155,18 @@ class LakeTable:
         """The newest transaction of an application, None without one."""
         return self._delta.transaction_version(app_id)
 
+    def transaction_version_at(self, version: int, app_id: str) -> int | None:
+        """The same as of an older version: a restore leaves transactions in the log.
+
+        Raises:
+            VersionGone: its log entries are not there any more.
+        """
+        try:
+            old = DeltaTable(self.uri, version=version, storage_options=self._storage_options or None)
+        except (DeltaError, OSError):
+            raise VersionGone(f"version {version} of {self.uri}") from None
+        return old.transaction_version(app_id)
+
     def commits(self, newest: int) -> list[Commit]:
         """What the newest commits say of themselves, oldest first."""
         if newest <= 0:

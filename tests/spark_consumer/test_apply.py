@@ -255,6 +255,31 @@ def test_commit_of_another_program_after_a_segment_is_undone(spark: SparkSession
     assert [row["id"] for row in values(read(lake, head))] == [1, 2]
 
 
+def test_base_that_already_holds_the_plan_is_refused_not_applied_twice(spark: SparkSession, lake: Path) -> None:
+    """I5: ``_cuts`` may be older than the tables, or the work of newer code."""
+    bag = relation([column("n", "int4")], name="log")
+    head = changed(spark, lake, copied(spark, lake, bag), Event(bag, "c", LSN, 0, after={"n": 1}))
+
+    with pytest.raises(OperatorError, match=r"cut 2 would be applied twice") as refusal:
+        changed(spark, lake, head, Event(bag, "c", LSN, 0, after={"n": 1}))
+
+    assert "copy it again" in refusal.value.remedy
+    assert [row["n"] for row in read(lake, head)] == [1]
+
+
+def test_transaction_that_was_undone_by_a_restore_is_applied_again(spark: SparkSession, lake: Path) -> None:
+    """I5: the log keeps the number of a commit whose rows are gone."""
+    bag = relation([column("n", "int4")], name="log")
+    base = copied(spark, lake, bag)
+    insert = Event(bag, "c", LSN, 0, after={"n": 1})
+    head = changed(spark, lake, base, insert)
+    table = LakeTable.open(f"{lake}/{head.path}", {})
+    assert table is not None
+    table.append(table.query("SELECT * FROM target"), Commit(plan=None))
+
+    assert [row["n"] for row in read(lake, changed(spark, lake, base, insert))] == [1]
+
+
 def test_table_that_was_removed_stops_the_plan(spark: SparkSession, lake: Path) -> None:
     head = copied(spark, lake, ITEMS)
     (lake / head.path).rename(lake / "elsewhere")
