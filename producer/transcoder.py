@@ -1,10 +1,11 @@
-"""A tuple as Postgres sends it to the Avro row and key, by a function made for its table.
+"""A tuple as Postgres sends it to Avro, by functions made for its table.
 
 In: TupleData bytes and where they begin. Out: ``EncodedTuple``: Avro bytes of Row and Key, the
-columns that were not sent, the texts that no Avro type holds. One function per relation version
-is generated, so that no type is looked up per value; it walks the tuple once and checks every
-bound on the way: lengths are read unsigned, so that a wrong one runs past the end, where either
-an IndexError or the final comparison refuses it as ``ProtocolError``.
+columns that were not sent, the texts that no Avro type holds; or, for the common row that has
+neither of the two, key and whole envelope at once. Functions are generated per relation version,
+so that no type is looked up per value. They walk the tuple once and check every bound on the
+way: lengths are read unsigned, so that a wrong one runs past the end, where either an error of
+the reading or the final comparison refuses it as ``ProtocolError``.
 """
 
 import struct
@@ -12,11 +13,11 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, NamedTuple
 
-from producer.value_encoders import NULL, TEXT_LENGTHS, VALUE, VALUE_OF_LENGTH, encoder_of
+from producer import inline_encoders
+from producer.value_encoders import NULL, VALUE, encoder_of
 from schemas.avro_codec import header, long_bytes, string_value
 from schemas.errors import ProtocolError
 from schemas.metadata_record import RelationRecord
-from schemas.table_schema import Column
 
 
 class EncodedTuple(NamedTuple):
@@ -29,9 +30,11 @@ class EncodedTuple(NamedTuple):
 
 
 Transcoder = Callable[[bytes, int], EncodedTuple]
+PlainEncoder = Callable[[bytes, int, bytes, bytes, int, bytes], tuple[bytes | None, bytes] | None]
+"""(data, at, relation's part of source, transaction's, ordinal, op to the end) → (key, value)."""
 
 _HEAD = """
-def transcode(data, at):
+def encode(data, at{arguments}):
     exceptional = None
     unchanged = ()
     try:
@@ -40,104 +43,118 @@ def transcode(data, at):
             raise ProtocolError(f"a tuple of {{count}} fields for the {columns} columns of {table}")
         at += 2
 """
-_FIELD = """
+# Kind and length in one step; the last fields may be nulls of one byte, with less than that left.
+_FIELD_HEAD = """
+        kind, size = unpack_field(data, at)
+        if kind == 116:
+            at += 5
+"""
+_LAST_FIELD_HEAD = """
         kind = data[at]
         if kind == 116:
-            end = at + 5 + unpack_length(data, at + 1)[0]
-            text = data[at + 5:end]
+            (size,) = unpack_length(data, at + 1)
+            at += 5
+"""
+_LAST_FIELDS = 4
+_FIELD = """
+            end = at + size
+            text = data[at:end]
             at = end
-{value}
+            {value}
         elif kind == 110:
-            {out} = NULL
+            c{i} = NULL
             at += 1
         elif kind == 117:
-            {out} = NULL
+            c{i} = NULL
             unchanged += ({name!r},)
             at += 1
         else:
             raise ProtocolError(f"unknown kind of field {{kind}} in {table}")
 """
-_TEXT_VALUE = """
-            size = end - at_text
-            {out} = (VALUE_OF_LENGTH[size] if size < TEXT_LENGTHS else VALUE + long_bytes(size)) + text
-"""
-_PLAIN_VALUE = """
-            {out} = encode_{i}(text)
-"""
-_EXCEPTIONAL_VALUE = """
-            {out} = encode_{i}(text)
-            if {out} is None:
-                {out} = NULL
-                if exceptional is None:
-                    exceptional = {{}}
-                exceptional[{name!r}] = text
-"""
 _TAIL = """
         if at != len(data):
             raise ProtocolError(f"a tuple of {table} ends at {{at}} of {{len(data)}} bytes")
-    except (IndexError, ValueError, StructError, OverflowError) as error:
+    except (IndexError, KeyError, ValueError, StructError, OverflowError) as error:
         raise ProtocolError(f"malformed tuple of {table}: {{type(error).__name__}}") from None
+"""
+_ANY = """
     return EncodedTuple(b"".join(({row})), {key}, unchanged, exceptional)
+"""
+_PLAIN = """
+    if unchanged or exceptional is not None:
+        return None
+    place = SHORT[ordinal << 1] if 0 <= ordinal < 0x2000 else long_bytes(ordinal)
+    return {key}, b"".join((ENVELOPE_HEAD, {row} part, transaction, place, rest))
 """
 
 
 def make_transcoder(record: RelationRecord) -> Transcoder:
-    """Generate the function of a relation version."""
-    columns = record.table.columns
-    scope: dict[str, Any] = dict(_SCOPE)
-    # The name stands in generated source inside f-strings and literals: only its safe form may.
-    table = repr(record.table.qualified_name)[1:-1].replace("{", "(").replace("}", ")").replace('"', "'")
-    source = [_HEAD.format(columns=len(columns), table=table)]
-    for i, column in enumerate(columns):
-        source.append(_FIELD.format(out=f"c{i}", name=column.name, table=table, value=_value(i, column, scope)))
-    row = "".join(f"c{i}, " for i in range(len(columns)))
-    source.append(_TAIL.format(row=row, key=_key(record, scope), table=table))
-    exec(compile("".join(source), f"<transcoder of relation {record.table.relation_id}>", "exec"), scope)
-    transcode: Transcoder = scope["transcode"]
+    """The function of a relation version for any tuple."""
+    key = _key(record)
+    if record.table.key_columns:
+        names = {column.name for column in record.table.key_columns}
+        key = f"({key} if not unchanged or not set(unchanged) & {names!r} else None)"
+    transcode: Transcoder = _generate(record, "", _ANY, key)
     return transcode
 
 
-_SCOPE = {
+def make_plain_encoder(record: RelationRecord) -> PlainEncoder:
+    """The function for a row of which all is known and held by its type: None for any other.
+
+    The envelope has only ``after``; ``rest`` is what follows the ordinal: op, ts_ms and nulls.
+    """
+    encode: PlainEncoder = _generate(record, ", part, transaction, ordinal, rest", _PLAIN, _key(record))
+    return encode
+
+
+def _generate(record: RelationRecord, arguments: str, result: str, key: str) -> Any:
+    columns = record.table.columns
+    scope = _SCOPE | {"ENVELOPE_HEAD": header(record.schema_id) + NULL + VALUE}
+    if record.key_schema_id is not None:
+        scope["KEY_HEADER"] = header(record.key_schema_id)
+    # The name stands in generated source inside f-strings and literals: only its safe form may.
+    table = repr(record.table.qualified_name)[1:-1].replace("{", "(").replace("}", ")").replace('"', "'")
+    source = [_HEAD.format(arguments=arguments, columns=len(columns), table=table)]
+    for i, column in enumerate(columns):
+        scope[f"encode_{i}"] = encoder_of(column.column_type)
+        value = "\n            ".join(inline_encoders.inline_lines(column.column_type, i, column.name))
+        source.append(_FIELD_HEAD if i < len(columns) - _LAST_FIELDS else _LAST_FIELD_HEAD)
+        source.append(_FIELD.format(i=i, name=column.name, table=table, value=value).lstrip("\n"))
+    row = "".join(f"c{i}, " for i in range(len(columns)))
+    source.append((_TAIL + result).format(row=row, key=key, table=table))
+    exec(compile("".join(source), f"<transcoder of relation {record.table.relation_id}>", "exec"), scope)
+    return scope["encode"]
+
+
+_SCOPE: dict[str, Any] = {
+    **inline_encoders.SCOPE,
     "unpack_count": Struct(">h").unpack_from,
+    "unpack_field": Struct(">BI").unpack_from,
     "unpack_length": Struct(">I").unpack_from,
     "EncodedTuple": EncodedTuple,
     "ProtocolError": ProtocolError,
     "StructError": struct.error,
     "NULL": NULL,
-    "VALUE": VALUE,
-    "VALUE_OF_LENGTH": VALUE_OF_LENGTH,
-    "TEXT_LENGTHS": TEXT_LENGTHS,
-    "long_bytes": long_bytes,
 }
 
 
-def _value(i: int, column: Column, scope: dict[str, Any]) -> str:
-    column_type = column.column_type
-    if column_type.codec == "string":
-        template = _TEXT_VALUE.replace("end - at_text", "len(text)")
-    else:
-        scope[f"encode_{i}"] = encoder_of(column_type)
-        template = _EXCEPTIONAL_VALUE if column_type.may_be_exceptional else _PLAIN_VALUE
-    return template.format(out=f"c{i}", i=i, name=column.name).strip("\n")
-
-
-def _key(record: RelationRecord, scope: dict[str, Any]) -> str:
+def _key(record: RelationRecord) -> str:
     """The expression that joins the key. Its fields are encoded as those of the row are."""
     if record.key_schema_id is None:
         return "None"
-    scope["KEY_HEADER"] = header(record.key_schema_id)
-    scope["key_exceptional"] = key_exceptional
-    names = tuple(column.name for column in record.table.key_columns)
     pieces = "".join(f"c{i}, " for i, column in enumerate(record.table.columns) if column.is_key)
     if any(column.column_type.may_be_exceptional for column in record.table.key_columns):
+        names = tuple(column.name for column in record.table.key_columns)
         pieces += f"key_exceptional(exceptional, {names!r}), "
-    joined = f'b"".join((KEY_HEADER, {pieces}))'
-    return f"{joined} if not unchanged or not set(unchanged) & {set(names)!r} else None"
+    return f'b"".join((KEY_HEADER, {pieces}))'
 
 
 def key_exceptional(exceptional: dict[str, bytes] | None, names: tuple[str, ...]) -> bytes:
     """The ``_exceptional`` field of a key."""
     return text_map({name: exceptional[name] for name in names if name in exceptional} if exceptional else None)
+
+
+_SCOPE["key_exceptional"] = key_exceptional
 
 
 def text_map(texts: dict[str, bytes] | None) -> bytes:

@@ -28,25 +28,24 @@ _CACHE_MAX = 65_536
 _FLOAT, _DOUBLE = Struct("<cf"), Struct("<cd")
 _UNIX_EPOCH = date(1970, 1, 1).toordinal()
 _DAY_US = 86_400_000_000
-_TIMESTAMP = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:(\d\d)(?:\.(\d{1,6}))?(?:\+00)?")
-_ZONES = (b"+00", b"")
+_TIMESTAMP = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.(\d{1,6}))?(?:\+00)?")
 _DATE = re.compile(rb"\d{4}-\d\d-\d\d")
 
 
 def encode_bool(text: bytes) -> bytes:
     """``t`` or ``f``."""
-    return _BOOLS[text] if text in _BOOLS else _refuse("bool")
+    return BOOLS[text] if text in BOOLS else _refuse("bool")
 
 
-_BOOLS = {b"t": b"\x02\x01", b"f": b"\x02\x00"}
+BOOLS = {b"t": b"\x02\x01", b"f": b"\x02\x00"}
 
 
 def _refuse(what: str) -> bytes:
     raise ValueError(f"malformed {what}")
 
 
-_VALUE_SHORT = [VALUE + each for each in SHORT]
-_VALUE_CONTINUED = [VALUE + each for each in CONTINUED]
+VALUE_SHORT = [VALUE + each for each in SHORT]
+VALUE_CONTINUED = [VALUE + each for each in CONTINUED]
 
 
 def encode_int(text: bytes) -> bytes:
@@ -54,9 +53,9 @@ def encode_int(text: bytes) -> bytes:
     value = int(text)
     n = value << 1 if value >= 0 else ~(value << 1)
     if n < 0x4000:
-        return _VALUE_SHORT[n]
+        return VALUE_SHORT[n]
     if n < 0x10000000:
-        return _VALUE_CONTINUED[n & 0x3FFF] + SHORT[n >> 14]
+        return VALUE_CONTINUED[n & 0x3FFF] + SHORT[n >> 14]
     return VALUE + long_bytes(value)
 
 
@@ -122,8 +121,27 @@ def decimal_encoder(scale: int) -> Encoder:
     return encode_decimal
 
 
-_dates: dict[bytes, bytes] = {}
-_minutes_us: dict[bytes, int] = {}
+DATES: dict[bytes, bytes] = {}
+"""Dates met lately, encoded."""
+SECONDS: dict[bytes, int] = {}
+"""Whole seconds met lately, as ``2026-11-21 09:33:04.``, in microseconds since 1970."""
+
+
+class _HighGroups(dict[int, bytes]):
+    """Base 128 of what is left of a number above its lowest four groups: it changes every two minutes."""
+
+    def __missing__(self, n: int) -> bytes:
+        if len(self) >= _CACHE_MAX:
+            self.clear()
+        left, groups = n, b""
+        while left >= 0x4000:
+            groups += CONTINUED[left & 0x3FFF]
+            left >>= 14
+        self[n] = groups = groups + SHORT[left]
+        return groups
+
+
+HIGH_GROUPS = _HighGroups()
 
 
 def _days(text: bytes) -> int:
@@ -132,33 +150,25 @@ def _days(text: bytes) -> int:
 
 def encode_date(text: bytes) -> bytes | None:
     """Days since 1970; ±infinity, BC and years beyond 9999 are exceptional."""
-    encoded = _dates.get(text)
+    encoded = DATES.get(text)
     if encoded is None and _DATE.fullmatch(text):
-        if len(_dates) >= _CACHE_MAX:
-            _dates.clear()
-        encoded = _dates[text] = VALUE + long_bytes(_days(text))
+        if len(DATES) >= _CACHE_MAX:
+            DATES.clear()
+        encoded = DATES[text] = VALUE + long_bytes(_days(text))
     return encoded
 
 
 def encode_timestamp(text: bytes) -> bytes | None:
     """Microseconds since 1970, in UTC for timestamptz (TimeZone is pinned)."""
-    minute = text[:16]
-    minute_us = _minutes_us.get(minute)
-    if minute_us is None:
-        if not _TIMESTAMP.fullmatch(text):
-            return None
-        if len(_minutes_us) >= _CACHE_MAX:
-            _minutes_us.clear()
-        of_day = int(text[11:13]) * 60 + int(text[14:16])
-        minute_us = _minutes_us[minute] = _days(text[:10]) * _DAY_US + of_day * 60_000_000
-    micros = text[20:26]
-    # All six decimals and nothing but the zone behind them: what clocks give, without the pattern.
-    if len(micros) == 6 and micros.isdigit() and text[26:] in _ZONES:
-        return VALUE + long_bytes(minute_us + int(text[17:19] + micros))
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return None
-    return VALUE + long_bytes(minute_us + int(found[1] + (found[2] or b"").ljust(6, b"0")))
+    of_day_s = int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])
+    second_us = _days(text[:10]) * _DAY_US + of_day_s * 1_000_000
+    if len(SECONDS) >= _CACHE_MAX:
+        SECONDS.clear()
+    SECONDS[text[:19] + b"."] = second_us
+    return VALUE + long_bytes(second_us + int((found[1] or b"").ljust(6, b"0")))
 
 
 def array_encoder(item: ColumnType) -> Encoder:
