@@ -88,6 +88,21 @@ def materialize(
 
 
 @app.command()
+def status(
+    config: Config = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look instead of lines.")] = False,
+) -> None:
+    """Show slot, producer, cuts, lake and tables, and how far behind the server each is."""
+    from schemas.settings import load_settings
+    from walbridge.status import status as show_status
+
+    settings = load_settings(config)
+    raise typer.Exit(show_status(settings, watch=watch, interval_s=interval, as_json_lines=as_json))
+
+
+@app.command()
 def verify(
     tables: Annotated[list[str] | None, typer.Argument(metavar="TABLE", help="schema.table; all by default.")] = None,
     config: Config = None,

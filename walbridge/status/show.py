@@ -1,0 +1,204 @@
+"""What ``walbridge status`` prints: rows of heading and text for people, one object for programs."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from schemas.position import format_lsn
+from walbridge.quantities import bytes_text, moment_text, seconds_text
+from walbridge.status.standing import Lag, Lake, Published, Silent, Slot, Source, Standing, TableState
+
+TABLES_SHOWN_MAX = 30
+
+ALARMING = ("lost", "unreserved", "unreachable", "does not exist")
+"""What makes a row red on a terminal."""
+
+
+def rows(standing: Standing) -> list[tuple[str, str]]:
+    """Heading and text of each row."""
+    return [
+        ("pipeline", f"{standing.pipeline}, {moment_text(standing.at)}"),
+        ("server", _server(standing.source)),
+        ("slot", _slot(standing)),
+        ("producer", _producer(standing)),
+        ("in Kafka", _in_kafka(standing)),
+        ("in the lake", _in_lake(standing)),
+        *(("tables" if index == 0 else "", line) for index, line in enumerate(_tables(standing.lake))),
+    ]
+
+
+def as_text(standing: Standing) -> str:
+    """Lines for a file, a pipe or a terminal without colour."""
+    return "\n".join(f"{heading:<13}{text}" for heading, text in rows(standing))
+
+
+def as_table(standing: Standing) -> Table:
+    """The same for a terminal."""
+    table = Table.grid(padding=(0, 2))
+    for heading, text in rows(standing):
+        alarming = any(word in text for word in ALARMING)
+        table.add_row(Text(heading, style="bold"), Text(text, style="red" if alarming else ""))
+    return table
+
+
+def as_json(standing: Standing) -> dict[str, Any]:
+    """One object. LSNs as Postgres prints them, moments in ISO 8601; null where it is not known."""
+    return {
+        "pipeline": standing.pipeline,
+        "at": standing.at.isoformat(),
+        "server": _answered(standing.source, _server_json),
+        "slot": _slot_json(standing.slot_name, standing.source),
+        "producer": _answered(standing.published, lambda published: {"state": published.state}),
+        "kafka": _answered(standing.published, _kafka_json),
+        "lake": _answered(standing.lake, _lake_json),
+        "lag": {
+            "kafka": _lag_json(standing.kafka_lag),
+            "lake": _lag_json(standing.lake_lag),
+            "lake_behind_kafka_bytes": standing.lake_behind_kafka_bytes,
+        },
+    }
+
+
+def _server(source: Source | Silent) -> str:
+    if isinstance(source, Silent):
+        return f"unreachable: {source.reason}"
+    return f"Postgres {source.version}, WAL up to {format_lsn(source.wal_lsn)}"
+
+
+def _slot(standing: Standing) -> str:
+    if isinstance(standing.source, Silent):
+        return f"{standing.slot_name}: not known"
+    slot = standing.source.slot
+    if slot is None:
+        return f"{standing.slot_name} does not exist"
+    use = f"in use (pid {slot.active_pid})" if slot.active_pid else "nobody reads it"
+    held = f"holds {bytes_text(slot.retained_bytes)} of WAL" if slot.retained_bytes is not None else "holds no WAL"
+    return f"{standing.slot_name}: {use}, {held}, {_room(slot)}"
+
+
+def _room(slot: Slot) -> str:
+    status = slot.wal_status or "unknown"
+    if slot.safe_wal_size_bytes is not None:
+        return f"wal_status {status}, lost after {bytes_text(max(0, slot.safe_wal_size_bytes))} more"
+    return f"wal_status {status}" + ("" if status == "lost" else ", no limit but the disk")
+
+
+def _producer(standing: Standing) -> str:
+    if isinstance(standing.published, Silent):
+        return "not known"
+    state = standing.published.state
+    if state is None:
+        return "never started"
+    if isinstance(standing.source, Silent):
+        return state
+    running = standing.source.slot is not None and standing.source.slot.active_pid is not None
+    # A copy reads through sessions of its own; the slot is in use only while it is made and streamed.
+    return state if running or state != "streaming" else f"{state}, but not running now"
+
+
+def _in_kafka(standing: Standing) -> str:
+    if isinstance(standing.published, Silent):
+        return f"unreachable: {standing.published.reason}"
+    cut = standing.published.cut
+    if cut is None:
+        return "no cut yet"
+    whole = "" if cut.complete else " (inside a copy or a large transaction)"
+    return f"cut {cut.cut_id} at {format_lsn(cut.end_lsn)}{whole}{_behind(standing.kafka_lag)}"
+
+
+def _in_lake(standing: Standing) -> str:
+    if isinstance(standing.lake, Silent):
+        return f"unreachable: {standing.lake.reason}"
+    if not standing.lake.exists:
+        return f"nothing at {standing.lake_path} yet: walbridge materialize fills it"
+    cut = standing.lake.cut
+    if cut is None:
+        return "nothing published yet: the first copy is not complete"
+    when = f", committed {moment_text(cut.commit_time)}" if cut.commit_time else ""
+    behind = standing.lake_behind_kafka_bytes
+    of_kafka = f", {bytes_text(behind)} behind Kafka" if behind else ""
+    return f"cut {cut.cut_id} at {format_lsn(cut.end_lsn)}{when}{_behind(standing.lake_lag)}{of_kafka}"
+
+
+def _behind(lag: Lag) -> str:
+    if lag.wal_bytes is None or lag.seconds is None:
+        return ""
+    if not lag.wal_bytes:
+        return ": all that the server has"
+    return f": {bytes_text(lag.wal_bytes)} and at most {seconds_text(lag.seconds)} behind the server"
+
+
+def _tables(lake: Lake | Silent) -> Iterator[str]:
+    if isinstance(lake, Silent):
+        return
+    current = [table for table in lake.tables if table.state == "current"]
+    others = [table for table in lake.tables if table.state != "current"]
+    yield from _named(others)
+    if len(current) <= TABLES_SHOWN_MAX:
+        yield from _named(current)
+    else:
+        yield f"{len(current)} tables are current"
+
+
+def _named(tables: Iterable[TableState]) -> Iterator[str]:
+    for table in tables:
+        since = f" since {format_lsn(table.since_lsn)}" if table.since_lsn is not None else ""
+        yield f"{table.table}  {table.state}{since}"
+
+
+def _answered(peer: Any, shown: Any) -> dict[str, Any]:
+    if isinstance(peer, Silent):
+        return {"reachable": False, "reason": peer.reason}
+    return {"reachable": True, **shown(peer)}
+
+
+def _server_json(source: Source) -> dict[str, Any]:
+    return {"version": source.version, "wal_lsn": format_lsn(source.wal_lsn)}
+
+
+def _slot_json(name: str, source: Source | Silent) -> dict[str, Any]:
+    slot = None if isinstance(source, Silent) else source.slot
+    exists = None if isinstance(source, Silent) else slot is not None
+    if slot is None:
+        return {"name": name, "exists": exists}
+    return {
+        "name": name,
+        "exists": exists,
+        "active": slot.active_pid is not None,
+        "active_pid": slot.active_pid,
+        "wal_status": slot.wal_status,
+        "retained_bytes": slot.retained_bytes,
+        "safe_wal_size_bytes": slot.safe_wal_size_bytes,
+        "confirmed_flush_lsn": None if slot.confirmed_flush_lsn is None else format_lsn(slot.confirmed_flush_lsn),
+    }
+
+
+def _kafka_json(published: Published) -> dict[str, Any]:
+    cut = published.cut
+    if cut is None:
+        return {"cut": None}
+    shown = {"id": cut.cut_id, "lsn": format_lsn(cut.end_lsn), "complete": cut.complete}
+    return {"cut": shown | {"reached_at": cut.reached_at.isoformat()}}
+
+
+def _lake_json(lake: Lake) -> dict[str, Any]:
+    cut = lake.cut
+    shown = cut and {
+        "id": cut.cut_id,
+        "sequence": cut.sequence,
+        "lsn": format_lsn(cut.end_lsn),
+        "commit_time": cut.commit_time.isoformat() if cut.commit_time else None,
+        "written_at": cut.written_at.isoformat(),
+    }
+    return {"exists": lake.exists, "cut": shown, "tables": [_table_json(table) for table in lake.tables]}
+
+
+def _table_json(table: TableState) -> dict[str, Any]:
+    since = None if table.since_lsn is None else format_lsn(table.since_lsn)
+    return {"table": table.table, "state": table.state, "since_lsn": since}
+
+
+def _lag_json(lag: Lag) -> dict[str, Any]:
+    return {"bytes": lag.wal_bytes, "s": None if lag.seconds is None else round(lag.seconds, 3)}

@@ -1,0 +1,165 @@
+"""Where the pipeline stands at one moment, and the lag that follows from it. Pure.
+
+In: what each peer said of itself, or why it did not. Out: lags in bytes and seconds. Bytes are
+differences of LSNs. Seconds are an upper bound: a cut holds everything that committed before the
+moment it speaks of, so what is missing is no older than that moment.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from schemas.errors import WalbridgeError
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A peer that did not answer."""
+
+    reason: str
+
+    @classmethod
+    def because(cls, error: WalbridgeError) -> "Silent":
+        """One line, without the remedy."""
+        return cls(getattr(error, "what", None) or str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Our row of pg_replication_slots. ``safe_wal_size_bytes`` None: as much as the disk holds."""
+
+    active_pid: int | None
+    wal_status: str | None
+    retained_bytes: int | None
+    safe_wal_size_bytes: int | None
+    confirmed_flush_lsn: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The server. ``wal_lsn``: up to where its WAL is flushed, which is all that it sends."""
+
+    version: str
+    wal_lsn: int
+    now: datetime
+    slot: Slot | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewestCut:
+    """The newest cut in Kafka. ``reached_at``: nothing that committed before is missing from it."""
+
+    cut_id: int
+    end_lsn: int
+    complete: bool
+    reached_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the producer has published. ``state`` None: it never started."""
+
+    state: str | None
+    cut: NewestCut | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table of the lake. ``since_lsn``: from where on it has this state."""
+
+    table: str
+    state: str
+    since_lsn: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LakeCut:
+    """The newest published cut. ``commit_time`` None: its cuts held no transaction."""
+
+    sequence: int
+    cut_id: int
+    end_lsn: int
+    commit_time: datetime | None
+    written_at: datetime
+
+    @property
+    def reached_at(self) -> datetime:
+        """As of a cut in Kafka; of an idle source only the row's own time is known."""
+        return self.commit_time or self.written_at
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """The lake. ``cut`` None: nothing is published yet; ``tables`` are then those being copied."""
+
+    exists: bool
+    cut: LakeCut | None
+    tables: tuple[TableState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Behind the server; None where it is not known."""
+
+    wal_bytes: int | None
+    seconds: float | None
+
+
+UNKNOWN = Lag(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All of it, at one moment."""
+
+    pipeline: str
+    slot_name: str
+    lake_path: str
+    at: datetime
+    source: Source | Silent
+    published: Published | Silent
+    lake: Lake | Silent
+
+    @property
+    def anybody_answers(self) -> bool:
+        """False when there is nothing to tell."""
+        lake = self.lake if isinstance(self.lake, Silent) or self.lake.exists else Silent("nothing is there yet")
+        return not all(isinstance(peer, Silent) for peer in (self.source, self.published, lake))
+
+    @property
+    def kafka_cut(self) -> NewestCut | None:
+        """The newest cut, if Kafka answers and holds one."""
+        return None if isinstance(self.published, Silent) else self.published.cut
+
+    @property
+    def lake_cut(self) -> LakeCut | None:
+        """The newest published cut, if the lake answers and holds one."""
+        return None if isinstance(self.lake, Silent) else self.lake.cut
+
+    @property
+    def kafka_lag(self) -> Lag:
+        """From the server's WAL to the newest cut."""
+        cut = self.kafka_cut
+        return UNKNOWN if cut is None else self._behind(cut.end_lsn, cut.reached_at)
+
+    @property
+    def lake_lag(self) -> Lag:
+        """From the server's WAL to the newest published cut."""
+        lake, kafka = self.lake_cut, self.kafka_cut
+        if lake is None:
+            return UNKNOWN
+        if kafka is not None and lake.end_lsn == kafka.end_lsn:
+            # The same state; the cut knows better up to when it holds.
+            return self._behind(lake.end_lsn, max(lake.reached_at, kafka.reached_at))
+        return self._behind(lake.end_lsn, lake.reached_at)
+
+    @property
+    def lake_behind_kafka_bytes(self) -> int | None:
+        """From the newest cut to the newest published one."""
+        lake, kafka = self.lake_cut, self.kafka_cut
+        return None if lake is None or kafka is None else max(0, kafka.end_lsn - lake.end_lsn)
+
+    def _behind(self, end_lsn: int, reached_at: datetime) -> Lag:
+        if isinstance(self.source, Silent):
+            return UNKNOWN
+        missing = max(0, self.source.wal_lsn - end_lsn)
+        return Lag(missing, max(0.0, (self.source.now - reached_at).total_seconds()) if missing else 0.0)

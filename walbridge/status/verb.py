@@ -1,0 +1,48 @@
+"""One look, or one every few seconds until Ctrl-C."""
+
+import json
+import time
+from contextlib import AbstractContextManager, nullcontext
+
+from rich.console import Console
+from rich.live import Live
+
+from schemas.errors import EXIT_OPERATOR
+from schemas.settings import Settings
+from walbridge.status.look import look
+from walbridge.status.show import as_json, as_table, as_text
+from walbridge.status.standing import Standing
+
+
+def status(settings: Settings, *, watch: bool, interval_s: float, as_json_lines: bool) -> int:
+    """Show where the pipeline stands; 2 when nobody answers.
+
+    Args:
+        watch: again every ``interval_s`` until Ctrl-C.
+        as_json_lines: one JSON object a look, for programs.
+    """
+    console = Console()
+    live = Live(console=console, auto_refresh=False) if watch and console.is_terminal and not as_json_lines else None
+    frame: AbstractContextManager[object] = live or nullcontext()
+    try:
+        with frame:
+            while True:
+                standing = look(settings)
+                _show(standing, console, live, as_json_lines)
+                if not watch:
+                    break
+                time.sleep(interval_s)
+    except KeyboardInterrupt:
+        return 0
+    return 0 if standing.anybody_answers else EXIT_OPERATOR
+
+
+def _show(standing: Standing, console: Console, live: Live | None, as_json_lines: bool) -> None:
+    if as_json_lines:
+        print(json.dumps(as_json(standing), ensure_ascii=False), flush=True)
+    elif live is not None:
+        live.update(as_table(standing), refresh=True)
+    elif console.is_terminal:
+        console.print(as_table(standing))
+    else:
+        print(as_text(standing), flush=True)

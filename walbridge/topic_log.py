@@ -1,0 +1,142 @@
+"""One partition as a read_committed reader sees it: forwards, from its end, or from a position.
+
+In: settings, topic, partition. Out: messages. No group is joined and nothing is committed, so a
+look disturbs nobody; each wait has a bound. Transaction markers and aborted records take offsets
+but are never delivered, so the end is told by the partition-EOF event and never by counting.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from producer.kafka.topics import CONTACT_TIMEOUT_S, client_config
+from schemas.errors import RetryableError
+from schemas.settings import Settings
+
+T = TypeVar("T")
+SLICE_S = 0.5
+SILENCE_S = 10.0
+"""Without a message or an end, the partition counts as unreadable."""
+_SPAN = 16
+_AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+
+
+def reader_config(settings: Settings) -> dict[str, Any]:
+    """A consumer that only looks. Buffers are small: a merge holds one of each partition."""
+    return client_config(settings) | {
+        "group.id": f"walbridge-{settings.name}-look",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 100,
+        "queued.max.messages.kbytes": 4096,
+        "log_level": 0,
+        "error_cb": lambda error: None,
+    }
+
+
+class PartitionLog:
+    """A context manager: it holds a consumer. ``next_offset`` is where the next read would go on."""
+
+    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+        self._consumer = Consumer(reader_config(settings))
+        self._topic = topic
+        self._partition = partition
+        self.next_offset = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def bounds(self) -> tuple[int, int]:
+        """The first offset that is still there, and the one after the last that is committed.
+
+        Raises:
+            RetryableError: no broker answers.
+        """
+        try:
+            first, end = self._consumer.get_watermark_offsets(
+                TopicPartition(self._topic, self._partition), timeout=CONTACT_TIMEOUT_S
+            )
+        except KafkaException as error:
+            raise _unreadable(self._topic, error.args[0]) from None
+        return int(first), int(end)
+
+    def read(self, start: int) -> Iterator[Message]:
+        """From an offset to the end as it is when it is reached.
+
+        Raises:
+            RetryableError: no broker answers.
+        """
+        try:
+            self._consumer.assign([TopicPartition(self._topic, self._partition, start or OFFSET_BEGINNING)])
+        except KafkaException as error:
+            raise _unreadable(self._topic, error.args[0]) from None
+        heard_s = time.monotonic()
+        while True:
+            message = self._consumer.poll(SLICE_S)
+            if message is None:
+                if time.monotonic() - heard_s > SILENCE_S:
+                    raise RetryableError(f"topic {self._topic} cannot be read: no answer within {SILENCE_S:g} s")
+                continue
+            error = message.error()
+            if error is None:
+                heard_s = time.monotonic()
+                self.next_offset = (message.offset() or 0) + 1
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self.next_offset = max(self.next_offset, message.offset() or 0)
+                return
+            elif error.code() not in _AWAY:
+                raise _unreadable(self._topic, error)
+
+    def last(self, count: int) -> list[Message]:
+        """The last ``count`` messages, oldest first; fewer where there are no more."""
+        first, end = self.bounds()
+        span = max(_SPAN, 2 * count)
+        while True:
+            start = max(first, end - span)
+            found = [message for message in self.read(start) if (message.offset() or 0) < end]
+            if len(found) >= count or start == first:
+                return found[-count:]
+            span *= 8  # markers and aborted records took their place
+
+    def newest(self, wanted: Callable[[Message], T | None]) -> T | None:
+        """What ``wanted`` makes of the newest message that it does not answer with None."""
+        first, end = self.bounds()
+        span, upper = _SPAN, end
+        while upper > first:
+            start = max(first, end - span)
+            found = [message for message in self.read(start) if (message.offset() or 0) < upper]
+            for message in reversed(found):
+                if (value := wanted(message)) is not None:
+                    return value
+            span, upper = span * 8, start
+        return None
+
+    def first_offset(self, is_reached: Callable[[Message], bool]) -> int:
+        """The offset of the first message for which it holds, where it holds for all that follow it.
+
+        By bisection, so that a position in a large topic is found with a few dozen reads.
+        """
+        low, high = self.bounds()
+        while low < high:
+            middle = (low + high) // 2
+            message = next(iter(self.read(middle)), None)
+            if message is None or (message.offset() or 0) >= high or is_reached(message):
+                high = middle
+            else:
+                low = (message.offset() or 0) + 1
+        return low
+
+
+def _unreadable(topic: str, error: KafkaError) -> RetryableError:
+    return RetryableError(f"topic {topic} cannot be read: {error.str()}")
