@@ -51,6 +51,7 @@ class OpenBatch:
         if self.is_open:
             return
         self._publisher.begin()
+        kill_point("produce:begun")
         self.batch = Batch(opened_s=time.monotonic())
         self.ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
         self.is_open = True

@@ -53,9 +53,11 @@ def first_copy(
     dsn = settings.postgres.dsn.get_secret_value()
     published = catalog.published_tables(connection, settings.postgres.publication)
     tables.refuse_unfit(published)
+    kill_point("copy:before-creating")
     out.publish_progress(replace(progress, state="creating"))
     kill_point("copy:creating")
     slot.drop(connection, settings.postgres.slot)
+    kill_point("copy:slot-dropped")
     walsender = connect_walsender(dsn, "walbridge slot")
     try:
         created = slot.create(walsender, settings.postgres.slot, report_waiting, check_stop)

@@ -232,6 +232,7 @@ class Session:
 
     def _after_cut(self) -> None:
         self._last_cut_s = time.monotonic()
+        kill_point("produce:before-confirm")
         self._stream.confirm(self._out.tracker.confirmable_lsn)
         kill_point("produce:confirmed")
 

@@ -153,6 +153,7 @@ class Tables:
             *([] if self._cache.is_known(record) else [record]),
         ]
         if new:
+            kill_point("metadata:before-write")
             self._metadata.write(new)
             kill_point("metadata:acknowledged")
             for each in new:

@@ -107,6 +107,7 @@ class Application:
             shape = TableShape(self._relation(segment.schema_id))
             commit = replace(self.commit, segment=segment.index, txn_version=self.plan.txn_version(segment.index))
             if table is None:
+                kill_point("apply:before-create")
                 table = LakeTable.create(
                     self.uri, shape.fields, replace(self.commit, step=CREATE), self.storage_options
                 )

@@ -114,6 +114,7 @@ class Job:
         watch = Stopwatch()
         relations = self._metadata.relations(plan)
         if plan.tables and not is_open:
+            kill_point("job:before-plan")
             self._manifest.append(self._state.planned(plan, relations))
             kill_point("job:plan-open")
         watch.lap("plan_ms")

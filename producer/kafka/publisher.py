@@ -22,6 +22,7 @@ from producer.kafka.topics import transactional_config
 from producer.record import KafkaRecord
 from schemas.cut import PartitionRange
 from schemas.errors import OperatorError, RetryableError
+from schemas.kill_points import kill_point
 from schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -195,6 +196,7 @@ class Publisher:
         assert self._producer is not None
         for topic, record in control_records:
             self._produce(topic, record, 0, self._deliveries.control_delivered)
+        kill_point("produce:control-records")
         started_s = time.monotonic()
         while True:
             try:
