@@ -70,8 +70,8 @@ class PartitionLog:
             raise _unreadable(self._topic, error.args[0]) from None
         return int(first), int(end)
 
-    def read(self, start: int) -> Iterator[Message]:
-        """From an offset to the end as it is when it is reached.
+    def read(self, start: int, stop: int | None = None) -> Iterator[Message]:
+        """From an offset up to ``stop``, else to the end as it is when it is reached.
 
         Raises:
             RetryableError: no broker answers.
@@ -87,16 +87,18 @@ class PartitionLog:
                 if time.monotonic() - heard_s > SILENCE_S:
                     raise RetryableError(f"topic {self._topic} cannot be read: no answer within {SILENCE_S:g} s")
                 continue
-            error = message.error()
-            if error is None:
+            fault, offset = message.error(), message.offset() or 0
+            if fault is None:
+                if stop is not None and offset >= stop:
+                    return
                 heard_s = time.monotonic()
-                self.next_offset = (message.offset() or 0) + 1
+                self.next_offset = offset + 1
                 yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                self.next_offset = max(self.next_offset, message.offset() or 0)
+            elif fault.code() == KafkaError._PARTITION_EOF:
+                self.next_offset = max(self.next_offset, offset)
                 return
-            elif error.code() not in _AWAY:
-                raise _unreadable(self._topic, error)
+            elif fault.code() not in _AWAY:
+                raise _unreadable(self._topic, fault)
 
     def last(self, count: int) -> list[Message]:
         """The last ``count`` messages, oldest first; fewer where there are no more."""
@@ -104,7 +106,7 @@ class PartitionLog:
         span = max(_SPAN, 2 * count)
         while True:
             start = max(first, end - span)
-            found = [message for message in self.read(start) if (message.offset() or 0) < end]
+            found = list(self.read(start))
             if len(found) >= count or start == first:
                 return found[-count:]
             span *= 8  # markers and aborted records took their place
@@ -112,15 +114,15 @@ class PartitionLog:
     def newest(self, wanted: Callable[[Message], T | None]) -> T | None:
         """What ``wanted`` makes of the newest message that it does not answer with None."""
         first, end = self.bounds()
-        span, upper = _SPAN, end
-        while upper > first:
+        span, stop = _SPAN, None
+        while True:
             start = max(first, end - span)
-            found = [message for message in self.read(start) if (message.offset() or 0) < upper]
-            for message in reversed(found):
+            for message in reversed(list(self.read(start, stop))):
                 if (value := wanted(message)) is not None:
                     return value
-            span, upper = span * 8, start
-        return None
+            if start == first:
+                return None
+            span, stop = span * 8, start
 
     def first_offset(self, is_reached: Callable[[Message], bool]) -> int:
         """The offset of the first message for which it holds, where it holds for all that follow it.

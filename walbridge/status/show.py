@@ -115,7 +115,7 @@ def _in_lake(standing: Standing) -> str:
         return f"nothing at {standing.lake_path} yet: walbridge materialize fills it"
     cut = standing.lake.cut
     if cut is None:
-        return "nothing published yet: the first copy is not complete"
+        return "nothing published yet: the first copy is not through"
     when = f", committed {moment_text(cut.commit_time)}" if cut.commit_time else ""
     behind = standing.lake_behind_kafka_bytes
     of_kafka = f", {bytes_text(behind)} behind Kafka" if behind else ""

@@ -1,0 +1,157 @@
+"""``walbridge tail``: the events of one table's topic as JSON lines.
+
+In: a table, and where to begin. Out: committed events only. What is there is merged over the
+partitions by position; what comes later is printed as it comes, in position order within each
+partition. One event of each partition is held at a time, however large the topic (I9).
+"""
+
+import heapq
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from producer.kafka.control_topics import read_metadata
+from producer.kafka.topics import TopicAdmin
+from producer.postgres.connection import retry_at_start
+from schemas.errors import OperatorError, ProtocolError, RetryableError
+from schemas.metadata_record import RelationRecord
+from schemas.position import COPIED_ORDINAL, Position, parse_lsn
+from schemas.settings import Settings
+from schemas.topics import metadata_topic
+from walbridge.readable_event import EventDecoder, ReadableEvent
+from walbridge.topic_log import SLICE_S, PartitionLog, reader_config
+
+ANSWER_S = 10.0
+_AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where to begin: at a position, or with the last events that are there."""
+
+    position: Position | None = None
+    last: int = 10
+
+
+def parse_position(text: str) -> Position:
+    """``16/B374D848`` or, as tail prints it, ``16/B374D848/0``.
+
+    Raises:
+        OperatorError: neither.
+    """
+    high, _, rest = text.partition("/")
+    low, slash, ordinal = rest.partition("/")
+    try:
+        return Position(parse_lsn(f"{high}/{low}"), int(ordinal) if slash else COPIED_ORDINAL)
+    except (ProtocolError, ValueError):
+        raise OperatorError(
+            f"{text!r} is no position", remedy="give an LSN, or LSN/ordinal as tail prints them: --from 16/B374D848/0"
+        ) from None
+
+
+def tail(settings: Settings, table: str, beginning: Beginning, *, follow: bool, say: Callable[[str], None]) -> int:
+    """Print events until the end, or with ``follow`` until Ctrl-C. A reader that left ends it quietly.
+
+    Raises:
+        OperatorError: no such table, or Kafka does not answer.
+    """
+    try:
+        _print(_events(settings, table, beginning, follow=follow, say=say), flush=follow)
+    except KeyboardInterrupt:
+        pass
+    except BrokenPipeError:
+        # Python would try to write the rest at exit, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (RetryableError, KafkaException) as error:
+        raise OperatorError(
+            f"Kafka at {settings.kafka.bootstrap_servers} went away: {error}", remedy="start it, then tail again"
+        ) from None
+    return 0
+
+
+def _print(events: Iterable[ReadableEvent], *, flush: bool) -> None:
+    for event in events:
+        print(event.line, flush=flush)
+    sys.stdout.flush()
+
+
+def _events(
+    settings: Settings, table: str, beginning: Beginning, *, follow: bool, say: Callable[[str], None]
+) -> Iterator[ReadableEvent]:
+    counts, relations = retry_at_start(lambda: _contents(settings), ANSWER_S)
+    topic = topic_of(table, relations)
+    if topic not in counts:
+        raise OperatorError(f"topic {topic} of table {table} is gone", remedy="see who deleted it; walbridge check")
+    decoder = EventDecoder(lambda: _relations(settings))
+    with ExitStack() as stack:
+        logs = [stack.enter_context(PartitionLog(settings, topic, each)) for each in range(counts[topic])]
+        yield from _present(logs, decoder, beginning)
+        next_offsets = [log.next_offset for log in logs]
+    if follow:
+        yield from map(decoder.decode, _coming(settings, topic, next_offsets, say))
+
+
+def _contents(settings: Settings) -> tuple[dict[str, int], list[RelationRecord]]:
+    counts = TopicAdmin(settings).partition_counts()
+    # Where the topic does not exist a reader would wait for it.
+    return counts, _relations(settings) if metadata_topic(settings.name) in counts else []
+
+
+def _relations(settings: Settings) -> list[RelationRecord]:
+    return [record for record in read_metadata(settings)[0] if isinstance(record, RelationRecord)]
+
+
+def topic_of(table: str, relations: Iterable[RelationRecord]) -> str:
+    """The topic of ``schema.table``; of one in ``public`` the table's name alone will do.
+
+    Raises:
+        OperatorError: no such table, naming those that exist.
+    """
+    topics = {relation.table.qualified_name: relation.topic for relation in relations}
+    found = topics.get(table) or topics.get(f"public.{table}")
+    if found is None:
+        known = ", ".join(sorted(topics)) or "none: walbridge produce has not begun its first copy"
+        raise OperatorError(f"this pipeline has no table {table}", remedy=f"name one of its tables: {known}")
+    return found
+
+
+def _present(logs: list[PartitionLog], decoder: EventDecoder, beginning: Beginning) -> Iterable[ReadableEvent]:
+    def decoded(messages: Iterable[Message]) -> Iterator[ReadableEvent]:
+        return map(decoder.decode, messages)
+
+    wanted = beginning.position
+    if wanted is None:
+        lasts = [decoded(log.last(beginning.last)) for log in logs]
+        return list(heapq.merge(*lasts, key=_position))[-beginning.last :]
+    starts = [log.first_offset(lambda message: decoder.position(message) >= wanted) for log in logs]
+    streams = [decoded(log.read(start)) for log, start in zip(logs, starts, strict=True)]
+    return (event for event in heapq.merge(*streams, key=_position) if event.position >= wanted)
+
+
+def _position(event: ReadableEvent) -> Position:
+    return event.position
+
+
+def _coming(settings: Settings, topic: str, next_offsets: list[int], say: Callable[[str], None]) -> Iterator[Message]:
+    """What is committed from now on. While Kafka is away it waits, and says so."""
+
+    def tell(error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            say(f"waiting for Kafka at {settings.kafka.bootstrap_servers}")
+
+    consumer = Consumer(reader_config(settings) | {"error_cb": tell})
+    try:
+        consumer.assign([TopicPartition(topic, each, offset) for each, offset in enumerate(next_offsets)])
+        while True:
+            message = consumer.poll(SLICE_S)
+            error = message.error() if message is not None else None
+            if message is not None and error is None:
+                yield message
+            elif error is not None and error.code() not in (KafkaError._PARTITION_EOF, *_AWAY):
+                raise RetryableError(error.str())
+    finally:
+        consumer.close()
