@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.kill_points import COPY, COPY_DONE
 from tests.fix_producer import ProducerUnderTest
 
 pytestmark = pytest.mark.fault
-POINTS = ["copy:creating", "copy:slot-created", "copy:copying", "copy:rows", "copy:rows:2", "copy:table:2"]
+WITHOUT_SLOT = {"copy:before-creating", "copy:creating", "copy:slot-dropped"}
+WITH_CUTS = {"copy:rows", "copy:rows:2", "copy:table:2", "copy:before-streaming"}
+"""Where something of that copy was committed."""
 
 
 def test_copy_killed_at_every_point_begins_again_and_voids_what_it_left(producer: ProducerUnderTest) -> None:
@@ -16,7 +19,7 @@ def test_copy_killed_at_every_point_begins_again_and_voids_what_it_left(producer
     execute("CREATE TABLE a (id int PRIMARY KEY, v text); CREATE TABLE b (v text); CREATE TABLE c (id int PRIMARY KEY)")
     producer.publish("a", "b", "c")
     producer.settings["producer"] = {"batch_rows_max": 100}
-    for generation, point in enumerate([*POINTS, "copy:before-streaming"]):
+    for generation, point in enumerate(COPY):
         execute(
             f"TRUNCATE a; INSERT INTO a SELECT i + {generation * 50}, 'g{generation}' FROM generate_series(1, 250) i;"
             f"TRUNCATE b; INSERT INTO b SELECT 'g{generation}' FROM generate_series(1, 250)"
@@ -25,15 +28,15 @@ def test_copy_killed_at_every_point_begins_again_and_voids_what_it_left(producer
         slots = producer.database.value(
             "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", (producer.slot,)
         )
-        assert slots == (0 if point == "copy:creating" else 1)
+        assert slots == (0 if point in WITHOUT_SLOT else 1)
     execute("DELETE FROM a WHERE id % 2 = 0; INSERT INTO b VALUES (NULL)")
-    producer.run_until_killed("copy:streaming")
+    producer.run_until_killed(COPY_DONE)
     execute("DELETE FROM a WHERE id % 3 = 0; INSERT INTO b VALUES ('new')")
     producer.start_streaming()
     producer.check_equal()
     with producer.topics() as topics:
         cuts = topics.cuts()
-    assert len({cut.epoch for cut in cuts}) == len(POINTS) - 2 + 1  # three died before their first cut
+    assert len({cut.epoch for cut in cuts}) == len([point for point in COPY if point in WITH_CUTS]) + 1
     first = next(cut for cut in cuts if cut.complete)
     assert first.epoch == cuts[-1].epoch, "a copy that was not finished was published"
     assert first.end_lsn == first.epoch.consistent_point

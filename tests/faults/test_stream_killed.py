@@ -6,19 +6,10 @@ import random
 
 import pytest
 
+from tests.faults.kill_points import STREAM
 from tests.fix_producer import ProducerUnderTest
 
 pytestmark = pytest.mark.fault
-POINTS = [
-    "metadata:acknowledged",
-    "produce:rows-acknowledged",
-    "produce:before-commit",
-    "produce:committed",
-    "produce:confirmed",
-    "produce:split",
-    "produce:split:2",
-    "produce:committed:3",
-]
 
 
 def test_stream_killed_at_every_point_loses_and_repeats_nothing(producer: ProducerUnderTest) -> None:
@@ -29,11 +20,12 @@ def test_stream_killed_at_every_point_loses_and_repeats_nothing(producer: Produc
     producer.publish("t", "log")
     producer.settings["producer"] = {"batch_rows_max": 20}
     producer.start_streaming().stop()
-    for point in POINTS:
+    for point in STREAM:
         execute("UPDATE t SET n = n + 1 WHERE id <= 5; INSERT INTO log SELECT 'x' FROM generate_series(1, 4)")
         execute("INSERT INTO t (v) SELECT 'large' FROM generate_series(1, 70); DELETE FROM t WHERE id % 7 = 0")
-        if point == "metadata:acknowledged":
-            execute("ALTER TABLE t ADD extra int; INSERT INTO t (v, extra) VALUES ('wide', 1)")
+        if point.startswith("metadata:"):
+            column = point.partition(":")[2].replace("-", "_")
+            execute(f"ALTER TABLE t ADD {column} int; INSERT INTO t (v, {column}) VALUES ('wide', 1)")
         execute("UPDATE t SET id = -id WHERE id % 11 = 0 AND id > 0")
         producer.run_until_killed(point)
         with producer.topics() as topics:

@@ -1,0 +1,108 @@
+"""Random kills of everything under load; after them all is as if nothing had happened.
+
+``make fault`` runs it with a new seed, ``make fault SEED=7`` again with one that was printed; the
+long run of ``make soak`` makes 400 kills of one seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from schemas.settings import load_settings
+from tests.faults.campaign.bank import BankCheck
+from tests.faults.campaign.ledger import Ledger
+from tests.faults.campaign.load import SCHEMA
+from tests.faults.campaign.schedule import Rounds, draw, kills
+from tests.faults.campaign.slot_watch import SlotWatch
+from tests.faults.campaign.stage import Stage
+from tests.fix_postgres import Database
+from walbridge.embedded.kafka import KafkaBroker
+from walbridge.verify import compare
+
+pytestmark = pytest.mark.fault
+ROUNDS = 5
+SOAK_KILLS = 400
+SAMPLES_PER_S = 10
+
+
+@pytest.fixture
+def stage(database: Database, kafka: KafkaBroker, pipeline_name: str, lake: Path, tmp_path: Path) -> Stage:
+    """The bank and pgbench's tables, published; nothing runs yet."""
+    database.execute(SCHEMA)
+    return Stage(database, kafka, pipeline_name, lake, tmp_path)
+
+
+def test_killed_at_random_under_load_everything_arrives_once_and_the_lake_equals_the_source(stage: Stage) -> None:
+    """I1, I3, I4, I5, I8, after every round of kills."""
+    seed = _seed()
+    rounds = draw(seed, ROUNDS)
+    assert sum(kills(rounds).values()) >= 20
+    assert min(kills(rounds).values()) >= 4
+    _run(stage, seed, rounds)
+
+
+@pytest.mark.soak
+def test_four_hundred_random_kills_leave_the_lake_equal_to_its_source(stage: Stage) -> None:
+    seed = _seed()
+    rounds: Rounds = []
+    while sum(kills(rounds).values()) < SOAK_KILLS:
+        rounds = draw(seed, len(rounds) + 1)
+    _run(stage, seed, rounds)
+
+
+def _seed() -> int:
+    return int(os.environ.get("FAULT_SEED") or random.randrange(2**32))
+
+
+def _run(stage: Stage, seed: int, rounds: Rounds) -> None:
+    print(f"\nseed {seed}: again with make fault SEED={seed}", flush=True)
+    began_s = time.monotonic()
+    with stage:
+        stage.open()
+        place = stage.kafka.bootstrap_servers, stage.pipeline
+        with Ledger(*place) as ledger, SlotWatch(stage.database, *place, stage.pipeline) as watch:
+            bank = BankCheck(stage.lake)
+            for number, strikes in enumerate(rounds):
+                stage.play()
+                before = stage.published_lsn()
+                stage.wait(lambda before=before: stage.published_lsn() > before, "the load to arrive")  # type: ignore[misc]
+                for strike in strikes:
+                    print(f"{time.monotonic() - began_s:6.0f} s  round {number}: {strike}", flush=True)
+                    stage.strike(strike)
+                _check(stage, ledger, watch, bank)
+            _end(stage, ledger, watch)
+            samples_per_s = watch.samples / watch.connected_s
+            print(
+                f"{dict(stage.kills)}, {stage.pairs} pairs; {len(ledger.cuts)} cuts of {ledger.events} events, "
+                f"{bank.cuts} published; slot looked at {watch.samples} times, {samples_per_s:.0f}/s; waited in vain "
+                f"at start: {stage.producer.gave_up_waiting + stage.job.gave_up_waiting}; "
+                f"{time.monotonic() - began_s:.0f} s; seed {seed}",
+                flush=True,
+            )
+    assert stage.kills == kills(rounds)
+    assert samples_per_s >= SAMPLES_PER_S
+
+
+def _check(stage: Stage, ledger: Ledger, watch: SlotWatch, bank: BankCheck) -> None:
+    """All that must hold, at one LSN."""
+    lsn = stage.caught_up()
+    different = [result for result in compare(load_settings(stage.config), timeout_s=120) if not result.equal]
+    assert not different
+    ledger.read_to(lsn)
+    watch.check(ledger)
+    bank.check()
+
+
+def _end(stage: Stage, ledger: Ledger, watch: SlotWatch) -> None:
+    """Both programs stop in peace, and nothing is in the topics that no cut names."""
+    lsn = stage.caught_up()
+    stage.producer.stop()
+    stage.job.stop()
+    ledger.read_to(lsn)
+    ledger.check_nothing_unnamed()
+    watch.check(ledger)

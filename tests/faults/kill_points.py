@@ -1,0 +1,47 @@
+"""Every kill point of the programs, in the order in which a test dies at them.
+
+Each list is a chain: the start that recovers from one death runs on into the next, so that n
+points cost n + 1 starts. ``test_kill_points.py`` holds the lists against the sources.
+"""
+
+COPY = (
+    "copy:before-creating",
+    "copy:creating",
+    "copy:slot-created",
+    "copy:slot-dropped",
+    "copy:copying",
+    "copy:rows",
+    "copy:rows:2",
+    "copy:table:2",
+    "copy:before-streaming",
+)
+"""Deaths before which no copy is whole: the next start begins again."""
+COPY_DONE = "copy:streaming"
+
+STREAM = (
+    "metadata:before-write",
+    "metadata:acknowledged",
+    "produce:begun",
+    "produce:before-commit",
+    "produce:rows-acknowledged",
+    "produce:control-records",
+    "produce:committed",
+    "produce:before-confirm",
+    "produce:confirmed",
+    "produce:split",
+    "produce:split:2",
+    "produce:committed:3",
+)
+
+JOB_FIRST_PLAN = (
+    "job:before-plan",
+    "job:plan-open",
+    "apply:before-create",
+    "apply:table-created",
+    "apply:table-reshaped",
+    "apply:segment-applied",
+    "job:table-applied",
+    "job:before-publish",
+    "job:published",
+)
+"""The first eight are deaths in one and the same plan."""

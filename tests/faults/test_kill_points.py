@@ -1,0 +1,23 @@
+"""No kill point is forgotten: the lists that tests die by name what the sources name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.faults import kill_points
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ("producer", "spark_consumer")
+CALL = re.compile(r'kill_point\("([^"]+)"\)')
+COUNT = re.compile(r":\d+$")
+
+
+def test_a_test_dies_at_every_kill_point_of_both_programs() -> None:
+    sources = [path.read_text() for program in PROGRAMS for path in (ROOT / program).rglob("*.py")]
+    there = {name for source in sources for name in CALL.findall(source)}
+    died_at = {
+        COUNT.sub("", name)
+        for name in (*kill_points.COPY, kill_points.COPY_DONE, *kill_points.STREAM, *kill_points.JOB_FIRST_PLAN)
+    }
+    assert there == died_at
