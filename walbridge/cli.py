@@ -134,6 +134,22 @@ def verify(
 
 
 @app.command()
+def drop(
+    config: Config = None,
+    slot_only: Annotated[bool, typer.Option("--slot-only", help="Only the slot: when Kafka is gone for good.")] = False,
+    keep_publication: Annotated[bool, typer.Option("--keep-publication", help="Leave the publication.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove slot, publication (if walbridge made it) and topics; asks first. The lake stays."""
+    from schemas.settings import load_settings
+    from walbridge.drop import drop as remove
+
+    settings = load_settings(config)
+    code = remove(settings, slot_only=slot_only, keep_publication=keep_publication, yes=yes, ask=typer.confirm)
+    raise typer.Exit(code)
+
+
+@app.command()
 def config(config: Config = None) -> None:
     """Print the settings in force as JSON, secrets masked."""
     from schemas.settings import effective, load_settings

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from producer.kafka.control_topics import read_metadata
-from producer.kafka.topics import TopicAdmin
 from producer.postgres.connection import retry_at_start
 from schemas.errors import OperatorError, ProtocolError, RetryableError
 from schemas.metadata_record import RelationRecord
 from schemas.position import COPIED_ORDINAL, Position, parse_lsn
 from schemas.settings import Settings
-from schemas.topics import metadata_topic
+from walbridge.control_records import relations, topic_admin
 from walbridge.readable_event import EventDecoder, ReadableEvent
 from walbridge.topic_log import SLICE_S, PartitionLog, reader_config
 
@@ -82,11 +80,11 @@ def _print(events: Iterable[ReadableEvent], *, flush: bool) -> None:
 def _events(
     settings: Settings, table: str, beginning: Beginning, *, follow: bool, say: Callable[[str], None]
 ) -> Iterator[ReadableEvent]:
-    counts, relations = retry_at_start(lambda: _contents(settings), ANSWER_S)
-    topic = topic_of(table, relations)
+    counts, known = retry_at_start(lambda: _contents(settings), ANSWER_S)
+    topic = topic_of(table, known)
     if topic not in counts:
         raise OperatorError(f"topic {topic} of table {table} is gone", remedy="see who deleted it; walbridge check")
-    decoder = EventDecoder(lambda: _relations(settings))
+    decoder = EventDecoder(lambda: relations(settings, counts))
     with ExitStack() as stack:
         logs = [stack.enter_context(PartitionLog(settings, topic, each)) for each in range(counts[topic])]
         yield from _present(logs, decoder, beginning)
@@ -96,26 +94,21 @@ def _events(
 
 
 def _contents(settings: Settings) -> tuple[dict[str, int], list[RelationRecord]]:
-    counts = TopicAdmin(settings).partition_counts()
-    # Where the topic does not exist a reader would wait for it.
-    return counts, _relations(settings) if metadata_topic(settings.name) in counts else []
+    counts = topic_admin(settings).partition_counts()
+    return counts, relations(settings, counts)
 
 
-def _relations(settings: Settings) -> list[RelationRecord]:
-    return [record for record in read_metadata(settings)[0] if isinstance(record, RelationRecord)]
-
-
-def topic_of(table: str, relations: Iterable[RelationRecord]) -> str:
+def topic_of(table: str, known: Iterable[RelationRecord]) -> str:
     """The topic of ``schema.table``; of one in ``public`` the table's name alone will do.
 
     Raises:
         OperatorError: no such table, naming those that exist.
     """
-    topics = {relation.table.qualified_name: relation.topic for relation in relations}
+    topics = {relation.table.qualified_name: relation.topic for relation in known}
     found = topics.get(table) or topics.get(f"public.{table}")
     if found is None:
-        known = ", ".join(sorted(topics)) or "none: walbridge produce has not begun its first copy"
-        raise OperatorError(f"this pipeline has no table {table}", remedy=f"name one of its tables: {known}")
+        names = ", ".join(sorted(topics)) or "none: walbridge produce has not begun its first copy"
+        raise OperatorError(f"this pipeline has no table {table}", remedy=f"name one of its tables: {names}")
     return found
 
 

@@ -10,22 +10,17 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 import psycopg
-from confluent_kafka import KafkaException, Message
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from producer import errors
-from producer.kafka.topics import TopicAdmin
 from producer.postgres import slot as slots
 from producer.postgres.connection import SqlConnection, classified, connect_sql
-from schemas.cut import Cut, decode_cut
 from schemas.errors import RetryableError, WalbridgeError
-from schemas.progress_record import decode_progress, progress_key
 from schemas.settings import Settings
-from schemas.topics import cuts_topic, progress_topic
 from spark_consumer.manifest import CutRow, newest_published, newest_rows, open_table
+from walbridge.control_records import WrittenCut, newest_cut, newest_progress, topic_admin
 from walbridge.status.standing import Lake, LakeCut, NewestCut, Published, Silent, Slot, Source, Standing, TableState
-from walbridge.topic_log import PartitionLog
 
 T = TypeVar("T")
 
@@ -97,39 +92,22 @@ def slot_of(connection: SqlConnection, name: str, wal_lsn: int) -> Slot | None:
 
 
 def published_of(settings: Settings) -> Published:
-    """The newest progress and the newest cut. From the topics' ends: they grow with every batch.
+    """The newest progress and the newest cut.
 
     Raises:
         RetryableError: no broker answers.
         OperatorError: a record of newer code.
     """
-    try:
-        topics = TopicAdmin(settings).partition_counts()
-    except KafkaException as error:  # a property that librdkafka does not know
-        raise RetryableError(f"Kafka: {error.args[0].str()}") from None
-    key = progress_key(settings.postgres.slot)
-    state = cut = None
-    if progress_topic(settings.name) in topics:
-        with PartitionLog(settings, progress_topic(settings.name), 0) as log:
-            state = log.newest(
-                lambda message: decode_progress(message.value() or b"").state if message.key() == key else None
-            )
-    if cuts_topic(settings.name) in topics:
-        with PartitionLog(settings, cuts_topic(settings.name), 0) as log:
-            cut = log.newest(_newest_cut)
-    return Published(state, cut)
+    topics = topic_admin(settings).partition_counts()
+    progress, newest = newest_progress(settings, topics), newest_cut(settings, topics)
+    return Published(progress.state if progress else None, _newest_cut(newest) if newest else None)
 
 
-def _newest_cut(message: Message) -> NewestCut:
-    cut = decode_cut(message.value() or b"")
-    return NewestCut(cut.cut_id, cut.end_lsn, cut.complete, _reached_at(cut, message.timestamp()[1]))
-
-
-def _reached_at(cut: Cut, written_at_ms: int) -> datetime:
+def _newest_cut(newest: WrittenCut) -> NewestCut:
+    cut = newest.cut
     # A cut without transactions is made when all that the server had was read.
-    if cut.commit_time_us is None:
-        return datetime.fromtimestamp(written_at_ms / 1000, UTC)
-    return datetime.fromtimestamp(cut.commit_time_us / 1_000_000, UTC)
+    reached_s = newest.written_at_ms / 1000 if cut.commit_time_us is None else cut.commit_time_us / 1_000_000
+    return NewestCut(cut.cut_id, cut.end_lsn, cut.complete, datetime.fromtimestamp(reached_s, UTC))
 
 
 def lake_of(settings: Settings) -> Lake:

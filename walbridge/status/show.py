@@ -1,6 +1,6 @@
 """What ``walbridge status`` prints: rows of heading and text for people, one object for programs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -142,10 +142,11 @@ def _tables(lake: Lake | Silent) -> Iterator[str]:
         yield f"{len(current)} tables are current"
 
 
-def _named(tables: Iterable[TableState]) -> Iterator[str]:
+def _named(tables: Sequence[TableState]) -> Iterator[str]:
+    width = max((len(table.table) for table in tables), default=0)
     for table in tables:
         since = f" since {format_lsn(table.since_lsn)}" if table.since_lsn is not None else ""
-        yield f"{table.table}  {table.state}{since}"
+        yield f"{table.table:<{width}}  {table.state}{since}"
 
 
 def _answered(peer: Any, shown: Any) -> dict[str, Any]:

@@ -1,0 +1,94 @@
+"""What the control topics say now, for verbs that only look.
+
+In: settings and the topics that exist. Out: the newest progress, the newest cut, the relations.
+Progress and cuts are read from their ends, since they grow with every batch; no transactional
+instance is opened, which would fence the running producer.
+"""
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, Message
+
+from producer.kafka.control_topics import read_metadata
+from producer.kafka.topics import TopicAdmin
+from schemas.cut import Cut, decode_cut
+from schemas.errors import OperatorError, ProtocolError
+from schemas.metadata_record import RelationRecord
+from schemas.progress_record import Progress, decode_progress, progress_key
+from schemas.settings import Settings
+from schemas.topics import cuts_topic, metadata_topic, progress_topic
+from walbridge.topic_log import PartitionLog
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCut:
+    """A cut and when its record was written."""
+
+    cut: Cut
+    written_at_ms: int
+
+
+def topic_admin(settings: Settings) -> TopicAdmin:
+    """A client to ask and to change topics with.
+
+    Raises:
+        OperatorError: [kafka.client] has a property that librdkafka does not take.
+    """
+    try:
+        return TopicAdmin(settings)
+    except KafkaException as error:
+        raise OperatorError(
+            f"[kafka.client] is not accepted: {error.args[0].str()}", remedy="mend that property in walbridge.toml"
+        ) from None
+
+
+def newest_progress(settings: Settings, topics: Container[str]) -> Progress | None:
+    """The newest progress of our slot; None where it was never written.
+
+    Raises:
+        RetryableError: no broker answers.
+        OperatorError: a record of newer code.
+    """
+    topic, key = progress_topic(settings.name), progress_key(settings.postgres.slot)
+    if topic not in topics:
+        return None
+
+    def progress(message: Message) -> Progress | None:
+        try:
+            return decode_progress(message.value() or b"") if message.key() == key else None
+        except ProtocolError as error:
+            raise _of_newer_code(topic, message, error) from None
+
+    with PartitionLog(settings, topic, 0) as log:
+        return log.newest(progress)
+
+
+def newest_cut(settings: Settings, topics: Container[str]) -> WrittenCut | None:
+    """The newest cut; None where there is none. Raises as ``newest_progress``."""
+    topic = cuts_topic(settings.name)
+    if topic not in topics:
+        return None
+
+    def cut(message: Message) -> WrittenCut:
+        try:
+            return WrittenCut(decode_cut(message.value() or b""), message.timestamp()[1])
+        except ProtocolError as error:
+            raise _of_newer_code(topic, message, error) from None
+
+    with PartitionLog(settings, topic, 0) as log:
+        return log.newest(cut)
+
+
+def relations(settings: Settings, topics: Container[str]) -> list[RelationRecord]:
+    """Every Relation record, oldest first. Raises as ``newest_progress``."""
+    if metadata_topic(settings.name) not in topics:  # a reader would wait for it
+        return []
+    return [record for record in read_metadata(settings)[0] if isinstance(record, RelationRecord)]
+
+
+def _of_newer_code(topic: str, message: Message, error: ProtocolError) -> OperatorError:
+    return OperatorError(
+        f"{topic} at offset {message.offset()}: {error}",
+        remedy="run the version of walbridge that wrote it, or a newer one",
+    )

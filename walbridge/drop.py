@@ -1,0 +1,271 @@
+"""``walbridge drop``: what a pipeline left behind goes away, the slot first. The lake always stays.
+
+In: settings. Out: no slot, no publication of our making, no topics. A slot that nobody reads
+keeps WAL until the primary's disk is full: so it goes first, and also when Kafka does not answer.
+What is gone already is fine; what cannot be shown to be this pipeline's is left alone.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from psycopg import sql
+
+from producer import errors
+from producer.kafka.topics import client_config
+from producer.postgres import catalog, slot
+from producer.postgres.connection import SqlConnection, classified, connect_sql, connect_walsender, retry_at_start
+from producer.postgres.facts import ServerIdentity, SlotState
+from producer.progress import refuse_bad_copy, refuse_foreign_slot
+from schemas.errors import EXIT_OPERATOR, OperatorError, RetryableError
+from schemas.progress_record import Progress
+from schemas.settings import Settings
+from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
+from walbridge.control_records import newest_progress, relations, topic_admin
+from walbridge.quantities import bytes_text
+
+ANSWER_S = 10.0
+LEAVE_S = 2.0
+"""A producer that was just stopped: its session ends a moment later."""
+DELETE_S = 30.0
+
+_RETAINED = """
+SELECT pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END,
+                       restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = %s
+"""
+# Ours is what publication_tables would make: the same tables, and a role that may drop it.
+_OURS = """
+SELECT pg_has_role(p.pubowner, 'USAGE') AND NOT p.puballtables, ARRAY(
+  SELECT n.nspname || '.' || c.relname FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid
+  JOIN pg_namespace n ON n.oid = c.relnamespace WHERE r.prpubid = p.oid)
+FROM pg_publication p WHERE p.pubname = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class InKafka:
+    """What the broker has of this pipeline. ``foreign``: topics named like ours that are not known to be."""
+
+    progress: Progress | None
+    topics: tuple[str, ...]
+    foreign: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What goes and what stays, before anything is touched."""
+
+    pipeline: str
+    slot: str | None
+    retained_bytes: int | None
+    publication: str | None
+    topics: tuple[str, ...]
+    stays: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is left to remove."""
+        return not (self.slot or self.publication or self.topics)
+
+    def lines(self) -> list[str]:
+        """For a person who is about to say yes."""
+        goes = [*self._slot_line(), *self._publication_line(), *(f"  topic        {name}" for name in self.topics)]
+        head = f"This removes what is left of pipeline {self.pipeline}:"
+        lines = [head, *goes] if goes else [f"Nothing is left of pipeline {self.pipeline} to remove."]
+        return [*lines, "It leaves:", *(f"  {each}" for each in self.stays), *self._why()]
+
+    def _slot_line(self) -> list[str]:
+        if self.slot is None:
+            return []
+        held = f", which holds {bytes_text(max(0, self.retained_bytes))} of WAL" if self.retained_bytes else ""
+        return [f"  slot         {self.slot}{held}"]
+
+    def _publication_line(self) -> list[str]:
+        return [f"  publication  {self.publication}"] if self.publication else []
+
+    def _why(self) -> list[str]:
+        if self.is_empty:
+            return []
+        first = ["A slot that nobody reads keeps WAL until the primary's disk is full: so it goes first."]
+        return [
+            *(first if self.slot else []),
+            "Afterwards the lake cannot be carried on: a new start copies all again.",
+        ]
+
+
+def drop(
+    settings: Settings,
+    *,
+    slot_only: bool,
+    keep_publication: bool,
+    yes: bool,
+    ask: Callable[[str], bool],
+    say: Callable[[str], None] = print,
+) -> int:
+    """Remove slot, publication and topics; 2 when Kafka did not answer and its topics stay.
+
+    Raises:
+        OperatorError: Postgres does not answer, a producer runs, the slot is somebody else's, or
+            nobody is there to ask.
+    """
+    dsn = settings.postgres.dsn.get_secret_value()
+    if not dsn:
+        raise errors.no_dsn()
+    timeout_s = settings.postgres.start_timeout_s
+    with retry_at_start(lambda: connect_sql(dsn, "walbridge drop"), timeout_s) as connection:
+        found = _idle_slot(connection, settings.postgres.slot)
+        kafka = None if slot_only else _in_kafka(settings, connection)
+        _refuse_others(found, settings, kafka.progress if isinstance(kafka, InKafka) else None, connection)
+        if isinstance(kafka, InKafka) and kafka.progress is None:
+            refuse_foreign_slot(found, settings.postgres.slot)
+        removal = _removal(connection, settings, kafka, found, keep_publication=keep_publication or slot_only)
+        for line in removal.lines():
+            say(line)
+        if not removal.is_empty:
+            if _agreed(yes, ask):
+                _remove(connection, settings, removal, say)
+            else:
+                say("nothing was removed")
+    return EXIT_OPERATOR if isinstance(kafka, str) else 0
+
+
+def _agreed(yes: bool, ask: Callable[[str], bool]) -> bool:
+    if not yes and not sys.stdin.isatty():
+        raise OperatorError("walbridge drop asks first, and nobody is here to answer", remedy="walbridge drop --yes")
+    return yes or ask("Remove it?")
+
+
+def _in_kafka(settings: Settings, connection: SqlConnection) -> InKafka | str:
+    """What Kafka has, or why it is not known."""
+    try:
+        return retry_at_start(lambda: _asked(settings, connection), ANSWER_S)
+    except OperatorError as error:
+        return error.what
+
+
+def _asked(settings: Settings, connection: SqlConnection) -> InKafka:
+    existing = topic_admin(settings).partition_counts()
+    recorded = {record.topic for record in relations(settings, existing)}
+    # Those that walbridge init made and no producer has written to yet.
+    published = catalog.published_tables(connection, settings.postgres.publication)
+    named = {data_topic(settings.name, each.namespace, each.name, settings.topics.names) for each in published}
+    # Metadata last: it is what tells a second run which topics are ours.
+    control = [progress_topic(settings.name), cuts_topic(settings.name), metadata_topic(settings.name)]
+    ours = [*sorted(recorded | named), *control]
+    foreign = {name for name in existing if name.startswith(f"{settings.name}.")} - set(ours)
+    progress = newest_progress(settings, existing)
+    return InKafka(progress, tuple(name for name in ours if name in existing), tuple(sorted(foreign)))
+
+
+def _idle_slot(connection: SqlConnection, name: str) -> SlotState | None:
+    deadline_s = time.monotonic() + LEAVE_S
+    while True:
+        found = slot.inspect(connection, name)
+        if found is None or found.active_pid is None:
+            return found
+        if time.monotonic() > deadline_s:
+            raise OperatorError(
+                f"slot {name} is in use (pid {found.active_pid}): its producer runs",
+                remedy="stop walbridge produce and walbridge materialize, then walbridge drop again",
+            )
+        time.sleep(0.1)
+
+
+def _refuse_others(
+    found: SlotState | None, settings: Settings, progress: Progress | None, connection: SqlConnection
+) -> None:
+    if found is not None and (found.plugin != "pgoutput" or found.database != connection.info.dbname):
+        raise OperatorError(
+            f"slot {settings.postgres.slot} is of plugin {found.plugin} in database {found.database}: not ours",
+            remedy="name the pipeline's own in [postgres] slot, and its database in [postgres] dsn",
+        )
+    if progress is not None:
+        refuse_bad_copy(progress, _identity(settings), found)
+
+
+def _identity(settings: Settings) -> ServerIdentity:
+    walsender = connect_walsender(settings.postgres.dsn.get_secret_value(), "walbridge drop")
+    try:
+        return slot.identify(walsender)
+    except RetryableError as error:
+        raise OperatorError(f"the server went away: {error}", remedy="walbridge drop again") from None
+    finally:
+        walsender.finish()
+
+
+def _removal(
+    connection: SqlConnection,
+    settings: Settings,
+    kafka: InKafka | str | None,
+    found: SlotState | None,
+    *,
+    keep_publication: bool,
+) -> Removal:
+    stays = [f"the lake     {settings.lake.path}"]
+    publication = None
+    if catalog.publication_exists(connection, settings.postgres.publication):
+        why = "as asked" if keep_publication else _why_not_ours(connection, settings)
+        publication = None if why else settings.postgres.publication
+        stays += [f"publication  {settings.postgres.publication}: {why}"] if why else []
+    if isinstance(kafka, InKafka):
+        stays += [
+            f"topic        {name}: its name is like ours, but it is of no table we know" for name in kafka.foreign
+        ]
+    else:
+        again = f", and {kafka}: walbridge drop again when it answers" if kafka else ", as asked"
+        stays.append(f"topics       {settings.name}.*{again}")
+    retained = None if found is None else connection.execute(_RETAINED.encode(), (settings.postgres.slot,)).fetchone()
+    return Removal(
+        pipeline=settings.name,
+        slot=None if found is None else settings.postgres.slot,
+        retained_bytes=retained[0] if retained else None,
+        publication=publication,
+        topics=kafka.topics if isinstance(kafka, InKafka) else (),
+        stays=tuple(stays),
+    )
+
+
+def _why_not_ours(connection: SqlConnection, settings: Settings) -> str | None:
+    """Why the publication stays; None when walbridge made it, as far as that can be told."""
+    if not settings.postgres.publication_tables:
+        return "not made by walbridge ([postgres] publication_tables is empty)"
+    row = connection.execute(_OURS.encode(), (settings.postgres.publication,)).fetchone()
+    wanted = {table if "." in table else f"public.{table}" for table in settings.postgres.publication_tables}
+    if row is None or not row[0] or set(row[1]) != wanted:
+        return "it is not what [postgres] publication_tables makes, or not of this role"
+    return None
+
+
+def _remove(connection: SqlConnection, settings: Settings, removal: Removal, say: Callable[[str], None]) -> None:
+    if removal.slot is not None:
+        slot.drop(connection, removal.slot, timeout_s=LEAVE_S)
+        say(f"slot {removal.slot}: dropped")
+    if removal.publication is not None:
+        try:
+            connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(removal.publication)))
+        except psycopg.Error as error:
+            raise classified(error) from None
+        say(f"publication {removal.publication}: dropped")
+    if removal.topics:
+        _delete_topics(settings, removal.topics, say)
+
+
+def _delete_topics(settings: Settings, topics: Sequence[str], say: Callable[[str], None]) -> None:
+    admin = AdminClient(client_config(settings) | {"log_level": 0, "error_cb": lambda error: None})
+    for name in topics:  # one after the other: metadata goes only when all that it names is gone
+        (deleted,) = admin.delete_topics([name], operation_timeout=DELETE_S, request_timeout=DELETE_S).values()
+        try:
+            deleted.result()
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise OperatorError(
+                    f"topic {name} could not be deleted: {reason.str()}",
+                    remedy="give walbridge's principal DELETE on it (and delete.topic.enable=true), "
+                    "then walbridge drop again; the slot is gone",
+                ) from None
+        say(f"topic {name}: deleted")
