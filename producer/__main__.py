@@ -5,7 +5,6 @@ Exit 0: stopped at a batch boundary. 1: a bug; nothing was confirmed, a restart 
 """
 
 import argparse
-import logging
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,9 +12,15 @@ from types import FrameType
 
 import structlog
 
+from producer.metrics import ProducerMetrics
 from producer.pipeline import Pipeline
-from schemas.errors import EXIT_OPERATOR, OperatorError
-from schemas.settings import load_settings
+from schemas.errors import OperatorError, report
+from schemas.health import STOPPED
+from schemas.http_endpoint import HttpEndpoint
+from schemas.logs import FORMATS, LEVELS, configure_logs
+from schemas.settings import Settings, load_settings
+
+log = structlog.get_logger()
 
 
 class StopRequest:
@@ -38,21 +43,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run; the exit code."""
     parser = argparse.ArgumentParser(prog="producer", description="Postgres WAL to Kafka topics")
     parser.add_argument("--config", help="settings file, default walbridge.toml")
-    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning"))
+    parser.add_argument("--log-level", default="info", choices=LEVELS)
+    parser.add_argument("--log-format", default="auto", choices=FORMATS)
     arguments = parser.parse_args(argv)
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(arguments.log_level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    configure_logs(arguments.log_level, arguments.log_format)
     stop = StopRequest()
     signal.signal(signal.SIGTERM, stop.receive)
     signal.signal(signal.SIGINT, stop.receive)
     try:
-        Pipeline(load_settings(arguments.config), stop).run()
+        _run(load_settings(arguments.config), stop)
     except OperatorError as error:
-        sys.stderr.write(f"error: {error.what}\nremedy: {error.remedy}\n")
-        return EXIT_OPERATOR
+        return report(error)
     return 0
+
+
+def _run(settings: Settings, stop: StopRequest) -> None:
+    """The port is taken first: a program that nobody can watch makes nothing durable."""
+    where = settings.metrics
+    metrics = ProducerMetrics(where.stalled_after_s)
+    pipeline = Pipeline(settings, stop, metrics)
+    with HttpEndpoint(where.host, where.producer_port, metrics.registry, metrics.pulse.health, "producer_port") as http:
+        log.info("metrics", host=where.host, port=http.port)
+        try:
+            pipeline.run()
+        except BaseException as error:
+            metrics.failed(error)
+            raise
+        finally:
+            metrics.enter(STOPPED)
 
 
 if __name__ == "__main__":

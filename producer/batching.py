@@ -16,7 +16,7 @@ from producer.record import KafkaRecord, RecordWriter
 from schemas.avro_codec import long_bytes
 from schemas.cut import Barrier, Cut, PartitionRange, encode_cut
 from schemas.kill_points import kill_point
-from schemas.position import Position
+from schemas.position import Position, format_lsn
 from schemas.progress_record import Progress, Split, encode_progress
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, progress_topic
@@ -45,6 +45,8 @@ class OpenBatch:
         """Envelope ``ts_ms``, encoded once a batch."""
         self.bytes_max = settings.producer.batch_bytes_max
         self.is_open = False
+        self.on_committed: Callable[[Batch, Cut, float], None] = lambda batch, cut, commit_s: None
+        """Called once for each batch, with the seconds that closing it took."""
 
     def open(self) -> None:
         """Begin a Kafka transaction, unless one is open."""
@@ -126,15 +128,9 @@ class OpenBatch:
         kill_point("produce:committed")
         self.tracker.committed(progress)
         self.is_open = False
-        log.debug(
-            "batch",
-            cut_id=cut.cut_id,
-            rows=self.batch.row_count,
-            transactions=cut.transactions,
-            tables=len(cut.tables),
-            complete=cut.complete,
-            commit_ms=round((time.monotonic() - started_s) * 1000, 1),
-        )
+        commit_s = time.monotonic() - started_s
+        self.on_committed(self.batch, cut, commit_s)
+        _report(self.batch, cut, commit_s)
 
     def publish_progress(self, progress: Progress) -> None:
         """A transaction of nothing but progress: there is no epoch yet that a cut could name."""
@@ -146,6 +142,24 @@ class OpenBatch:
         """Forget the open batch; the stream starts again from what Kafka holds."""
         self._publisher.abort()
         self.is_open = False
+
+
+def _report(batch: Batch, cut: Cut, commit_s: float) -> None:
+    # Cuts of an idle source come every few seconds for ever.
+    say = log.info if batch.row_count else log.debug
+    committed_us = cut.commit_time_us
+    say(
+        "batch",
+        cut_id=cut.cut_id,
+        rows=batch.row_count,
+        bytes=batch.byte_count,
+        transactions=cut.transactions,
+        tables=len(cut.tables),
+        end_lsn=format_lsn(cut.end_lsn),
+        complete=cut.complete,
+        commit_ms=round(commit_s * 1000, 1),
+        lag_ms=None if committed_us is None else (_now_us() - committed_us) // 1000,
+    )
 
 
 def _now_us() -> int:

@@ -15,6 +15,7 @@ from producer.batching import OpenBatch
 from producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
 from producer.kafka.publisher import Publisher
 from producer.kafka.topics import TopicAdmin, control_topics
+from producer.metrics import COPYING, ProducerMetrics
 from producer.postgres import catalog, slot
 from producer.postgres.connection import SqlConnection, connect_sql, connect_walsender, retry_at_start
 from producer.postgres.facts import ServerIdentity
@@ -47,11 +48,14 @@ class Stopped(Exception):
 class Pipeline:
     """One slot's producer."""
 
-    def __init__(self, settings: Settings, should_stop: Callable[[], bool]) -> None:
+    def __init__(
+        self, settings: Settings, should_stop: Callable[[], bool], metrics: ProducerMetrics | None = None
+    ) -> None:
         if not settings.postgres.dsn.get_secret_value():
             raise errors.no_dsn()
         self._settings = settings
         self._should_stop = should_stop
+        self._metrics = metrics or ProducerMetrics()
         self._stream: ReplicationStream | None = None
         self._connection: SqlConnection | None = None
         self._give_up_batch: Callable[[], None] = lambda: None
@@ -123,6 +127,7 @@ class Pipeline:
             settings, f"{settings.name}/{server.system_id}/{settings.postgres.slot}", self._wait
         )
         self._give_up_batch = self._publisher.abort
+        self._metrics.watch_publisher(self._publisher)
         self._publisher.open_instance(settings.postgres.start_timeout_s)
         known, metadata_end = read_metadata(settings)
         self._metadata = MetadataWriter(settings, self._wait, metadata_end)
@@ -132,6 +137,7 @@ class Pipeline:
         )
         progress = read_progress(settings)
         self._out = OpenBatch(settings, self._publisher, self._metadata, ProgressTracker(progress or self._new(server)))
+        self._out.on_committed = self._metrics.batch_committed
         found = slot.inspect(self._connection, settings.postgres.slot)
         if progress is None:
             refuse_foreign_slot(found, settings.postgres.slot)
@@ -149,11 +155,13 @@ class Pipeline:
             try:
                 self._reconnect()
                 assert self._connection is not None
+                self._metrics.enter(COPYING)
                 copy.first_copy(
                     self._settings, self._connection, self._new(server), self._out, self._tables, self._check_stop
                 )
                 return
             except RetryableError as error:
+                self._metrics.peer_away(error)
                 log.warning("copy begins again", reason=str(error))
                 self._out.abandon()
                 pause_s = self._pause(pause_s)
@@ -166,6 +174,7 @@ class Pipeline:
                 self._stream_once()
                 return
             except RetryableError as error:
+                self._metrics.peer_away(error)
                 log.warning("stream begins again", reason=str(error), pause_s=round(pause_s, 1))
                 if time.monotonic() - started_s > BACKOFF_MAX_S:
                     pause_s = 0.0
@@ -194,6 +203,7 @@ class Pipeline:
             stream.start(progress.floor, stream_options(self._settings))
             log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done))
             self._stream = stream
+            self._metrics.watch_stream(stream)
             try:
                 session = Session(self._settings, stream, self._tables, self._out, self._check_publication)
                 session.run(self._should_stop)

@@ -5,6 +5,8 @@
 is a bug: crash with code 1; nothing was confirmed, so a restart replays.
 """
 
+import sys
+
 EXIT_BUG = 1
 EXIT_OPERATOR = 2
 
@@ -21,6 +23,10 @@ class RetryableError(WalbridgeError):
     """A peer is away. Reconnect with back-off; nothing is lost."""
 
 
+class KafkaAway(RetryableError):
+    """The peer that is away is Kafka; else it is Postgres."""
+
+
 class OperatorError(WalbridgeError):
     """Only a person can mend this.
 
@@ -33,3 +39,13 @@ class OperatorError(WalbridgeError):
         super().__init__(f"{what}\n  remedy: {remedy}")
         self.what = what
         self.remedy = remedy
+
+
+def report(error: OperatorError) -> int:
+    """Say on stderr what happened and what mends it, a line each; the exit code."""
+    sys.stderr.write(f"error: {_one_line(error.what)}\nremedy: {_one_line(error.remedy)}\n")
+    return EXIT_OPERATOR
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.splitlines())

@@ -45,6 +45,8 @@ class Postgres(_Section):
     """Tables (``schema.table``) of the publication to make when it is missing; empty: never make one."""
     status_interval_ms: int = Field(default=10_000, ge=100, le=60_000)
     """Upper bound; never more than half of the server's wal_sender_timeout."""
+    silence_timeout_ms: int = Field(default=60_000, ge=1_000)
+    """A server that says nothing for so long, though asked, is connected to anew."""
     start_timeout_s: int = Field(default=30, ge=1)
 
 
@@ -118,6 +120,17 @@ class Spark(_Section):
         return flatten(value) if isinstance(value, Mapping) else value
 
 
+class Metrics(_Section):
+    """Where either program shows ``/metrics`` and ``/healthz``."""
+
+    host: str = "127.0.0.1"
+    producer_port: int = Field(default=9470, ge=0, le=65535)
+    """0: a free one, which the log names."""
+    job_port: int = Field(default=9471, ge=0, le=65535)
+    stalled_after_s: int = Field(default=300, ge=1)
+    """Without progress for so long, a program is unhealthy."""
+
+
 class Settings(BaseSettings):
     """Everything an operator can set."""
 
@@ -136,6 +149,7 @@ class Settings(BaseSettings):
     producer: Producer = Producer()
     lake: Lake = Lake()
     spark: Spark = Spark()
+    metrics: Metrics = Metrics()
 
     @field_validator("name")
     @classmethod

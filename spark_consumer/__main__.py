@@ -15,11 +15,17 @@ from types import FrameType
 import structlog
 from pyspark.sql import SparkSession
 
-from schemas.errors import EXIT_OPERATOR, OperatorError
+from schemas.errors import OperatorError, report
+from schemas.health import STOPPED
+from schemas.http_endpoint import HttpEndpoint
+from schemas.logs import FORMATS, configure_logs
 from schemas.settings import Settings, load_settings
 from spark_consumer.job import Job
+from spark_consumer.metrics import JobMetrics
 from spark_consumer.retry import keep_going
 from spark_consumer.session import spark_session
+
+log = structlog.get_logger()
 
 START_TIMEOUT_S = 30
 
@@ -27,23 +33,38 @@ START_TIMEOUT_S = 30
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit code."""
     options = _options(arguments)
-    _configure_logs()
+    # What fails in a call between Python and the JVM is raised too, and sorted there.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    configure_logs("info", options.log_format)
     try:
         _run(load_settings(options.config), once=options.once)
     except OperatorError as error:
-        print(f"walbridge: {error}", file=sys.stderr)  # noqa: T201 - the operator reads this
-        return EXIT_OPERATOR
+        return report(error)
     return 0
 
 
 def _run(settings: Settings, *, once: bool) -> None:
+    where = settings.metrics
+    metrics = JobMetrics(where.stalled_after_s)
+    with HttpEndpoint(where.host, where.job_port, metrics.registry, metrics.pulse.health, "job_port") as http:
+        log.info("metrics", host=where.host, port=http.port)
+        try:
+            _materialize(settings, metrics, once=once)
+        except BaseException as error:
+            metrics.failed(error)
+            raise
+        finally:
+            metrics.enter(STOPPED)
+
+
+def _materialize(settings: Settings, metrics: JobMetrics, *, once: bool) -> None:
     stop = threading.Event()
     _stop_on_signals(stop)
     spark = spark_session(settings)
     # Spark's Python side takes Ctrl-C for itself when it starts.
     _stop_on_signals(stop)
     try:
-        _Attempts(spark, settings, stop).run(once=once)
+        _Attempts(spark, settings, stop, metrics).run(once=once)
     finally:
         spark.stop()
 
@@ -51,8 +72,8 @@ def _run(settings: Settings, *, once: bool) -> None:
 class _Attempts:
     """Jobs one after another, until one ends in peace."""
 
-    def __init__(self, spark: SparkSession, settings: Settings, stop: threading.Event) -> None:
-        self._spark, self._settings, self._stop = spark, settings, stop
+    def __init__(self, spark: SparkSession, settings: Settings, stop: threading.Event, metrics: JobMetrics) -> None:
+        self._spark, self._settings, self._stop, self._metrics = spark, settings, stop, metrics
         self._is_started = False
 
     def run(self, *, once: bool) -> None:
@@ -60,11 +81,12 @@ class _Attempts:
             lambda: self._attempt(once=once),
             lambda: self._is_started,
             self._stop,
+            self._metrics.kafka_away,
             start_timeout_s=START_TIMEOUT_S,
         )
 
     def _attempt(self, *, once: bool) -> None:
-        job = Job(self._spark, self._settings, self._stop)
+        job = Job(self._spark, self._settings, self._stop, self._metrics)
         try:
             job.run(once=once)
         finally:
@@ -76,6 +98,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="spark_consumer", description="Kafka topics to Delta tables.")
     parser.add_argument("--config", help="settings file (default: WALBRIDGE_CONFIG or walbridge.toml)")
     parser.add_argument("--once", action="store_true", help="apply what there is, then exit")
+    parser.add_argument("--log-format", default="auto", choices=FORMATS)
     return parser.parse_args(arguments)
 
 
@@ -85,21 +108,6 @@ def _stop_on_signals(stop: threading.Event) -> None:
 
     signal.signal(signal.SIGTERM, ask)
     signal.signal(signal.SIGINT, ask)
-
-
-def _configure_logs() -> None:
-    # What fails in a call between Python and the JVM is raised too, and sorted there.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)
-            if sys.stderr.isatty()
-            else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 if __name__ == "__main__":

@@ -79,10 +79,19 @@ class CutsSource:
             yield self._decoded(self._log.read({(self._topic, 0): (start, upto)}))
             start = upto
 
-    def follow(self, start_offset: int, on_cuts: Callable[[Cuts], None], stop: threading.Event, *, once: bool) -> None:
+    def follow(
+        self,
+        start_offset: int,
+        on_cuts: Callable[[Cuts], None],
+        stop: threading.Event,
+        on_idle: Callable[[], None] = lambda: None,
+        *,
+        once: bool,
+    ) -> None:
         """Call ``on_cuts`` with each trigger's cuts until ``stop``; ``once``: until the topic's end as it is now.
 
-        ``start_offset`` counts only where there is no checkpoint yet.
+        ``start_offset`` counts only where there is no checkpoint yet. ``on_idle`` is called now and
+        then while nothing is to be done.
 
         Raises:
             What ``on_cuts`` raised, the same object; RetryableError or OperatorError when the
@@ -93,7 +102,8 @@ class CutsSource:
         watch_s = WATCH_ONCE_S if once else WATCH_S
         try:
             while query.isActive and not stop.is_set() and not batches.over.wait(watch_s):
-                pass
+                if batches.are_idle:
+                    on_idle()
         finally:
             # Stopping interrupts a running batch, so it comes after the last one.
             batches.close()
@@ -162,6 +172,11 @@ class _Batches:
             except BaseException as error:
                 self.failure = error
                 self.over.set()
+
+    @property
+    def are_idle(self) -> bool:
+        """No batch runs."""
+        return not self._running.locked()
 
     def close(self) -> None:
         """Return when no batch runs; from now on none does anything."""

@@ -28,6 +28,7 @@ from spark_consumer.lake_state import LakeState, Relations, same_tables
 from spark_consumer.maintenance import Maintenance
 from spark_consumer.manifest import CutRow, Manifest
 from spark_consumer.metadata_topic import MetadataTopic
+from spark_consumer.metrics import RUNNING, JobMetrics
 from spark_consumer.plan import Plan, TableHead, TablePlan, cut_fault, make_plan, take_cuts
 from spark_consumer.stopwatch import Stopwatch
 
@@ -37,8 +38,11 @@ log = structlog.get_logger()
 class Job:
     """One pipeline into one lake. A new object starts from what the lake says."""
 
-    def __init__(self, spark: SparkSession, settings: Settings, stop: threading.Event) -> None:
+    def __init__(
+        self, spark: SparkSession, settings: Settings, stop: threading.Event, metrics: JobMetrics | None = None
+    ) -> None:
         self._spark, self._settings, self._stop = spark, settings, stop
+        self._metrics = metrics or JobMetrics()
         self._lake = settings.lake.path.rstrip("/")
         self._storage_options = flatten(settings.lake.storage_options)
         self._kafka = KafkaLog(spark, settings)
@@ -54,11 +58,12 @@ class Job:
         """Finish what is open, catch up with the log, then follow it. ``once``: up to its end as it is now."""
         start, end = self._source.bounds()
         self.is_started = True
+        self._metrics.enter(RUNNING)
         self._resume(start, end)
         for cuts in self._source.read(self._state.next_offset, end):
             self._apply(cuts)
         if not self._stop.is_set():
-            self._source.follow(end, self._apply, self._stop, once=once)
+            self._source.follow(end, self._apply, self._stop, self._metrics.pulse.beat, once=once)
 
     def close(self) -> None:
         """Let go of Kafka."""
@@ -67,7 +72,10 @@ class Job:
     def _resume(self, start: int, end: int) -> None:
         newest = self._manifest.newest()
         opened = newest if newest is not None and newest.kind == "plan" else None
-        self._state = LakeState.after(self._settings.name, self._manifest.finished_before(opened) if opened else newest)
+        finished = self._manifest.finished_before(opened) if opened else newest
+        self._state = LakeState.after(self._settings.name, finished)
+        if finished is not None:
+            self._metrics.found(finished)
         if self._state.epoch is None:
             self._state = LakeState(self._settings.name, next_offset=start)
         elif self._state.next_offset > end:
@@ -128,6 +136,7 @@ class Job:
         kill_point("job:published")
         watch.lap("publish_ms")
         self._state = LakeState.after(self._settings.name, row)
+        self._metrics.plan_done(plan, row, watch.laps_ms)
         _report(plan, row, watch)
         self._maintenance.after_plan([head.path for head in heads])
 
@@ -137,6 +146,7 @@ class Job:
 
             def apply_one(table: TablePlan) -> TableHead:
                 head = self._apply_table(records, relations, table, plan)
+                self._metrics.pulse.beat()
                 kill_point("job:table-applied")
                 return head
 

@@ -20,7 +20,12 @@ STEADY_S = 60.0
 
 
 def keep_going(
-    attempt: Callable[[], None], is_started: Callable[[], bool], stop: threading.Event, *, start_timeout_s: float
+    attempt: Callable[[], None],
+    is_started: Callable[[], bool],
+    stop: threading.Event,
+    on_away: Callable[[RetryableError], None] = lambda error: None,
+    *,
+    start_timeout_s: float,
 ) -> None:
     """Run ``attempt`` until it returns, or ``stop`` is set.
 
@@ -35,6 +40,7 @@ def keep_going(
             attempt()
             return
         except RetryableError as error:
+            on_away(error)
             if not is_started() and time.monotonic() - began > start_timeout_s:
                 raise OperatorError(
                     f"no answer within {start_timeout_s:.0f} s: {error}",

@@ -37,7 +37,11 @@ from walbridge.embedded.kafka import KafkaBroker
 ROOT = Path(__file__).parent.parent
 STOP_S = 20.0
 KILLED = 137
-QUICK = {"producer": {"idle_cut_interval_ms": 50}, "postgres": {"start_timeout_s": 20}}
+QUICK = {
+    "producer": {"idle_cut_interval_ms": 50},
+    "postgres": {"start_timeout_s": 20},
+    "metrics": {"producer_port": 0, "job_port": 0},
+}
 
 
 @dataclass

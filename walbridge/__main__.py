@@ -6,7 +6,7 @@ Exit 0: done. 1: unequal (verify) or a bug. 2: the operator must act; what and h
 import sys
 from collections.abc import Sequence
 
-from schemas.errors import EXIT_OPERATOR, OperatorError
+from schemas.errors import OperatorError, report
 from walbridge.cli import app
 
 
@@ -15,8 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         app(args=None if argv is None else list(argv), prog_name="walbridge")
     except OperatorError as error:
-        sys.stderr.write(f"error: {error.what}\nremedy: {error.remedy}\n")
-        return EXIT_OPERATOR
+        return report(error)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from producer.kafka.topics import client_config, message_bytes_max
-from schemas.errors import OperatorError, ProtocolError, RetryableError
+from schemas.errors import KafkaAway, OperatorError, ProtocolError
 from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 from schemas.progress_record import Progress, decode_progress, progress_key
 from schemas.settings import Settings
@@ -51,7 +51,7 @@ class MetadataWriter:
         while self._producer.flush(SLICE_S):
             self._on_wait()
         if self._failure is not None:
-            raise RetryableError(f"metadata was not acknowledged: {self._failure}")
+            raise KafkaAway(f"metadata was not acknowledged: {self._failure}")
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -127,7 +127,7 @@ def _read_all(settings: Settings, topic: str) -> Iterator[Message]:
             message = consumer.poll(SLICE_S)
             if message is None:
                 if time.monotonic() > deadline_s:
-                    raise RetryableError(f"topic {topic} cannot be read")
+                    raise KafkaAway(f"topic {topic} cannot be read")
                 continue
             error = message.error()
             if error is None:
@@ -139,8 +139,8 @@ def _read_all(settings: Settings, topic: str) -> Iterator[Message]:
                 KafkaError._TRANSPORT,
                 KafkaError._ALL_BROKERS_DOWN,
             ):
-                raise RetryableError(f"topic {topic} cannot be read: {error.str()}")
+                raise KafkaAway(f"topic {topic} cannot be read: {error.str()}")
     except KafkaException as error:
-        raise RetryableError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
+        raise KafkaAway(f"topic {topic} cannot be read: {error.args[0].str()}") from None
     finally:
         consumer.close()

@@ -21,7 +21,7 @@ from producer.kafka.deliveries import Delivered, Deliveries, Span
 from producer.kafka.topics import transactional_config
 from producer.record import KafkaRecord
 from schemas.cut import PartitionRange
-from schemas.errors import OperatorError, RetryableError
+from schemas.errors import KafkaAway, OperatorError
 from schemas.kill_points import kill_point
 from schemas.settings import Settings
 
@@ -35,7 +35,7 @@ POLL_EVERY_RECORDS = 500
 ERROR_LOG_INTERVAL_S = 10.0
 
 
-class BatchAborted(RetryableError):
+class BatchAborted(KafkaAway):
     """The Kafka transaction is gone, or nobody knows: read progress again and ask Postgres again."""
 
 
@@ -59,6 +59,8 @@ class Publisher:
         self._next_error_log_s = 0.0
         self._begun_s = 0.0
         self.in_transaction = False
+        self.instance_count = 0
+        self.aborted_count = 0
 
     def open_instance(self, timeout_s: float = math.inf) -> None:
         """A new instance: fences older ones and ends their open transaction.
@@ -91,12 +93,13 @@ class Publisher:
                     ) from None
                 if time.monotonic() > deadline_s:
                     where = self._settings.kafka.bootstrap_servers
-                    raise RetryableError(f"Kafka at {where} opens no transactions: {reason.str()}") from None
+                    raise KafkaAway(f"Kafka at {where} opens no transactions: {reason.str()}") from None
                 self._on_wait()
                 with contextlib.suppress(KafkaException):
                     producer.poll(pause_s)
                 pause_s = min(2 * pause_s, 1.0)
         self._producer, self._suspect, self._is_fenced = producer, False, False
+        self.instance_count += 1
 
     def begin(self) -> None:
         """Open a Kafka transaction, on a new instance if the last one is in doubt."""
@@ -221,6 +224,7 @@ class Publisher:
         if self._producer is None or not self.in_transaction:
             return
         self.in_transaction = False
+        self.aborted_count += 1
         try:
             self._producer.abort_transaction(SLICE_S)
         except KafkaException as error:

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from schemas.errors import OperatorError, RetryableError
+from schemas.errors import KafkaAway, OperatorError
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, metadata_topic, progress_topic
 
@@ -108,7 +108,7 @@ class TopicAdmin:
             metadata = self._admin.list_topics(timeout=CONTACT_TIMEOUT_S)
         except KafkaException as error:
             where = self._settings.kafka.bootstrap_servers
-            raise RetryableError(f"Kafka at {where} cannot be reached: {error.args[0].str()}") from None
+            raise KafkaAway(f"Kafka at {where} cannot be reached: {error.args[0].str()}") from None
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
 
     def ensure(self, specs: Iterable[TopicSpec]) -> dict[str, int]:
@@ -148,7 +148,7 @@ class TopicAdmin:
                 if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                     continue
                 if reason.retriable():
-                    raise RetryableError(f"topic {name} could not be created: {reason.str()}") from None
+                    raise KafkaAway(f"topic {name} could not be created: {reason.str()}") from None
                 raise OperatorError(
                     f"topic {name} could not be created: {reason.str()}",
                     remedy="mend [topics] or the broker's rights; or create it by hand with the settings of README",
@@ -163,7 +163,7 @@ class TopicAdmin:
             try:
                 found = futures[resources[spec.name]].result()
             except KafkaException as error:
-                raise RetryableError(f"settings of topic {spec.name} cannot be read: {error.args[0].str()}") from None
+                raise KafkaAway(f"settings of topic {spec.name} cannot be read: {error.args[0].str()}") from None
             for name, value in spec.config.items():
                 if name in found and found[name].value != value:
                     raise OperatorError(

@@ -3,10 +3,14 @@
 In: a walsender and the LSN to begin at. Out: frames as bytes, one at a time, without ever
 blocking in libpq, so that status updates flow while Kafka makes us wait: feedback alone keeps a
 walsender alive whose data nobody reads (reliability.md, fact 7).
+
+A server that fell silent is asked, and given up if it does not answer: an idle one says nothing by
+itself as long as it hears from us, and a dead path between two living hosts looks the same.
 """
 
 import select
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -25,14 +29,22 @@ _TIMEOUT_SHARE = 3
 class ReplicationStream:
     """One session of logical replication. Use as a context manager: closing ends the session."""
 
-    def __init__(self, pgconn: pq.abc.PGconn, slot: str, status_interval_ms: int) -> None:
+    def __init__(
+        self, pgconn: pq.abc.PGconn, slot: str, status_interval_ms: int, silence_timeout_ms: int = 60_000
+    ) -> None:
         self._pgconn = pgconn
         self._slot = slot
         self._interval_s = status_interval_ms / 1000
         self._next_status_s = 0.0
+        self._patience_s = silence_timeout_ms / 2000
+        """Half of it until we ask, half for the answer."""
+        self._heard_s = time.monotonic()
+        self._asked_s: float | None = None
         self.received = Lsn(0)
         """The highest LSN the server itself has reported."""
         self.confirmed = Lsn(0)
+        self.on_drained: Callable[[], None] = lambda: None
+        """Called when all that has arrived was read."""
 
     def __enter__(self) -> "ReplicationStream":
         return self
@@ -59,6 +71,7 @@ class ReplicationStream:
             raise_for_result(self._pgconn, result)
             raise OperatorError(f"START_REPLICATION on slot {self._slot} was not accepted", "see the server's log")
         self._pgconn.nonblocking = 1
+        self._heard_s = time.monotonic()
         self.confirmed = start_lsn
 
     def read(self) -> bytes | None:
@@ -73,7 +86,7 @@ class ReplicationStream:
                 # Only look at the socket when libpq's buffer is used up.
                 if not select.select([self._pgconn.socket], [], [], 0)[0]:
                     return None
-                self._pgconn.consume_input()
+                self._consume()
                 count, data = self._pgconn.get_copy_data(1)
                 if count == 0:
                     return None
@@ -85,9 +98,27 @@ class ReplicationStream:
 
     def wait(self, timeout_s: float) -> None:
         """Until something arrives, a status is due, or ``timeout_s`` has passed."""
+        self.on_drained()
         due_s = max(self._next_status_s - time.monotonic(), 0)
-        select.select([self._pgconn.socket], [], [], min(timeout_s, due_s))
+        if not select.select([self._pgconn.socket], [], [], min(timeout_s, due_s))[0]:
+            self._judge_silence()
         self.keep_alive()
+
+    def _judge_silence(self) -> None:
+        """Only where all that came has been read: what waits in the socket while Kafka is slow is no silence.
+
+        Raises:
+            RetryableError: the server was asked and did not answer.
+        """
+        now_s = time.monotonic()
+        if self._asked_s is not None and now_s - self._asked_s > self._patience_s:
+            raise RetryableError(f"Postgres has said nothing for {now_s - self._heard_s:.0f} s")
+        if self._asked_s is None and now_s - self._heard_s > self._patience_s:
+            self._next_status_s = 0.0
+
+    def _consume(self) -> None:
+        self._pgconn.consume_input()
+        self._heard_s, self._asked_s = time.monotonic(), None
 
     def keep_alive(self) -> None:
         """Send a status update if one is due. Call it whenever something else makes us wait."""
@@ -112,7 +143,12 @@ class ReplicationStream:
 
     def send_status(self) -> None:
         """Send what is received and confirmed, now."""
-        status = encode_standby_status(max(self.received, self.confirmed), self.confirmed, time.time_ns() // 1000)
+        asks = time.monotonic() - self._heard_s > self._patience_s
+        if asks and self._asked_s is None:
+            self._asked_s = time.monotonic()
+        status = encode_standby_status(
+            max(self.received, self.confirmed), self.confirmed, time.time_ns() // 1000, reply_requested=asks
+        )
         try:
             while self._pgconn.put_copy_data(status) == 0:
                 select.select([], [self._pgconn.socket], [], 1.0)
@@ -120,7 +156,7 @@ class ReplicationStream:
                 # The server may be blocked on sending to us: take what it has, or both would wait.
                 ready, _, _ = select.select([self._pgconn.socket], [self._pgconn.socket], [], 1.0)
                 if ready:
-                    self._pgconn.consume_input()
+                    self._consume()
         except psycopg.Error as error:
             raise classified(error) from None
         self._next_status_s = time.monotonic() + self._interval_s

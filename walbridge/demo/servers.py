@@ -39,6 +39,10 @@ path = {lake}
 jars_dir = {jars_dir}
 master = "local[2]"
 conf = {{"spark.ui.showConsoleProgress" = false}}
+
+[metrics]
+producer_port = 0
+job_port = 0
 """
 
 

@@ -1,0 +1,136 @@
+"""What the producer counts, for ``/metrics`` and ``/healthz``.
+
+In: one call for each batch, retry and change of state: never one for a row, so counting costs the
+hot loop nothing. Out: a registry of its own. Labels are topics, peers and classes: their number
+is that of the tables, whatever the load (I9), and none is a row value or a setting (I10).
+"""
+
+import time
+from collections.abc import Iterator
+
+from prometheus_client import Counter, Enum, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from producer.kafka.publisher import Publisher
+from producer.postgres.replication_stream import ReplicationStream
+from producer.progress import Batch
+from schemas.cut import Cut
+from schemas.errors import KafkaAway, RetryableError
+from schemas.health import STARTING, STOPPED, WAITING, Pulse
+from schemas.http_endpoint import new_registry
+
+COPYING = "copying"
+STREAMING = "streaming"
+STATES = (STARTING, COPYING, STREAMING, WAITING, STOPPED)
+_COMMIT_BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_PREFIX = "walbridge_producer"
+
+
+class ProducerMetrics:
+    """Counters of one process. Written by the pipeline's thread, read by the endpoint's."""
+
+    def __init__(self, stalled_after_s: float = 300) -> None:
+        self.registry = new_registry()
+        self.pulse = Pulse(stalled_after_s)
+        self._stream: ReplicationStream | None = None
+        self._publisher_counts = _PublisherCounts()
+        self.registry.register(self._publisher_counts)
+        self._rows = self._counter("rows", "Rows committed to Kafka, by topic", "topic")
+        self._copied_rows = self._counter("copied_rows", "Of these, rows of a first copy")
+        self._bytes = self._counter("bytes", "Bytes of the rows committed to Kafka")
+        self._batches = self._counter("batches", "Kafka transactions committed, idle cuts included")
+        self._transactions = self._counter("transactions", "Postgres transactions committed to Kafka")
+        self._retries = self._counter("retries", "Times that a peer went away and was waited for, by peer", "peer")
+        self._errors = self._counter("errors", "Errors, by class", "class")
+        self._commit_s = Histogram(
+            f"{_PREFIX}_batch_commit_seconds",
+            "From the end of a batch to its commit in Kafka",
+            buckets=_COMMIT_BUCKETS_S,
+            registry=self.registry,
+        )
+        self._delay_s = self._gauge("publish_delay_seconds", "From the newest commit in Postgres to that in Kafka")
+        self._last_cut_id = self._gauge("last_cut_id", "Of the newest cut")
+        self._published_lsn = self._gauge("published_lsn", "End of the newest cut, as a number")
+        self._gauge("received_lsn", "The highest LSN that Postgres reported").set_function(self._received)
+        self._gauge("confirmed_lsn", "What Postgres was told is safe").set_function(self._confirmed)
+        self._gauge("lag_bytes", "WAL between confirmed_lsn and received_lsn").set_function(self._lag_bytes)
+        self._gauge("since_progress_seconds", "Since a batch was committed or nothing was left to send").set_function(
+            lambda: self.pulse.since_progress_s
+        )
+        self._state = Enum(f"{_PREFIX}_state", "What it is doing", states=list(STATES), registry=self.registry)
+
+    def enter(self, state: str) -> None:
+        """Go over to a state."""
+        self.pulse.enter(state)
+        self._state.state(state)
+
+    def watch_publisher(self, publisher: Publisher) -> None:
+        """Show what the publisher counts by itself."""
+        self._publisher_counts.publisher = publisher
+
+    def watch_stream(self, stream: ReplicationStream) -> None:
+        """A session has begun."""
+        self._stream = stream
+        stream.on_drained = self.pulse.beat
+        self.enter(STREAMING)
+
+    def batch_committed(self, batch: Batch, cut: Cut, commit_s: float) -> None:
+        """Kafka holds a batch."""
+        self.pulse.beat()
+        for table in cut.tables:
+            self._rows.labels(table.topic).inc(table.row_count)
+        if cut.commit_lsn is None:
+            self._copied_rows.inc(batch.row_count)
+        self._bytes.inc(batch.byte_count)
+        self._batches.inc()
+        self._transactions.inc(cut.transactions)
+        self._commit_s.observe(commit_s)
+        self._last_cut_id.set(cut.cut_id)
+        self._published_lsn.set(cut.end_lsn)
+        if cut.commit_time_us is not None:
+            self._delay_s.set(max(time.time() - cut.commit_time_us / 1e6, 0))
+
+    def peer_away(self, error: RetryableError) -> None:
+        """A session or copy ended, and begins again after a pause."""
+        self.failed(error)
+        self._retries.labels("kafka" if isinstance(error, KafkaAway) else "postgres").inc()
+        self.enter(WAITING)
+
+    def failed(self, error: BaseException) -> None:
+        """Count an error by its class; its text is for the log."""
+        self._errors.labels(type(error).__name__).inc()
+
+    def _received(self) -> float:
+        return float(self._stream.received) if self._stream else float("nan")
+
+    def _confirmed(self) -> float:
+        return float(self._stream.confirmed) if self._stream else float("nan")
+
+    def _lag_bytes(self) -> float:
+        return max(self._received() - self._confirmed(), 0.0) if self._stream else float("nan")
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"{_PREFIX}_{name}_total", meaning, labels, registry=self.registry)
+
+    def _gauge(self, name: str, meaning: str) -> Gauge:
+        return Gauge(f"{_PREFIX}_{name}", meaning, registry=self.registry)
+
+
+class _PublisherCounts(Collector):
+    """Read when somebody asks: the publisher needs to know nothing of metrics."""
+
+    publisher: Publisher | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        publisher = self.publisher
+        yield CounterMetricFamily(
+            f"{_PREFIX}_kafka_instances",
+            "Kafka producer instances opened; each but the first replaced one that was in doubt",
+            publisher.instance_count if publisher else 0,
+        )
+        yield CounterMetricFamily(
+            f"{_PREFIX}_aborted_batches",
+            "Kafka transactions given up; their rows came again",
+            publisher.aborted_count if publisher else 0,
+        )

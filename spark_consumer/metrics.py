@@ -1,0 +1,92 @@
+"""What the Spark job counts, for ``/metrics`` and ``/healthz``.
+
+In: one call for each plan, table and change of state. Out: a registry of its own. Labels are
+phases, kinds, states and classes, never a row value or a setting (I10).
+"""
+
+import time
+from collections import Counter as CountOf
+from collections.abc import Mapping
+
+from prometheus_client import Counter, Enum, Gauge, Histogram
+
+from schemas.health import STARTING, STOPPED, WAITING, Pulse
+from schemas.http_endpoint import new_registry
+from spark_consumer.manifest import CutRow
+from spark_consumer.plan import Plan
+
+RUNNING = "running"
+STATES = (STARTING, RUNNING, WAITING, STOPPED)
+_PHASE_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_PREFIX = "walbridge_job"
+
+
+class JobMetrics:
+    """Counters of one process, over all attempts. Written by the job, read by the endpoint's thread."""
+
+    def __init__(self, stalled_after_s: float = 300) -> None:
+        self.registry = new_registry()
+        self.pulse = Pulse(stalled_after_s)
+        self._published_s = float("nan")
+        self._plans = self._counter("plans", "Plans carried out, by what they ended as", "kind")
+        self._rows = self._counter("rows", "Records read and applied")
+        self._retries = self._counter("retries", "Times that Kafka went away and was waited for")
+        self._errors = self._counter("errors", "Errors, by class", "class")
+        self._phase_s = Histogram(
+            f"{_PREFIX}_plan_seconds",
+            "Time that plans took, by phase",
+            ("phase",),
+            buckets=_PHASE_BUCKETS_S,
+            registry=self.registry,
+        )
+        self._cut_id = self._gauge("published_cut_id", "Of the newest published cut")
+        self._lsn = self._gauge("published_lsn", "Of the newest published cut, as a number")
+        self._tables = Gauge(f"{_PREFIX}_tables", "Tables of the lake, by state", ("state",), registry=self.registry)
+        self._gauge(
+            "published_age_seconds", "Since the newest commit in the published cut, or since the cut if it has none"
+        ).set_function(lambda: max(time.time() - self._published_s, 0))
+        self._gauge("since_progress_seconds", "Since a step of a plan ended or nothing was left to do").set_function(
+            lambda: self.pulse.since_progress_s
+        )
+        self._state = Enum(f"{_PREFIX}_state", "What it is doing", states=list(STATES), registry=self.registry)
+
+    def enter(self, state: str) -> None:
+        """Go over to a state."""
+        self.pulse.enter(state)
+        self._state.state(state)
+
+    def plan_done(self, plan: Plan, row: CutRow, laps_ms: Mapping[str, int]) -> None:
+        """A plan was carried out, and ``row`` says so in the lake."""
+        self.pulse.beat()
+        self._plans.labels(row.kind).inc()
+        self._rows.inc(plan.rows)
+        for lap, spent_ms in laps_ms.items():
+            self._phase_s.labels(lap.removesuffix("_ms")).observe(spent_ms / 1000)
+        self.found(row)
+
+    def found(self, row: CutRow) -> None:
+        """The newest finished row of the lake, also at start."""
+        if row.kind == "published":
+            self._cut_id.set(row.to_cut)
+            self._lsn.set(row.end_lsn)
+            # Cuts without a commit say that there was none.
+            self._published_s = (row.commit_time or row.written_at).timestamp()
+        self._tables.clear()
+        for state, count in CountOf(entry.state for entry in row.tables).items():
+            self._tables.labels(state).set(count)
+
+    def kafka_away(self, error: BaseException) -> None:
+        """An attempt ended, and begins again after a pause."""
+        self.failed(error)
+        self._retries.inc()
+        self.enter(WAITING)
+
+    def failed(self, error: BaseException) -> None:
+        """Count an error by its class; its text is for the log."""
+        self._errors.labels(type(error).__name__).inc()
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"{_PREFIX}_{name}_total", meaning, labels, registry=self.registry)
+
+    def _gauge(self, name: str, meaning: str) -> Gauge:
+        return Gauge(f"{_PREFIX}_{name}", meaning, registry=self.registry)
