@@ -11,8 +11,8 @@ import structlog
 
 from producer.kafka.control_topics import MetadataWriter
 from producer.kafka.publisher import Publisher
-from producer.progress import Batch, ProgressTracker
-from producer.record import KafkaRecord, RecordWriter
+from producer.progress import Batch, ProgressTracker, TableBatch
+from producer.record import Headers, KafkaRecord, RecordWriter, plain_rests
 from schemas.avro_codec import long_bytes
 from schemas.cut import Barrier, Cut, PartitionRange, encode_cut
 from schemas.kill_points import kill_point
@@ -41,8 +41,12 @@ class OpenBatch:
         self._metadata = metadata
         self.tracker = tracker
         self.batch = Batch()
+        self._writer: RecordWriter | None = None
+        self._table = TableBatch(0, "")
         self.ts_ms = b""
         """Envelope ``ts_ms``, encoded once a batch."""
+        self.rests: dict[str, bytes] = {}
+        """By op: the envelope of a plain row from its op on."""
         self.bytes_max = settings.producer.batch_bytes_max
         self.is_open = False
         self.on_committed: Callable[[Batch, Cut, float], None] = lambda batch, cut, commit_s: None
@@ -55,28 +59,38 @@ class OpenBatch:
         self._publisher.begin()
         kill_point("produce:begun")
         self.batch = Batch(opened_s=time.monotonic())
+        self._writer = None
         self.ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
+        self.rests = plain_rests(self.ts_ms)
         self.is_open = True
 
-    def send(self, writer: RecordWriter, record: KafkaRecord, partition: int = -1) -> None:
+    def send(self, writer: RecordWriter, record: KafkaRecord) -> None:
         """Queue one row."""
-        self._publisher.send(writer.relation.topic, record, partition)
-        self._count(writer, 1, len(record.value))
+        self.send_plain(writer, *record)
+
+    def send_plain(
+        self, writer: RecordWriter, key: bytes | None, value: bytes, headers: Headers = None, partition: int = -1
+    ) -> None:
+        """The same, as its parts."""
+        self._publisher.send(writer.topic, key, value, headers, partition)
+        if writer is not self._writer:
+            self._enter(writer)
+        self._table.row_count += 1
+        batch = self.batch
+        batch.row_count += 1
+        batch.byte_count += len(value)
 
     def send_to_all_partitions(self, writer: RecordWriter, record: KafkaRecord) -> None:
         """Queue a truncate: its order must hold for every reader."""
         for partition in range(writer.relation.partition_count):
-            self._publisher.send(writer.relation.topic, record, partition)
-        self._count(writer, writer.relation.partition_count, len(record.value))
+            self.send_plain(writer, *record, partition)
 
-    def _count(self, writer: RecordWriter, rows: int, byte_count: int) -> None:
-        batch = self.batch
-        batch.row_count += rows
-        batch.byte_count += byte_count
-        table = batch.table(writer.relation.table.relation_id, writer.relation.topic)
-        table.row_count += rows
-        if writer.relation.schema_id not in table.schema_ids:
-            table.schema_ids.append(writer.relation.schema_id)
+    def _enter(self, writer: RecordWriter) -> None:
+        """Rows of another relation version than the last one's."""
+        self._writer = writer
+        self._table = self.batch.table(writer.relation.table.relation_id, writer.topic)
+        if writer.relation.schema_id not in self._table.schema_ids:
+            self._table.schema_ids.append(writer.relation.schema_id)
 
     def add_barrier(self, writer: RecordWriter, kind: str, position: Position) -> None:
         """A place that no fold may cross; those that begin a schema name it."""

@@ -107,7 +107,11 @@ def _copy_table(
     out.add_barrier(writer, "copy_begin", Position(at, COPIED_ORDINAL))
     out.send_to_all_partitions(writer, writer.truncate(source, COPIED_ORDINAL, out.ts_ms, copies=True))
     for row in snapshot.rows(table):
-        out.send(writer, writer.copied(row, source, out.ts_ms))
+        encoded = writer.plain(row, 0, writer.snapshot_source, source.encoded, COPIED_ORDINAL, out.rests["r"])
+        if encoded is None:
+            out.send(writer, writer.copied(row, source, out.ts_ms))
+        else:
+            out.send_plain(writer, *encoded)
         rows += 1
         # The clock is asked now and then only; bytes always, since a row may have megabytes.
         if (rows % 100 == 0 or out.batch.byte_count >= out.bytes_max) and out.is_full:

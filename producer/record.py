@@ -6,11 +6,12 @@ partition left to the partitioner (I3). What Postgres did not send is never sent
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from producer.pgoutput.decoder import decode_tuple
 from producer.pgoutput.messages import Delete, Field, Insert, Unsent, Update
-from producer.transcoder import EncodedTuple, make_transcoder, text_array, text_map
+from producer.transcoder import EncodedTuple, Transcoder, make_plain_encoder, make_transcoder, text_array, text_map
 from producer.value_encoders import NULL, VALUE
 from schemas.avro_codec import header, long_bytes, string_value
 from schemas.errors import OperatorError, ProtocolError
@@ -20,12 +21,20 @@ VERSION = "0.1.0"
 _ALL_NULL = NULL * 5  # transaction, unchanged, before_image, exceptional, before_exceptional
 
 
+def plain_rests(ts_ms: bytes) -> dict[str, bytes]:
+    """By op: what ends the envelope of a plain row, from its op on."""
+    return {op: string_value(op) + ts_ms + _ALL_NULL for op in ("c", "u", "r")}
+
+
+Headers = list[tuple[str, str | bytes | None]] | None
+
+
 class KafkaRecord(NamedTuple):
     """``headers`` only on the two halves of a key change."""
 
     key: bytes | None
     value: bytes
-    headers: list[tuple[str, str | bytes | None]] | None = None
+    headers: Headers = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +70,14 @@ class RecordWriter:
 
     def __init__(self, record: RelationRecord, pipeline: str, database: str) -> None:
         self.relation = record
+        self.topic = record.topic
+        self.plain = make_plain_encoder(record)
+        # Under FULL an UPDATE without its old row is refused.
+        self.plain_ops = ("c",) if record.table.replica_identity == "f" else ("c", "u")
         self.has_key = record.key_schema_id is not None
-        self._transcode = make_transcoder(record)
         self._header = header(record.schema_id)
         self._insert_head = self._header + NULL + VALUE  # before is null, after follows
-        self._source, self._snapshot_source = (
+        self.source, self.snapshot_source = (
             b"".join(
                 (
                     *map(string_value, (VERSION, "walbridge", pipeline, database)),
@@ -78,6 +90,11 @@ class RecordWriter:
         )
         self._key_flags = tuple(column.is_key for column in record.table.columns)
 
+    @cached_property
+    def _transcode(self) -> Transcoder:
+        # Many tables never have another row than a plain one, and generating a function takes milliseconds.
+        return make_transcoder(self.relation)
+
     def insert(self, change: Insert, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
         """``c``. A row filter that turned an UPDATE into it may have left a value out (I6)."""
         row = self._transcode(change.new, 0)
@@ -87,11 +104,11 @@ class RecordWriter:
                 f"{', '.join(row.unchanged)}: its row filter turned an UPDATE into it",
                 remedy=f"ALTER TABLE {self.relation.table.qualified_name} REPLICA IDENTITY FULL, then copy it again",
             )
-        return [self._plain(row, b"\x02c", source, self._source, ordinal, ts_ms)]
+        return [self._plain(row, b"\x02c", source, self.source, ordinal, ts_ms)]
 
     def copied(self, row: bytes, source: TransactionSource, ts_ms: bytes) -> KafkaRecord:
         """``r`` at (snapshot LSN, -1)."""
-        return self._plain(self._transcode(row, 0), b"\x02r", source, self._snapshot_source, -1, ts_ms)
+        return self._plain(self._transcode(row, 0), b"\x02r", source, self.snapshot_source, -1, ts_ms)
 
     def update(self, change: Update, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
         """``u``; or ``d`` and ``c`` when the key changed."""
@@ -106,7 +123,7 @@ class RecordWriter:
         if row.key is None and self.has_key:
             raise self._keyless()
         if not row.unchanged:
-            return [self._plain(row, b"\x02u", source, self._source, ordinal, ts_ms)]
+            return [self._plain(row, b"\x02u", source, self.source, ordinal, ts_ms)]
         return [self._record(row.key, None, row, "u", None, source, ordinal, ts_ms)]
 
     def delete(self, change: Delete, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
@@ -117,7 +134,7 @@ class RecordWriter:
 
     def truncate(self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False) -> KafkaRecord:
         """``t``: goes to every partition of the topic. ``copies``: it makes room for a copy."""
-        part = self._snapshot_source if copies else self._source
+        part = self.snapshot_source if copies else self.source
         pieces = (self._header, NULL, NULL, part, source.encoded, long_bytes(ordinal), b"\x02t", ts_ms, _ALL_NULL)
         return KafkaRecord(None, b"".join(pieces))
 
@@ -169,7 +186,7 @@ class RecordWriter:
             self._header,
             VALUE + before.row if before else NULL,
             VALUE + after.row if after else NULL,
-            self._source,
+            self.source,
             source.encoded,
             long_bytes(ordinal),
             string_value(op),

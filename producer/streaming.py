@@ -7,6 +7,7 @@ begins at the floor of the progress that Kafka holds.
 
 import time
 from collections.abc import Callable
+from struct import Struct
 
 import structlog
 
@@ -27,6 +28,7 @@ from producer.pgoutput.messages import (
     Update,
 )
 from producer.postgres.replication_stream import ReplicationStream
+from producer.progress import Batch
 from producer.record import KafkaRecord, RecordWriter, TransactionSource
 from producer.tables import Tables
 from producer.transaction import OpenTransaction, TransactionTracker
@@ -37,6 +39,12 @@ from schemas.settings import Settings
 log = structlog.get_logger()
 
 _XLOG_DATA = ord("w")
+_NEW = ord("N")
+_PLAIN_OPS = {ord("I"): "c", ord("U"): "u"}
+_unpack_change = Struct(">BIB").unpack_from
+"""Tag, relation id, kind of the first tuple."""
+_TUPLE_AT = XLOG_DATA_HEADER_BYTES + 6
+_PLAIN_BYTES_MIN = _TUPLE_AT + 2
 REPLY_INTERVAL_S = 0.2
 """An ending server pings in a tight loop until all is confirmed: answer that often, not oftener."""
 WAIT_S = 1.0
@@ -60,11 +68,13 @@ class Session:
         self._out = out
         progress = out.tracker.progress
         self._copied = frozenset(progress.relation_ids)
-        self._transactions = TransactionTracker(progress.done, progress.split)
+        self._transactions = TransactionTracker(progress.done, progress.split, XLOG_DATA_HEADER_BYTES)
         self._transaction: OpenTransaction | None = None
         self._source = TransactionSource(b"")
-        self._rows_before = 0
-        self._bytes_before = 0
+        self._ready: dict[int, RecordWriter] = {}
+        """Writers whose version has begun: the next row wants no barrier."""
+        self._split_rows = 0
+        self._split_bytes = 0
         self._last_cut_s = time.monotonic()
         self._wal_end = Lsn(0)
 
@@ -90,16 +100,41 @@ class Session:
             assert isinstance(frame, PrimaryKeepalive)
             self._keepalive(frame)
             return
-        payload = data[XLOG_DATA_HEADER_BYTES:]
-        message = decode_message(payload)
+        if self._transactions.publishes and self._receive_plain(data):
+            return
+        message = decode_message(data[XLOG_DATA_HEADER_BYTES:])
         change = _CHANGES.get(type(message))
         if change is not None:
-            if self._transactions.receive_change(payload):
+            if self._transactions.receive_change(data):
                 self._out.open()
                 change(self, message)
                 self._split_if_too_large()
         else:
             _OTHERS[type(message)](self, message)
+
+    def _receive_plain(self, data: bytes) -> bool:
+        """The changes that come by the million, on the shortest way: what the general one makes of
+        an Insert or Update that has a new tuple only, all of it known. False: not such a change."""
+        if len(data) < _PLAIN_BYTES_MIN:
+            return False
+        tag, relation_id, kind = _unpack_change(data, XLOG_DATA_HEADER_BYTES)
+        writer = self._ready.get(relation_id)
+        op = _PLAIN_OPS.get(tag)
+        if writer is None or op is None or kind != _NEW or op not in writer.plain_ops:
+            return False
+        out, transaction = self._out, self._transaction
+        out.open()
+        assert transaction is not None
+        encoded = writer.plain(data, _TUPLE_AT, writer.source, self._source.encoded, transaction.ordinal, out.rests[op])
+        if encoded is None:
+            return False
+        self._transactions.receive_change(data)
+        out.send_plain(writer, *encoded)
+        transaction.ordinal += 1
+        batch = out.batch
+        if batch.row_count >= self._split_rows or batch.byte_count >= self._split_bytes:
+            self._split()
+        return True
 
     def _keepalive(self, frame: PrimaryKeepalive) -> None:
         self._stream.received = max(self._stream.received, frame.wal_end)
@@ -116,9 +151,7 @@ class Session:
 
     def _begin(self, message: Begin) -> None:
         self._transaction = self._transactions.begin(message)
-        self._rows_before, self._bytes_before = self._out.batch.row_count, self._out.batch.byte_count
-        if not self._out.is_open:
-            self._rows_before = self._bytes_before = 0
+        self._may_hold(self._out.batch if self._out.is_open else Batch())
         self._source = TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None)
 
     def _origin(self, message: Origin) -> None:
@@ -126,7 +159,13 @@ class Session:
         begin = self._open_transaction().begin
         self._source = TransactionSource.of(begin.final_lsn, begin.commit_time_us, begin.xid, message.name)
 
+    def _may_hold(self, batch: Batch) -> None:
+        """A transaction that grows a batch by as much as a whole one may hold is cut in two."""
+        self._split_rows = batch.row_count + self._limits.batch_rows_max
+        self._split_bytes = batch.byte_count + self._limits.batch_bytes_max
+
     def _relation(self, message: Relation) -> None:
+        self._ready.pop(message.relation_id, None)
         self._tables.receive(message, self._copied)
 
     def _type(self, message: Type) -> None:
@@ -160,6 +199,7 @@ class Session:
         writer, transaction = self._tables.writer(relation_id), self._open_transaction()
         if self._tables.take_shape_barrier(relation_id):
             self._out.add_barrier(writer, "shape", Position(transaction.begin.final_lsn, transaction.ordinal))
+        self._ready[relation_id] = writer
         return writer, transaction.ordinal
 
     def _send(self, writer: RecordWriter, records: list[KafkaRecord]) -> None:
@@ -180,7 +220,8 @@ class Session:
         # Also a transaction without published changes moves the LSN; before Postgres 15 they all come.
         self._wal_end = max(self._wal_end, message.end_lsn)
         if not self._out.is_open:
-            if self._out.tracker.progress.split is None:
+            split = self._out.tracker.progress.split
+            if split is None or split.commit_lsn != message.commit_lsn:
                 return
             # Its last change ended a batch: only a complete cut says that all of it is there.
             self._out.open()
@@ -193,18 +234,20 @@ class Session:
 
     def _split_if_too_large(self) -> None:
         """Only a transaction that alone exceeds the limits is cut in two (DESIGN §4)."""
-        batch, limits = self._out.batch, self._limits
+        batch = self._out.batch
         if (
-            batch.row_count - self._rows_before < limits.batch_rows_max
-            and batch.byte_count - self._bytes_before < limits.batch_bytes_max
-            and batch.barriers_max < BARRIERS_SPLIT
+            batch.row_count >= self._split_rows
+            or batch.byte_count >= self._split_bytes
+            or batch.barriers_max >= BARRIERS_SPLIT
         ):
-            return
-        begin = self._open_transaction().begin
+            self._split()
+
+    def _split(self) -> None:
+        batch, begin = self._out.batch, self._open_transaction().begin
         batch.commit_lsn, batch.commit_time_us = begin.final_lsn, begin.commit_time_us
         self._out.close(self._transactions.split())
         kill_point("produce:split")
-        self._rows_before = self._bytes_before = 0
+        self._may_hold(Batch())
         self._last_cut_s = time.monotonic()
         self._stream.keep_alive()
 
@@ -224,6 +267,8 @@ class Session:
         due = asked or (time.monotonic() - self._last_cut_s) * 1000 >= self._limits.idle_cut_interval_ms
         if self._transaction is not None or self._out.is_open or not due or self._wal_end <= self._out.tracker.end_lsn:
             return
+        if self._out.tracker.progress.split is not None:
+            return  # a complete cut would hold half a transaction, and progress would forget how much
         self._check_publication()  # without one the stream is silent, and this cut would confirm it
         self._out.open()
         self._out.batch.end_lsn = self._wal_end

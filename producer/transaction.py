@@ -34,12 +34,15 @@ class OpenTransaction:
 class TransactionTracker:
     """Where the stream stands between Begin and Commit."""
 
-    def __init__(self, done: Lsn, split: Split | None) -> None:
+    def __init__(self, done: Lsn, split: Split | None, body_at: int = 0) -> None:
         self._done = done
         self._split = split
+        self._body_at = body_at
         self._unhashed: list[bytes] = []
         self._hash = blake2b(digest_size=16)
         self.open: OpenTransaction | None = None
+        self.publishes = False
+        """Inside a transaction every change of which is to be published."""
 
     def begin(self, message: Begin) -> OpenTransaction:
         """Enter a transaction.
@@ -61,6 +64,7 @@ class TransactionTracker:
         self._unhashed.clear()
         self._hash = blake2b(digest_size=16)
         self.open = OpenTransaction(message, skipped, resume)
+        self.publishes = not skipped and resume is None and self._split is None
         return self.open
 
     def receive_origin(self, message: Origin) -> None:
@@ -68,23 +72,26 @@ class TransactionTracker:
         self._inside().origin = message
 
     def receive_change(self, body: bytes) -> bool:
-        """Count one change by its body; True when it is to be published.
+        """Count one change by its body (from ``body_at`` on); True when it is to be published.
 
         Raises:
             OperatorError: what is skipped inside a split transaction is not what was published.
         """
         transaction = self._inside()
+        if self.publishes:
+            self._unhashed.append(body)
+            transaction.message_count += 1
+            return True
         if transaction.skipped:
             return False
         if self._split is not None:
             raise _not_resumed(self._split, transaction.begin)
         self._unhashed.append(body)
-        if transaction.resume is not None and len(self._unhashed) >= _HELD_MAX:
+        if len(self._unhashed) >= _HELD_MAX:
             self.hash()
         transaction.message_count += 1
         resume = transaction.resume
-        if resume is None:
-            return True
+        assert resume is not None
         if transaction.message_count == resume.messages_done:
             if self.hash() != resume.hash:
                 raise OperatorError(
@@ -94,6 +101,7 @@ class TransactionTracker:
                 )
             transaction.ordinal = resume.next_ordinal
             transaction.resume = None
+            self.publishes = True
         return False
 
     def commit(self, message: Commit) -> OpenTransaction:
@@ -106,7 +114,7 @@ class TransactionTracker:
                 f"transaction {transaction.begin.xid} ends before the changes that were published of it",
                 remedy="the publication was changed meanwhile: change it back, or start a new slot",
             )
-        self.open = None
+        self.open, self.publishes = None, False
         return transaction
 
     def split(self) -> Split:
@@ -117,9 +125,10 @@ class TransactionTracker:
 
     def hash(self) -> str:
         """Of all bodies since Begin. Bodies are joined only when somebody asks: hardly ever."""
+        at = self._body_at
         for body in self._unhashed:
-            self._hash.update(len(body).to_bytes(4, "big"))
-            self._hash.update(body)
+            self._hash.update((len(body) - at).to_bytes(4, "big"))
+            self._hash.update(memoryview(body)[at:])
         self._unhashed.clear()
         return self._hash.hexdigest()
 

@@ -17,9 +17,9 @@ from collections.abc import Callable
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from producer.kafka.deliveries import Delivered, Deliveries, Span
+from producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
 from producer.kafka.topics import transactional_config
-from producer.record import KafkaRecord
+from producer.record import Headers, KafkaRecord
 from schemas.cut import PartitionRange
 from schemas.errors import KafkaAway, OperatorError
 from schemas.kill_points import kill_point
@@ -119,28 +119,38 @@ class Publisher:
         """Declare a data topic: a growing partition count is noticed before a commit (I3)."""
         self._partition_counts[topic] = partition_count
 
-    def send(self, topic: str, record: KafkaRecord, partition: int = -1) -> None:
+    def send(self, topic: str, key: bytes | None, value: bytes, headers: Headers = None, partition: int = -1) -> None:
         """Queue one row; blocks, bounded by the transaction, while the queue is full.
 
         Raises:
             BatchAborted: the transaction cannot succeed any more.
         """
-        self._produce(topic, record, partition, self._deliveries.callback_of(topic))
+        deliveries = self._deliveries
+        lane = deliveries.lanes.get(topic)
+        if lane is None and self._partition_counts[topic] == 1:
+            lane = deliveries.open_lane(topic)
+        if lane is None:
+            self._produce(topic, (key, value, headers), partition, deliveries.callback_of(topic))
+        else:
+            row, lane.held = lane.held, (key, value, headers)
+            lane.count += 1
+            if row is not None:
+                self._produce(topic, row, -1, lane.delivered if lane.count == 2 else None)
         self._unpolled += 1
         if self._unpolled >= POLL_EVERY_RECORDS:
             self._unpolled = 0
             self._poll(0)
 
-    def _produce(self, topic: str, record: KafkaRecord, partition: int, callback: Delivered) -> None:
+    def _produce(self, topic: str, row: Unsent, partition: int, callback: Delivered | None) -> None:
         assert self._producer is not None
-        send, (key, value, headers) = self._producer.produce, record
+        send, (key, value, headers) = self._producer.produce, row
         while True:
             try:
-                if headers is None:
-                    send(topic, value, key, partition=partition, on_delivery=callback)
+                if headers is not None:
+                    send(topic, value, key, partition, on_delivery=callback, headers=headers)
                 else:
-                    send(topic, value, key, partition=partition, on_delivery=callback, headers=headers)
-                self._deliveries.in_flight += 1
+                    send(topic, value, key, partition, on_delivery=callback)
+                self._deliveries.in_flight += callback is not None
                 return
             except BufferError:
                 self._poll(SLICE_S)
@@ -148,7 +158,7 @@ class Publisher:
                 reason = error.args[0]
                 if reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                     raise OperatorError(
-                        f"a row for topic {topic} has {len(record.value)} bytes, [producer] row_bytes_max allows less",
+                        f"a row for topic {topic} has {len(value)} bytes, [producer] row_bytes_max allows less",
                         remedy="raise [producer] row_bytes_max and the topic's max.message.bytes",
                     ) from None
                 raise self._aborted(reason) from None
@@ -159,6 +169,10 @@ class Publisher:
         Raises:
             BatchAborted: a row failed, or an offset is missing or foreign between ours.
         """
+        for topic, lane in self._deliveries.lanes.items():
+            if lane.held is not None:
+                row, lane.held = lane.held, None
+                self._produce(topic, row, -1, lane.delivered)
         while self._deliveries.in_flight:
             self._flush()
         spans = self._deliveries.spans()
@@ -171,9 +185,10 @@ class Publisher:
     def _refuse_growth(self, spans: list[Span]) -> None:
         # librdkafka spreads keys over a new partition as soon as it hears of it, and moves others
         # between the old ones; counts only grow, so what the broker says now held for every row.
-        for topic, partition in {span.topic: span.partition for span in spans}.items():
+        for topic, partition, first, last, records in {span.topic: span for span in spans}.values():
             count, found = self._partition_counts[topic], partition + 1
-            if count > 1 and found <= count:
+            # One partition of which nothing is missing held every row.
+            if found <= count and (count > 1 or last - first + 1 != records):
                 found = self._partition_count(topic)
             if found > count:
                 self.abort()
