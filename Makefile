@@ -45,10 +45,10 @@ check: setup
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -m 'not servers and not soak and not bench' $(ARGS)
+	$(BIN)/pytest -n auto -m 'not servers and not soak and not bench and not simulation' $(ARGS)
 
 test: check $(STAMPS)/java-wheel
-	$(BIN)/pytest -m 'servers and not soak and not bench' --durations=10 $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup -m '(servers or simulation) and not soak and not bench' --durations=10 $(ARGS)
 
 bench: setup
 	$(BIN)/pytest tests/benchmarks -m '' -s $(ARGS)

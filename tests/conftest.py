@@ -49,5 +49,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if SERVER_FIXTURES & set(getattr(item, "fixturenames", ())):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if SERVER_FIXTURES & fixtures:
             item.add_marker(pytest.mark.servers)
+        # Two processes share the run (pytest-xdist): one starts Spark, the other never does; the
+        # modules without Spark go to whichever is free.
+        module = item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group("spark" if "spark" in fixtures else module))
