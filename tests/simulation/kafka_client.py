@@ -1,0 +1,310 @@
+"""``confluent_kafka`` as the producer sees it: Producer and Consumer of the simulated broker.
+
+Stands below the real ``Publisher``, ``MetadataWriter`` and ``read_progress``. Delivery callbacks
+keep the order of their partition and no other; commits and aborts may time out, fail though they
+were applied, or be held back by the network and arrive later.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NoReturn
+from zlib import crc32
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from tests.simulation.broker import COMMITTED, Broker, Entry, Fenced, NotInTransaction, Place
+from tests.simulation.world import Violation, World
+
+OnDelivery = Callable[[KafkaError | None, "Delivered"], None]
+QUEUE_MAX = 40
+
+
+class Delivered:
+    """A message as callbacks and readers get it."""
+
+    __slots__ = ("_entry", "_error", "_place")
+
+    def __init__(self, place: Place, entry: Entry | None, error: KafkaError | None = None) -> None:
+        self._place, self._entry, self._error = place, entry, error
+
+    def topic(self) -> str:
+        return self._place[0]
+
+    def partition(self) -> int:
+        return self._place[1]
+
+    def offset(self) -> int:
+        return self._entry.offset if self._entry else -1001
+
+    def key(self) -> bytes | None:
+        return self._entry.key if self._entry else None
+
+    def value(self) -> bytes | None:
+        return self._entry.value if self._entry else None
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+
+def failure(code: int, *, fatal: bool = False, retriable: bool = False, abort: bool = False) -> KafkaException:
+    """An error as librdkafka raises it."""
+    return KafkaException(KafkaError(code, "simulated", fatal, retriable, abort))
+
+
+class Producer:
+    """Transactional with ``transactional.id``, else plain."""
+
+    def __init__(self, world: World, broker: Broker, config: dict[str, Any]) -> None:
+        self._world, self._broker = world, broker
+        self._is_transactional = "transactional.id" in config
+        self._on_error: Callable[[KafkaError], None] = config.get("error_cb") or (lambda error: None)
+        self._queue: dict[Place, deque[tuple[Entry, OnDelivery | None]]] = {}
+        self._queued = 0
+        self._added: set[Place] = set()
+        self._epoch = 0
+        self._state_error: KafkaException | None = None
+        self._in_transaction = False
+        world.on_death.append(self._die)
+
+    def _die(self) -> None:
+        """What was on the wire when the process died still arrives."""
+        if self._world.chance(0.5) and self._is_transactional:
+            self._send(lambda: self._world.chance(0.7), answers=False)
+        self._queue.clear()
+
+    # -- transactions ------------------------------------------------------------------------
+
+    def init_transactions(self, timeout: float = -1) -> None:
+        self._world.step("init_transactions")
+        if self._world.strikes("init slow"):
+            self._world.now_s += timeout
+            raise failure(KafkaError._TIMED_OUT, retriable=True)
+        self._epoch = self._broker.init()
+        self._world.step(f"epoch {self._epoch}")
+
+    def begin_transaction(self) -> None:
+        self._world.step("begin_transaction")
+        if self._in_transaction:
+            raise failure(KafkaError._STATE)
+        self._raise_state()
+        self._in_transaction = True
+        self._added.clear()
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        world = self._world
+        world.step("commit_transaction")
+        self._raise_state()
+        if not self._in_transaction:
+            raise failure(KafkaError._STATE)
+        self._send(lambda: True)
+        self._raise_state()
+        if world.armed:
+            self._commit_badly(timeout)
+        self._end(True)
+        self._in_transaction = False
+        world.step("commit_transaction returns")
+
+    def _commit_badly(self, timeout: float) -> None:
+        """Every way in which a commit goes wrong; returns where it goes well after all."""
+        world = self._world
+        late_commit = self._late(True)
+        if world.strikes("commit slow"):
+            world.now_s += timeout
+            raise failure(KafkaError._TIMED_OUT, retriable=True)
+        if world.strikes("commit retried after a long wait"):
+            world.now_s += 6
+            world.later(late_commit)
+        if world.strikes("commit retried on a new connection"):
+            self._on_error(KafkaError(KafkaError._TRANSPORT, "simulated"))
+            world.later(late_commit)
+        if world.strikes("hidden late commit"):
+            world.later(late_commit)
+        if world.strikes("hidden late abort"):
+            world.later(self._late(False))
+        if world.strikes("commit done, answer lost"):
+            self._end(True)
+            self._fail(failure(KafkaError._TRANSPORT))
+        if world.strikes("commit lost"):
+            self._fail(failure(KafkaError._TRANSPORT))
+        if world.strikes("commit on its way"):
+            world.later(late_commit, 8)
+            self._fail(failure(KafkaError._TRANSPORT))
+        if world.strikes("commit refused"):
+            self._fail(failure(KafkaError.COORDINATOR_NOT_AVAILABLE, abort=True))
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        world = self._world
+        world.step("abort_transaction")
+        if self._state_error is not None and self._state_error.args[0].fatal():
+            raise self._state_error
+        if not self._in_transaction:
+            raise failure(KafkaError._STATE)
+        self._in_transaction, self._state_error = False, None
+        self._drop()
+        if world.strikes("abort on its way"):
+            world.later(self._late(False))
+            world.now_s += timeout
+            raise failure(KafkaError._TIMED_OUT, retriable=True)
+        if self._added:
+            self._end(False)
+        world.step("abort_transaction returns")
+
+    def _late(self, commits: bool) -> Callable[[], None]:
+        epoch, broker = self._epoch, self._broker
+        return lambda: broker.end_late(epoch, commits)
+
+    def _end(self, commits: bool) -> None:
+        try:
+            self._broker.end(self._epoch, commits)
+        except Fenced:
+            self._fail(failure(KafkaError._FENCED, fatal=True))
+        except NotInTransaction:
+            self._fail(failure(KafkaError.INVALID_TXN_STATE, fatal=True))
+
+    def _fail(self, error: KafkaException) -> NoReturn:
+        self._state_error = error
+        raise error
+
+    def _raise_state(self) -> None:
+        if self._state_error is not None:
+            raise self._state_error
+
+    # -- records -----------------------------------------------------------------------------
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        partition: int = -1,
+        on_delivery: OnDelivery | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        self._world.step("produce")
+        self._raise_state()
+        if self._is_transactional and not self._in_transaction:
+            raise failure(KafkaError._STATE)
+        if self._is_transactional and (self._queued >= QUEUE_MAX or self._world.strikes("queue full")):
+            raise BufferError("simulated: queue full")
+        if partition < 0:
+            count = self._broker.partition_counts[topic]
+            partition = crc32(key) % count if key is not None else self._world.random.randrange(count)
+        self._queued += 1
+        entry = Entry(-1001, key, value or b"", headers)
+        self._queue.setdefault((topic, partition), deque()).append((entry, on_delivery))
+
+    def poll(self, timeout: float = -1) -> int:
+        self._world.step("poll")
+        self._world.now_s += max(timeout, 0)
+        self._send(lambda: self._world.chance(0.6))
+        self._raise_fatal()
+        return 0
+
+    def flush(self, timeout: float = -1) -> int:
+        world = self._world
+        world.step("flush")
+        if world.armed:
+            if world.strikes("rival"):
+                self._broker.fence()
+            if world.strikes("transaction timeout"):
+                world.now_s += 400
+                self._broker.fence()
+        if world.chance(0.2):
+            world.now_s += max(timeout, 0)
+            self._send(lambda: world.chance(0.6))
+        else:
+            self._send(lambda: True)
+        self._raise_fatal()
+        return self._queued
+
+    def _raise_fatal(self) -> None:
+        if self._state_error is not None and self._state_error.args[0].fatal():
+            raise self._state_error
+
+    def _send(self, goes: Callable[[], bool], *, answers: bool = True) -> None:
+        """Partitions in any order, records of one partition in theirs."""
+        places = list(self._queue)
+        self._world.random.shuffle(places)
+        for place in places:
+            queue = self._queue[place]
+            while queue and goes():
+                entry, on_delivery = queue.popleft()
+                self._queued -= 1
+                error = self._send_one(place, entry)
+                if on_delivery is not None and answers:
+                    on_delivery(error, Delivered(place, entry))
+
+    def _send_one(self, place: Place, entry: Entry) -> KafkaError | None:
+        if self._world.armed and self._world.strikes("delivery failure"):
+            return self._undelivered(KafkaError(KafkaError._MSG_TIMED_OUT, "simulated"), fatal=False)
+        if self._state_error is not None:
+            return KafkaError(KafkaError._PURGE_QUEUE, "simulated")
+        if not self._is_transactional:
+            entry.offset = self._broker.append_plain(place, entry.key, entry.value)
+            self._broker.schema_ids.update(_schema_ids(entry))
+            return None
+        try:
+            if place not in self._added:
+                self._broker.add_partition(self._epoch, place)
+                self._added.add(place)
+            entry.offset = self._broker.append(self._epoch, place, entry.key, entry.value, entry.headers)
+        except Fenced:
+            return self._undelivered(KafkaError(KafkaError._FENCED, "simulated", True), fatal=True)
+        except NotInTransaction:
+            return self._undelivered(KafkaError(KafkaError.INVALID_TXN_STATE, "simulated"), fatal=False)
+        return None
+
+    def _undelivered(self, error: KafkaError, *, fatal: bool) -> KafkaError:
+        if self._is_transactional:
+            self._state_error = failure(error.code(), fatal=fatal, abort=not fatal)
+        return error
+
+    def _drop(self) -> None:
+        """What was not sent is answered with an error."""
+        for place, queue in self._queue.items():
+            for entry, on_delivery in queue:
+                self._queued -= 1
+                if on_delivery is not None:
+                    on_delivery(KafkaError(KafkaError._PURGE_QUEUE, "simulated"), Delivered(place, entry))
+        self._queue.clear()
+
+    def purge(self, *_: Any, **__: Any) -> None:
+        self._drop()
+
+    def list_topics(self, topic: str, timeout: float = -1) -> Any:
+        self._world.step("list_topics")
+        counts = self._broker.partition_counts
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=dict.fromkeys(range(counts[topic])))})
+
+
+def _schema_ids(entry: Entry) -> list[bytes]:
+    """I2 is checked against the ids that metadata keys name: ``relation/<id>/<schema id>``."""
+    kind, _, rest = (entry.key or b"").partition(b"/")
+    return [bytes.fromhex(rest.rpartition(b"/")[2].decode())] if kind == b"relation" else []
+
+
+class Consumer:
+    """Reads one partition from its beginning to its end, as read_committed does."""
+
+    def __init__(self, world: World, broker: Broker, config: dict[str, Any]) -> None:
+        if config["isolation.level"] != "read_committed":
+            raise Violation("progress is read uncommitted")
+        self._world, self._broker = world, broker
+        self._messages: deque[Delivered] = deque()
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        for each in partitions:
+            place = each.topic, each.partition
+            self._world.step(f"read {each.topic}")
+            entries = self._broker.log(*place).committed()
+            assert all(entry.state == COMMITTED for entry in entries)
+            self._messages.extend(Delivered(place, entry) for entry in entries)
+            self._messages.append(Delivered(place, None, KafkaError(KafkaError._PARTITION_EOF, "simulated")))
+
+    def poll(self, timeout: float = -1) -> Delivered | None:
+        return self._messages.popleft() if self._messages else None
+
+    def close(self) -> None:
+        """Nothing is held."""

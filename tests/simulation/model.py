@@ -1,0 +1,211 @@
+"""What must be in Kafka, and a reader that sees each commit at once and believes nothing.
+
+In: the history, and every commit of the broker. The reader goes from cut to cut as the contract
+says (DESIGN §3): chain unbroken, exact ranges, counts; then each event must be the next one of the
+history that its partition lacks, never seen before (I3, I4), and a complete cut must hold exactly
+the transactions below its end (I8). ``durable_lsn`` is how far Postgres may be told (I1).
+"""
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import fastavro
+
+from schemas.avro_codec import decode_body
+from schemas.cut import Cut, PartitionRange, chain_break, count_mismatch, decode_cut
+from schemas.metadata_record import RelationRecord, decode_metadata
+from schemas.position import Position
+from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
+from tests.simulation.broker import COMMITTED, SCHEMA_ID, Broker, Committed, Entry, Place
+from tests.simulation.history import CONSISTENT_POINT, TABLES, Event, Transaction
+from tests.simulation.world import Finished, Violation, World
+
+
+@lru_cache(maxsize=256)
+def _parsed(schema: str) -> Any:
+    return fastavro.parse_schema(json.loads(schema))
+
+
+@lru_cache(maxsize=1024)
+def _relation(value: bytes) -> RelationRecord:
+    record = decode_metadata(value)
+    assert isinstance(record, RelationRecord)
+    return record
+
+
+class Model:
+    """The history and the reader.
+
+    Args:
+        may_be_torn: the run holds an EndTxn that nobody could have noticed: the producer cannot
+            prevent the damage, the reader must find it before it takes a single event.
+    """
+
+    def __init__(self, world: World, name: str, history: list[Transaction], *, may_be_torn: bool) -> None:
+        self._world = world
+        self._may_be_torn = may_be_torn
+        self._history = history
+        self._expected = {(e.commit_lsn, e.ordinal): e for t in history for e in t.events}
+        self._topics = {data_topic(name, "public", table, {}): relation_id for relation_id, table in TABLES.items()}
+        self._cuts, self._metadata = (cuts_topic(name), 0), metadata_topic(name)
+        self._progress = progress_topic(name)
+        self._applied: dict[tuple[int, int], set[int]] = {}
+        self._ends: dict[Place, int] = {}
+        self._last: dict[Place, Position] = {}
+        self._homes: dict[tuple[str, bytes], int] = {}
+        self._previous: Cut | None = None
+        self._durable = 0
+        self._relations: dict[bytes, RelationRecord] = {}
+        self._metadata_read = 0
+        self.records_read = 0
+        self.broker: Broker
+
+    # -- what may be confirmed ---------------------------------------------------------------
+
+    def durable_lsn(self) -> int:
+        """The first commit record of which Kafka lacks something; a slot there sends it again."""
+        history = self._history
+        while self._durable < len(history) and all(self._is_whole(event) for event in history[self._durable].events):
+            self._durable += 1
+        return history[self._durable].commit_lsn if self._durable < len(history) else 1 << 62
+
+    def _is_whole(self, event: Event) -> bool:
+        found = self._applied.get((event.commit_lsn, event.ordinal))
+        if found is None:
+            return False
+        return event.op != "t" or len(found) == self._partition_count(event.relation_id)
+
+    def _partition_count(self, relation_id: int) -> int:
+        return next(self.broker.partition_counts[t] for t, each in self._topics.items() if each == relation_id)
+
+    # -- the reader --------------------------------------------------------------------------
+
+    def on_commit(self, done: Committed) -> None:
+        """A transaction became readable."""
+        for entry in done.get(self._cuts, ()):
+            self._read_cut(decode_cut(entry.value))
+        if self._may_be_torn:
+            return
+        for place, entries in done.items():
+            if place[0] in self._topics and entries and self._last_offset(place) < entries[-1].offset:
+                raise Violation(f"I7: records of {place} that no cut names")
+        if self._cuts not in done:
+            raise Violation("a commit without a cut")
+
+    def _last_offset(self, place: Place) -> int:
+        return self._ends.get(place, 0) - 1
+
+    def _read_cut(self, cut: Cut) -> None:
+        broken = chain_break(self._previous, cut)
+        if broken is None and self._previous is None and cut.previous_end_lsn != CONSISTENT_POINT:
+            broken = "the first cut does not begin where the copy ended"
+        if broken is None and count_mismatch(cut) is not None:
+            broken = "a range whose length is not its count"
+        if broken is not None:
+            self._stop(f"I7: {broken}")
+        self._read_metadata(cut)
+        found = [self._read_range(part) for part in cut.partitions]
+        self._check_tables(cut, found)
+        for part, entries in zip(cut.partitions, found, strict=True):
+            for entry in entries:
+                self._apply((part.topic, part.partition), entry)
+        self._check_barriers(cut)
+        if cut.complete:
+            self._check_complete(cut)
+        elif cut.end_lsn != cut.previous_end_lsn:
+            raise Violation(f"I8: incomplete cut {cut.cut_id} moves the LSN")
+        self._previous = cut
+
+    def _stop(self, why: str) -> None:
+        if self._may_be_torn:
+            self._world.note(f"the reader stops: {why}")
+            raise Finished
+        raise Violation(why)
+
+    def _read_range(self, part: PartitionRange) -> list[Entry]:
+        place = part.topic, part.partition
+        if part.start_offset < self._ends.get(place, 0):
+            self._stop(f"I3: {place} goes back to {part.start_offset}")
+        entries = self.broker.log(*place).entries[part.start_offset : part.end_offset]
+        readable = [entry for entry in entries if entry.state == COMMITTED]
+        if len(readable) != part.records:
+            self._stop(f"I7: {len(readable)} of {part.records} records of {place} are readable")
+        self._ends[place] = part.end_offset
+        return readable
+
+    def _read_metadata(self, cut: Cut) -> None:
+        log = self.broker.log(self._metadata, 0)
+        while self._metadata_read < cut.metadata_end_offset:
+            entry = log.entries[self._metadata_read]
+            record = _relation(entry.value)
+            self._relations[bytes.fromhex(record.schema_id)] = record
+            self._metadata_read += 1
+
+    def _check_tables(self, cut: Cut, found: list[list[Entry]]) -> None:
+        counts = dict.fromkeys((table.topic for table in cut.tables), 0)
+        for part, entries in zip(cut.partitions, found, strict=True):
+            counts[part.topic] = counts.get(part.topic, 0) + len(entries)
+        if counts != {table.topic: table.row_count for table in cut.tables}:
+            raise Violation(f"I7: cut {cut.cut_id} counts its tables otherwise than its partitions")
+
+    def _apply(self, place: Place, entry: Entry) -> None:
+        relation = self._relations.get(entry.value[SCHEMA_ID])
+        if relation is None:
+            raise Violation("I2: a schema that the metadata up to the cut's end does not hold")
+        envelope = decode_body(entry.value, _parsed(relation.value_schema))
+        source = envelope["source"]
+        position = Position(source["commit_lsn"], source["ordinal"])
+        event = self._expected.get((position.commit_lsn, position.ordinal))
+        if event is None:
+            raise Violation(f"I4: nothing stands at {position}")
+        self._check_content(event, place, relation, envelope)
+        partitions = self._applied.setdefault((position.commit_lsn, position.ordinal), set())
+        if partitions and (event.op != "t" or place[1] in partitions):
+            raise Violation(f"doubled: {position} in {place}")
+        partitions.add(place[1])
+        if self._last.get(place, (-1, -1)) >= position:
+            raise Violation(f"I3: {position} after {self._last[place]} in {place}")
+        self._last[place] = position
+        if entry.key is not None and self._homes.setdefault((place[0], entry.key), place[1]) != place[1]:
+            raise Violation("I3: one key in two partitions")
+        self.records_read += 1
+
+    def _check_content(self, event: Event, place: Place, relation: RelationRecord, envelope: dict[str, Any]) -> None:
+        found = (
+            self._topics[place[0]],
+            envelope["op"],
+            envelope["before"],
+            envelope["after"],
+            tuple(envelope["unchanged"] or ()),
+        )
+        wanted = (event.relation_id, event.op, event.before, event.after, event.unchanged)
+        if found != wanted:
+            raise Violation(f"event at {event.commit_lsn}/{event.ordinal} is {found}, not {wanted}")
+
+    def _check_barriers(self, cut: Cut) -> None:
+        marked = {
+            (table.relation_id, barrier.position)
+            for table in cut.tables
+            for barrier in table.barriers
+            if barrier.kind == "truncate"
+        }
+        lsns = {position.commit_lsn for _, position in marked}
+        for relation_id, position in marked:
+            event = self._expected.get((position.commit_lsn, position.ordinal))
+            if event is None or event.op != "t" or event.relation_id != relation_id or not self._is_whole(event):
+                raise Violation(f"cut {cut.cut_id} has a truncate barrier at {position}, where no truncate is: {lsns}")
+
+    def _check_complete(self, cut: Cut) -> None:
+        for transaction in self._history:
+            is_below = transaction.commit_lsn < cut.end_lsn
+            for event in transaction.events:
+                if is_below and not self._is_whole(event):
+                    raise Violation(f"lost: {event} is not in cut {cut.cut_id}, complete at {cut.end_lsn}")
+                if not is_below and (event.commit_lsn, event.ordinal) in self._applied:
+                    raise Violation(f"I8: cut {cut.cut_id}, complete at {cut.end_lsn}, already holds {event}")
+
+    def check_drained(self) -> None:
+        """At the end everything is there."""
+        if self.durable_lsn() != 1 << 62:
+            raise Violation(f"lost: {self._history[self._durable]}")

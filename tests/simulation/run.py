@@ -1,0 +1,199 @@
+"""One seed from beginning to end: make the history and the faults, run the producer, drain, check."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from random import Random
+
+from pydantic import SecretStr
+
+from producer.pipeline import Pipeline, stream_options
+from schemas.errors import OperatorError
+from schemas.progress_record import Progress, encode_progress
+from schemas.settings import Postgres, Producer, Settings, Topics
+from schemas.topics import progress_topic
+from tests.simulation.broker import COMMITTED, Broker
+from tests.simulation.history import CONSISTENT_POINT, TABLES, Transaction, make_history
+from tests.simulation.model import Model
+from tests.simulation.postgres import DATABASE, SYSTEM_ID, TIMELINE, Server
+from tests.simulation.seams import installed
+from tests.simulation.world import Crash, Finished, Violation, World
+
+BOOTS_MAX = 60
+FAULTS = (
+    *("crash",) * 8,
+    *("disconnect",) * 4,
+    *("Postgres crash",) * 3,
+    "postgres away",
+    "status lost",
+    "init slow",
+    "commit slow",
+    "commit retried after a long wait",
+    "commit retried on a new connection",
+    *("commit done, answer lost",) * 2,
+    *("commit lost",) * 2,
+    *("commit on its way",) * 2,
+    "commit refused",
+    *("abort on its way",) * 2,
+    "delivery failure",
+    "queue full",
+    "rival",
+    "transaction timeout",
+    "stop",
+)
+HIDDEN = ("hidden late commit", "hidden late abort")
+"""An EndTxn that the client library repeated without a word: nobody can notice in time."""
+
+
+@lru_cache(maxsize=64)
+def settings_of(rows_max: int, partitions: int, idle_ms: int) -> Settings:
+    """Small limits, so that small histories reach them."""
+    return Settings(
+        name="p",
+        postgres=Postgres(dsn=SecretStr("simulated"), slot="s"),
+        topics=Topics(partitions=partitions),
+        producer=Producer(
+            batch_rows_max=rows_max, batch_bytes_max=1024, batch_ms_max=100, idle_cut_interval_ms=idle_ms
+        ),
+    )
+
+
+@dataclass
+class Case:
+    """What one run consists of; the seed's own unless given."""
+
+    history: list[Transaction] | None = None
+    faults: list[tuple[int, str]] | None = None
+    settings: Settings | None = None
+    pause_share: float | None = None
+    keepalive_share: float | None = None
+    prepare: Callable[["Run"], None] = lambda run: None
+    """Anything else: called before the producer starts."""
+
+
+@dataclass
+class Outcome:
+    """What a run was; ``violation`` None is the only good one."""
+
+    seed: int
+    violation: str | None = None
+    refusal: OperatorError | None = None
+    """A start that was rightly refused, where the case asks for one."""
+    faults: list[str] = field(default_factory=list)
+    boots: int = 0
+    steps: int = 0
+    records: int = 0
+    confirmations: int = 0
+    trace: list[str] = field(default_factory=list)
+
+
+class Run:
+    """The world of one seed with its peers."""
+
+    def __init__(self, seed: int, case: Case, *, traced: bool = False) -> None:
+        self.seed, self.case = seed, case
+        self.world = world = World(seed, traced=traced)
+        random = Random(seed ^ 0x5EED)
+        self.settings = case.settings or settings_of(
+            random.choice((1, 2, 3, 5, 8, 50)), random.choice((1, 3)), random.choice((10, 500, 2_000))
+        )
+        history = make_history(random) if case.history is None else case.history
+        world.plan = sorted(_faults(random) if case.faults is None else case.faults, reverse=True)
+        hidden = any(fault in HIDDEN for _, fault in world.plan)
+        self.model = Model(world, self.settings.name, history, may_be_torn=hidden)
+        self.broker = Broker(world, random.random() < 0.5, self.model.on_commit)
+        self.model.broker = self.broker
+        self.server = Server(world, history, self.model.durable_lsn)
+        self.server.pause_share = case.pause_share or random.choice((0.01, 0.05, 0.3))
+        self.server.keepalive_share = case.keepalive_share or random.choice((0.03, 0.1, 0.4))
+        self.boots = 0
+        self.may_refuse = False
+        self._encores = random.random() < 0.3
+        self._write_progress()
+        case.prepare(self)
+
+    def _write_progress(self) -> None:
+        """The copy is finished: what it leaves behind."""
+        progress = Progress(
+            state="streaming",
+            system_id=SYSTEM_ID,
+            timeline=TIMELINE,
+            slot=self.settings.postgres.slot,
+            database=DATABASE,
+            consistent_point=CONSISTENT_POINT,
+            end_lsn=CONSISTENT_POINT,
+            done=CONSISTENT_POINT,
+            floor=CONSISTENT_POINT,
+            relation_ids=tuple(TABLES),
+            options=stream_options(self.settings),
+        )
+        log = self.broker.log(progress_topic(self.settings.name), 0)
+        log.append(progress.key, encode_progress(progress), None, COMMITTED)
+
+    def _is_drained(self) -> bool:
+        server = self.server
+        return server.visible == len(server.history) and server.confirmed >= server.end_lsn
+
+    def _should_stop(self) -> bool:
+        world = self.world
+        return self._is_stopping or self._is_drained() or bool(world.armed and world.strikes("stop") and self._stop())
+
+    def _stop(self) -> bool:
+        self._is_stopping = True
+        return True
+
+    def to_the_end(self) -> OperatorError | None:
+        """Starts the producer again and again, as a supervisor does, until everything is drained."""
+        while not self._is_drained() or self._encores:
+            if self._is_drained():
+                self._encores = False
+                self.server.crash()
+            if self.boots == BOOTS_MAX:
+                raise Violation(f"not drained after {BOOTS_MAX} starts")
+            refusal = self._boot()
+            if refusal is not None:
+                return refusal
+        self.model.check_drained()
+        return None
+
+    def _boot(self) -> OperatorError | None:
+        world = self.world
+        self.boots += 1
+        self._is_stopping = False
+        world.is_process_dead = False
+        world.on_death.clear()
+        world.note(f"=== start {self.boots}")
+        try:
+            Pipeline(self.settings, self._should_stop).run()
+        except Crash:
+            pass
+        except OperatorError as error:
+            world.note(f"refused: {error.what}")
+            if self.may_refuse:
+                return error
+            if "another producer runs" not in error.what or not {"rival", "transaction timeout"} & {*world.struck}:
+                raise Violation(f"refused for no reason: {error.what}") from error
+        return None
+
+
+def _faults(random: Random) -> list[tuple[int, str]]:
+    kinds = FAULTS if random.random() > 0.02 else (*FAULTS, *HIDDEN * 20)
+    return [(random.randrange(10, 320), random.choice(kinds)) for _ in range(random.choice((0, 1, 2, 3, 4, 6, 9)))]
+
+
+def run_seed(seed: int, case: Case | None = None, *, traced: bool = False) -> Outcome:
+    """The outcome of one seed."""
+    outcome = Outcome(seed)
+    run = Run(seed, case or Case(), traced=traced)
+    with installed(run.world, run.server, run.broker):
+        try:
+            outcome.refusal = run.to_the_end()
+        except Finished:
+            pass
+        except Violation as violation:
+            outcome.violation = str(violation)
+        except Exception as error:  # an exception of the producer's own is as bad
+            outcome.violation = f"{type(error).__name__}: {error}"
+    outcome.faults, outcome.boots, outcome.steps = run.world.struck, run.boots, run.world.step_count
+    outcome.records, outcome.confirmations = run.model.records_read, run.server.confirmations
+    return replace(outcome, trace=run.world.trace or [])

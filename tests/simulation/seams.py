@@ -1,0 +1,142 @@
+"""Where the simulated world is put under the real producer, and taken away again.
+
+Only what touches the outside is replaced: the Kafka client's classes, the Postgres connection, the
+catalogue's queries, the clock, the log. Everything between is the producer's own code: Pipeline,
+Session, OpenBatch, Publisher, ProgressTracker, ReplicationStream, Tables.
+"""
+
+import importlib
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+from producer.kafka.topics import TopicSpec
+from schemas.pg_types import TypeFacts
+from tests.simulation import kafka_client
+from tests.simulation.broker import Broker
+from tests.simulation.postgres import Select, Server, Walsender
+from tests.simulation.world import Clock, Silence, World
+
+_MODULES = (
+    "producer.batching",
+    "producer.pipeline",
+    "producer.streaming",
+    "producer.tables",
+    "producer.kafka.control_topics",
+    "producer.kafka.publisher",
+    "producer.postgres.replication_stream",
+)
+
+
+class Admin:
+    """Topics are there when they are asked for."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def ensure(self, specs: Iterable[TopicSpec]) -> dict[str, int]:
+        """As ``TopicAdmin.ensure``."""
+        wanted = {spec.name: spec.partition_count for spec in specs}
+        for name, count in wanted.items():
+            self._broker.partition_counts.setdefault(name, count)
+        return {name: self._broker.partition_counts[name] for name in wanted}
+
+
+def _no_facts(connection: object, relation_id: int) -> None:
+    """The catalogue says now, the WAL says then: it does not know the table any more."""
+
+
+def _no_types(connection: object, oids: Iterable[int]) -> dict[int, TypeFacts]:
+    return {}
+
+
+_SETTINGS = {"wal_level": "logical", "server_encoding": "UTF8"}
+
+
+def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dict[str, Any]]:
+    """Module → name → what stands there during a run."""
+
+    def kill_point(name: str) -> None:
+        world.step(name)
+
+    def connect_sql(*_: Any) -> SimpleNamespace:
+        server.connect("catalog")
+        return SimpleNamespace(close=lambda: None)
+
+    def make_producer(config: dict[str, Any], **_: Any) -> kafka_client.Producer:
+        return kafka_client.Producer(world, broker, config)
+
+    def make_consumer(config: dict[str, Any], **_: Any) -> kafka_client.Consumer:
+        return kafka_client.Consumer(world, broker, config)
+
+    shared = {"time": Clock(world), "log": Silence(world), "kill_point": kill_point}
+    special: dict[str, dict[str, Any]] = {
+        "producer.kafka.publisher": {"Producer": make_producer},
+        "producer.kafka.control_topics": {"Producer": make_producer, "Consumer": make_consumer},
+        "producer.pipeline": {
+            "connect_sql": connect_sql,
+            "connect_walsender": lambda *_: Walsender(server, world),
+            "TopicAdmin": lambda *_: Admin(broker),
+        },
+        "producer.postgres.replication_stream": {
+            "select": Select(world),
+            "walsender_query": lambda *_: [{"setting": "60000"}],
+        },
+        "producer.postgres.slot": {
+            "identify": lambda *_: server.identify(),
+            "inspect": lambda *_: server.inspect(),
+        },
+        "producer.postgres.catalog": {
+            "publication_exists": lambda *_: True,
+            "setting": lambda connection, name: _SETTINGS[name],
+            "table_facts": _no_facts,
+            "type_facts": _no_types,
+        },
+    }
+    wanted = {name: dict(special.get(name, {})) for name in {*_MODULES, *special}}
+    for name in _MODULES:
+        module = importlib.import_module(name)
+        wanted[name] |= {each: value for each, value in shared.items() if hasattr(module, each)}
+    return wanted
+
+
+@contextmanager
+def installed(world: World, server: Server, broker: Broker) -> Iterator[None]:
+    """The world is under the producer."""
+    saved: list[tuple[Any, str, Any]] = []
+    try:
+        for module_name, names in _replacements(world, server, broker).items():
+            module = importlib.import_module(module_name)
+            for name, value in names.items():
+                saved.append((module, name, getattr(module, name)))
+                setattr(module, name, value)
+        yield
+    finally:
+        for module, name, value in reversed(saved):
+            setattr(module, name, value)
+
+
+@contextmanager
+def remembered_schemas() -> Iterator[None]:
+    """Pure and slow, called again and again for the same few tables: computed once for all seeds."""
+    transcoder = importlib.import_module("producer.transcoder")
+    relations = importlib.import_module("producer.relation_cache")
+    schema_id = relations.schema_id
+    ids: dict[str, str] = {}
+
+    def remembered_id(schema: Any) -> str:
+        text = json.dumps(schema)
+        if text not in ids:
+            ids[text] = schema_id(schema)
+        return ids[text]
+
+    transcoder.__dict__["compile"] = lru_cache(maxsize=1024)(compile)
+    relations.schema_id = remembered_id  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        del transcoder.__dict__["compile"]
+        relations.schema_id = schema_id  # type: ignore[attr-defined]
