@@ -85,20 +85,27 @@ def read_progress(settings: Settings) -> Progress | None:
     Read after ``init_transactions``: before it, an older instance's commit may still land.
 
     Raises:
-        OperatorError: a record that this code cannot read.
+        OperatorError: a record that this code cannot read, or one of another slot: the cuts of two
+            slots in one topic would be no chain.
     """
-    key = progress_key(settings.postgres.slot)
-    newest = None
-    for message in _read_all(settings, progress_topic(settings.name)):
-        if message.key() == key:
-            newest = message
-    if newest is None:
-        return None
+    topic = progress_topic(settings.name)
+    newest = {message.key(): message for message in _read_all(settings, topic)}
+    own = newest.pop(progress_key(settings.postgres.slot), None)
+    if newest:
+        other = _progress_in(next(iter(newest.values())))
+        raise OperatorError(
+            f"the name {settings.name} is taken: {topic} is of slot {other.slot} in database {other.database}",
+            remedy=f'give this pipeline another name; or, if it is the same one, set [postgres] slot = "{other.slot}"',
+        )
+    return _progress_in(own) if own is not None else None
+
+
+def _progress_in(message: Message) -> Progress:
     try:
-        return decode_progress(newest.value() or b"")
+        return decode_progress(message.value() or b"")
     except ProtocolError as error:
         raise OperatorError(
-            f"{progress_topic(settings.name)} at offset {newest.offset()}: {error}",
+            f"{message.topic()} at offset {message.offset()}: {error}",
             remedy="run the version of walbridge that wrote it, or a newer one",
         ) from None
 

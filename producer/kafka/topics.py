@@ -20,6 +20,10 @@ CONTACT_TIMEOUT_S = 3.0
 """Of the first request, which nobody can interrupt: whoever asks tries again."""
 REQUEST_TIMEOUT_S = 10.0
 RECORD_OVERHEAD_BYTES = 64 * 1024
+_COLLIDES = (
+    'Kafka takes "." and "_" in topic names for equal: give the table another topic in [topics.names], '
+    "or this pipeline another name"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,9 @@ class TopicAdmin:
                     raise KafkaAway(f"topic {name} could not be created: {reason.str()}") from None
                 raise OperatorError(
                     f"topic {name} could not be created: {reason.str()}",
-                    remedy="mend [topics] or the broker's rights; or create it by hand with the settings of README",
+                    remedy=_COLLIDES
+                    if reason.code() == KafkaError.TOPIC_EXCEPTION
+                    else "mend [topics] or the broker's rights; or create it by hand with the settings of README",
                 ) from None
 
     def _check_config(self, specs: list[TopicSpec]) -> None:
