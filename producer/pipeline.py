@@ -169,15 +169,15 @@ class Pipeline:
     def _follow(self) -> None:
         pause_s = 0.0
         while True:
-            started_s = time.monotonic()
+            cut_before = self._out.tracker.progress.cut_id
             try:
                 self._stream_once()
                 return
             except RetryableError as error:
                 self._metrics.peer_away(error)
+                if self._out.tracker.progress.cut_id > cut_before:
+                    pause_s = 0.0  # it worked meanwhile: this is another trouble than the last one
                 log.warning("stream begins again", reason=str(error), pause_s=round(pause_s, 1))
-                if time.monotonic() - started_s > BACKOFF_MAX_S:
-                    pause_s = 0.0
                 self._out.abandon()
                 pause_s = self._pause(pause_s)
 
@@ -199,7 +199,10 @@ class Pipeline:
         self._out.tracker.committed(progress)
         self._tables.forget_session(self._connection)
         walsender = connect_walsender(self._dsn, "walbridge")
-        with ReplicationStream(walsender, progress.slot, self._settings.postgres.status_interval_ms) as stream:
+        postgres = self._settings.postgres
+        with ReplicationStream(
+            walsender, progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
+        ) as stream:
             stream.start(progress.floor, stream_options(self._settings))
             log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done))
             self._stream = stream
@@ -220,7 +223,7 @@ class Pipeline:
         return self._settings.postgres.dsn.get_secret_value()
 
     def _connect(self) -> SqlConnection:
-        return connect_sql(self._dsn, "walbridge catalog")
+        return connect_sql(self._dsn, "walbridge catalog", self._settings.postgres.silence_timeout_ms / 1000)
 
     def _reconnect(self) -> None:
         self._disconnect()

@@ -7,14 +7,23 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.faults.proxy import TcpProxy
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.server_process import free_port
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
     """The shared broker. A test that kills or stops it starts it again."""
-    with KafkaBroker() as broker:
+    with KafkaBroker(told_port=free_port()) as broker:
         yield broker
+
+
+@pytest.fixture
+def kafka_proxy(kafka: KafkaBroker) -> Iterator[TcpProxy]:
+    """A breakable way to the shared broker: ``127.0.0.1:<port>`` as bootstrap server."""
+    with TcpProxy(kafka.proxied_port, kafka.told_port) as proxy:
+        yield proxy
 
 
 @pytest.fixture

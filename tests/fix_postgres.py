@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.faults.proxy import TcpProxy
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer
 
@@ -64,6 +65,13 @@ def make_database(postgres: PostgresServer) -> Iterator[Callable[[], Database]]:
     """For tests that need several databases."""
     with contextlib.ExitStack() as stack:
         yield lambda: stack.enter_context(new_database(postgres))
+
+
+@pytest.fixture
+def postgres_proxy(postgres: PostgresServer) -> Iterator[TcpProxy]:
+    """A breakable way to the shared server."""
+    with TcpProxy(postgres.port) as proxy:
+        yield proxy
 
 
 @contextlib.contextmanager

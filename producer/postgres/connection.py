@@ -6,8 +6,12 @@ the start-up ``options``, which win over those, pin them on both kinds: copy and
 print alike (pgoutput.md §14).
 """
 
+import contextlib
+import os
+import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import psycopg
@@ -17,7 +21,21 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from schemas.errors import OperatorError, RetryableError
 
 T = TypeVar("T")
+ANSWER_TIMEOUT_S = 60.0
 SqlConnection = psycopg.Connection[Any]
+
+
+class BoundedConnection(SqlConnection):
+    """A connection whose server must answer in time: keepalives only tell that its host lives."""
+
+    answer_timeout_s: float | None = None
+    """None: locks and large tables may take as long as they take."""
+
+    def execute(self, *arguments: Any, **named: Any) -> Any:
+        """As psycopg's; ended by OperationalError when no answer comes."""
+        with hung_up_after(self.pgconn.socket, self.answer_timeout_s):
+            return super().execute(*arguments, **named)
+
 
 PINNED = {
     "datestyle": "ISO",
@@ -42,7 +60,27 @@ _DEFINITE = {
 }
 
 
-def connect_sql(dsn: str, application: str = "walbridge") -> SqlConnection:
+@contextlib.contextmanager
+def hung_up_after(descriptor: int, timeout_s: float | None) -> Iterator[None]:
+    """Shut the socket down under whoever still waits on it then: libpq itself would wait for ever."""
+    if timeout_s is None:
+        yield
+        return
+    timer = threading.Timer(timeout_s, _hang_up, [descriptor])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _hang_up(descriptor: int) -> None:
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as twin:
+        twin.shutdown(socket.SHUT_RDWR)
+
+
+def connect_sql(dsn: str, application: str = "walbridge", answer_timeout_s: float | None = None) -> SqlConnection:
     """A connection for SQL, in autocommit mode.
 
     Raises:
@@ -50,7 +88,8 @@ def connect_sql(dsn: str, application: str = "walbridge") -> SqlConnection:
         RetryableError: the server is away.
     """
     try:
-        connection = psycopg.connect(_conninfo(dsn, application), autocommit=True)
+        connection = BoundedConnection.connect(_conninfo(dsn, application), autocommit=True)
+        connection.answer_timeout_s = answer_timeout_s
         for name, value in _later_pins(connection.info.server_version).items():
             connection.execute(f"SET {name} = {value}".encode())
     except psycopg.Error as error:
@@ -83,7 +122,8 @@ def walsender_query(pgconn: pq.abc.PGconn, sql: str) -> list[dict[str, str | Non
     Raises:
         OperatorError, RetryableError: the server refused or went away.
     """
-    result = pgconn.exec_(sql.encode())
+    with hung_up_after(pgconn.socket, ANSWER_TIMEOUT_S):
+        result = pgconn.exec_(sql.encode())
     raise_for_result(pgconn, result)
     return rows_of(result)
 

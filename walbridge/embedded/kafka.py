@@ -35,7 +35,7 @@ SETTINGS: Mapping[str, str] = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",  # the default 50 costs 50 folders and their files
@@ -68,6 +68,8 @@ class KafkaBroker:
         settings: more of server.properties, e.g. ``{"message.max.bytes": "2000000"}``; these win.
         keep: leave data and log under home when it stops.
         report: told of progress should jars have to be fetched first.
+        told_port: of a proxy on loopback. Clients that come through it to ``proxied_port`` are
+            told this port as the broker's, and so stay behind the proxy.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class KafkaBroker:
         *,
         keep: bool = False,
         report: Callable[[str], None] = lambda line: None,
+        told_port: int = 0,
     ) -> None:
         self._settings = {**SETTINGS, **(settings or {})}
         self._jars = fetch(["kafka"], report)["kafka"]
@@ -86,6 +89,8 @@ class KafkaBroker:
         self.data = self._folder.path / "data"
         self.log = self._folder.path / "kafka.log"
         self.port = 0
+        self.told_port = told_port
+        self.proxied_port = 0
 
     def start(self) -> Self:
         """Start, or start again on the same data and port. Returns when it takes requests."""
@@ -97,6 +102,7 @@ class KafkaBroker:
         for attempt in range(1, STARTS_MAX + 1):
             if first:
                 self.port, self._controller_port = free_port(), free_port()
+                self.proxied_port = free_port() if self.told_port else 0
                 self._write_properties()
             try:
                 if not self.data.exists():
@@ -163,10 +169,12 @@ class KafkaBroker:
 
     def _broker_settings(self) -> dict[str, str]:
         broker, controller = f"127.0.0.1:{self.port}", f"127.0.0.1:{self._controller_port}"
+        listeners = f"PLAINTEXT://{broker},CONTROLLER://{controller}"
+        proxied = [f",PROXIED://127.0.0.1:{port}" for port in (self.proxied_port, self.told_port) if port]
         return {
             **self._settings,
-            "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+            "listeners": listeners + "".join(proxied[:1]),
+            "advertised.listeners": listeners + "".join(proxied[1:]),
             "controller.quorum.bootstrap.servers": controller,
             "log.dirs": str(self.data),
         }

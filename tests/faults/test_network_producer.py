@@ -1,0 +1,96 @@
+"""The producer behind a network that breaks: noticed in bounded time, and nothing lost or twice (I1, I4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.proxy import TO_CLIENT, TO_SERVER, TcpProxy
+from tests.faults.writer import Writer
+from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
+
+pytestmark = pytest.mark.fault
+
+NOTICED_S = 30.0
+"""Far above the two seconds that the tests allow for silence: the machine may be busy."""
+BREAKING: dict[str, Callable[[TcpProxy], None]] = {
+    "half-open": TcpProxy.half_open,
+    "to the server only": lambda proxy: proxy.one_way(TO_SERVER),
+    "to the client only": lambda proxy: proxy.one_way(TO_CLIENT),
+    "cut": TcpProxy.cut,
+    "reset": lambda proxy: proxy.cut(reset=True),
+}
+HINDERING: dict[str, Callable[[TcpProxy], None]] = {
+    "delayed": lambda proxy: proxy.delay(0.05),
+    "slow": lambda proxy: proxy.slow(bytes_per_s=200_000),
+}
+
+
+def _survives_all(producer: ProducerUnderTest, proxy: TcpProxy) -> None:
+    """Each fault in turn under load; after each the topics go on, at the end they equal the source."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    producer.publish("t")
+    running = producer.start_streaming()
+    with Writer(producer) as writer, producer.topics() as topics:
+        for name, start in (HINDERING | BREAKING).items():
+            writer.wait_for(20)
+            connections = proxy.accepted
+            start(proxy)
+            writer.wait_for(20)
+            if name in BREAKING:
+                wait_until(lambda: proxy.accepted > connections, f"{name}: a new connection", NOTICED_S)  # noqa: B023
+            confirmed = producer.confirmed_lsn()
+            topics.wait_for_cut(lambda cut: cut.end_lsn >= confirmed, f"{name}: that was confirmed", 5)  # noqa: B023
+            proxy.heal()
+            producer.caught_up(topics, timeout_s=60)
+    producer.check_equal(timeout_s=60)
+    assert running.process.poll() is None
+    assert "Traceback" not in running.log
+
+
+def _behind(producer: ProducerUnderTest, proxy: TcpProxy) -> None:
+    """Postgres through the proxy, by whom two seconds of silence are enough for both ends."""
+    way = producer.database.dsn.replace(f"port={producer.database.server.port}", f"port={proxy.port}")
+    producer.settings["postgres"] = {
+        "dsn": f"{way} connect_timeout=2 options='-c wal_sender_timeout=2s'",
+        "silence_timeout_ms": 2_000,
+    }
+
+
+def test_every_network_fault_between_producer_and_postgres_is_survived(
+    producer: ProducerUnderTest, postgres_proxy: TcpProxy
+) -> None:
+    _behind(producer, postgres_proxy)
+    _survives_all(producer, postgres_proxy)
+
+
+def test_silence_is_noticed_also_where_nothing_is_written_and_a_quiet_server_is_no_silence(
+    producer: ProducerUnderTest, postgres_proxy: TcpProxy
+) -> None:
+    """The catalogue is asked over the same dead path, by a client library that would wait for ever."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    producer.publish("t")
+    _behind(producer, postgres_proxy)
+    running = producer.start_streaming()
+    connections, heard = postgres_proxy.accepted, postgres_proxy.passed[TO_CLIENT]
+    # Five of its answers to our questions: longer than the silence that is allowed.
+    wait_until(lambda: postgres_proxy.passed[TO_CLIENT] > heard + 120, "some quiet seconds")
+    assert postgres_proxy.accepted == connections, running.log[-2000:]
+    postgres_proxy.half_open()
+    wait_until(lambda: postgres_proxy.accepted > connections, "a new connection", NOTICED_S)
+    postgres_proxy.heal()
+    producer.database.execute("INSERT INTO t VALUES (1, 1)")
+    producer.check_equal()
+
+
+def test_every_network_fault_between_producer_and_kafka_is_survived(
+    producer: ProducerUnderTest, kafka_proxy: TcpProxy
+) -> None:
+    producer.settings["kafka"] = {
+        "bootstrap_servers": f"127.0.0.1:{kafka_proxy.port}",
+        "client": {"socket.timeout.ms": "2000", "reconnect.backoff.max.ms": "500"},
+    }
+    producer.settings["producer"] = {"commit_suspect_ms": 500}
+    _survives_all(producer, kafka_proxy)
