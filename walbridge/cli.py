@@ -18,6 +18,7 @@ app = typer.Typer(
     help="Postgres WAL to Kafka to Delta tables, exactly once, consistent at one LSN.",
 )
 Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="Settings file, else walbridge.toml.")]
+LogFormat = Annotated[str, typer.Option(help="auto, logfmt or json")]
 
 
 def _say(line: str) -> None:
@@ -58,33 +59,47 @@ def init(
 
 
 @app.command()
+def check(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
+) -> None:
+    """Look at server, broker, lake and this machine; say what is wrong and what mends it."""
+    from schemas.settings import load_settings
+    from walbridge.check import check as check_all
+
+    raise typer.Exit(check_all(load_settings(config), as_json=as_json))
+
+
+@app.command()
 def produce(
     config: Config = None,
     log_level: Annotated[str, typer.Option(help="debug, info or warning")] = "info",
+    log_format: LogFormat = "auto",
 ) -> None:
     """Run the producer: Postgres to Kafka, until SIGTERM or Ctrl-C."""
     from producer.__main__ import main as producer_main
 
-    raise typer.Exit(producer_main([*_config_argument(config), "--log-level", log_level]))
+    raise typer.Exit(producer_main([*_config_argument(config), "--log-level", log_level, "--log-format", log_format]))
 
 
 @app.command()
 def materialize(
     config: Config = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all that is in Kafka now is in the lake.")] = False,
+    log_format: LogFormat = "auto",
 ) -> None:
     """Run the Spark job: Kafka to Delta tables, until SIGTERM or Ctrl-C."""
     from schemas.settings import load_settings
     from walbridge.embedded.jars import fetch
     from walbridge.embedded.java import find_java
 
-    settings = load_settings(config)
+    settings = load_settings(config, secrets=())
     os.environ["JAVA_HOME"] = str(find_java().java_home)
     if settings.spark.jars_dir is None:
         os.environ["WALBRIDGE_SPARK__JARS_DIR"] = str(fetch(["spark"], _say)["spark"])
     from spark_consumer.__main__ import main as job_main
 
-    raise typer.Exit(job_main([*_config_argument(config), *(["--once"] if once else [])]))
+    raise typer.Exit(job_main([*_config_argument(config), *(["--once"] if once else []), "--log-format", log_format]))
 
 
 @app.command()
@@ -154,7 +169,7 @@ def config(config: Config = None) -> None:
     """Print the settings in force as JSON, secrets masked."""
     from schemas.settings import effective, load_settings
 
-    print(json.dumps(effective(load_settings(config)), indent=2, ensure_ascii=False))
+    print(json.dumps(effective(load_settings(config, secrets=())), indent=2, ensure_ascii=False))
 
 
 @app.command()

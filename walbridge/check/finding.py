@@ -1,0 +1,61 @@
+"""One thing that was looked at: what was found, how bad it is, what mends it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from schemas.errors import EXIT_OPERATOR, OperatorError
+
+
+class Severity(StrEnum):
+    """advice: works, but not well. warning: works now, may stop or differ. error: does not work."""
+
+    OK = "ok"
+    ADVICE = "advice"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``remedy``: the SQL, command or setting that mends it; none where all is well."""
+
+    area: str
+    severity: Severity
+    text: str
+    remedy: str | None = None
+
+
+def ok(area: str, text: str) -> Finding:
+    """All is well."""
+    return Finding(area, Severity.OK, text)
+
+
+def advice(area: str, text: str, remedy: str) -> Finding:
+    """It works, but could do so better."""
+    return Finding(area, Severity.ADVICE, text, remedy)
+
+
+def warning(area: str, text: str, remedy: str) -> Finding:
+    """It works now, but may stop or differ."""
+    return Finding(area, Severity.WARNING, text, remedy)
+
+
+def error(area: str, text: str, remedy: str) -> Finding:
+    """It does not work."""
+    return Finding(area, Severity.ERROR, text, remedy)
+
+
+def refused(area: str, refusal: OperatorError) -> Finding:
+    """What would stop a program, in its own words."""
+    return error(area, refusal.what, refusal.remedy)
+
+
+def not_checked(area: str, peer: str) -> Finding:
+    """It depends on somebody who does not answer."""
+    return Finding(area, Severity.WARNING, f"not checked: {peer} does not answer")
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """0 when nothing is an error, else 2."""
+    return EXIT_OPERATOR if any(finding.severity is Severity.ERROR for finding in findings) else 0

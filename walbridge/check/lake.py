@@ -1,0 +1,106 @@
+"""The lake: can it be written, and is what is there this pipeline's?
+
+In: settings, and what Kafka holds. Out: findings. A folder is tried by writing a file and
+removing it again, and whatever folders that took.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from deltalake.exceptions import DeltaError
+
+from schemas.errors import RetryableError
+from schemas.position import format_lsn
+from schemas.progress_record import Progress
+from schemas.settings import Settings
+from spark_consumer.manifest import CutRow, newest_rows, open_table
+from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
+
+AREA = "lake"
+
+
+def lake_findings(settings: Settings) -> Iterator[Finding]:
+    """Writing, then what is there."""
+    writable = _writable(settings.lake.path)
+    yield writable
+    row = newest_row(settings)
+    if row is None:
+        if writable.severity is not Severity.ERROR:
+            yield ok(AREA, "empty: the first copy will fill it")
+    elif row.pipeline != settings.name:
+        yield error(
+            AREA,
+            f"it belongs to pipeline {row.pipeline}, this one is {settings.name}",
+            "give this pipeline its own [lake] path, or set name to the lake's",
+        )
+    else:
+        yield ok(AREA, f"of this pipeline, at cut {row.to_cut}, {format_lsn(row.end_lsn)}")
+
+
+def standing_findings(settings: Settings, progress: Progress | None, cuts_end: int | None) -> Iterator[Finding]:
+    """The lake beside Kafka: are they of one copy, and does the lake know no cut that Kafka lacks?"""
+    row = newest_row(settings)
+    if row is None or row.pipeline != settings.name:
+        return
+    if row.next_offset > (cuts_end or 0):
+        yield error(
+            AREA,
+            "the cuts topic ends before what this lake has applied: it was made anew",
+            "start with an empty lake and a new slot",
+        )
+    elif progress is not None and progress.consistent_point is not None and row.epoch != str(progress.epoch):
+        yield warning(
+            AREA,
+            "it holds the tables of an earlier copy",
+            "walbridge materialize replaces them; walbridge status shows when it has",
+        )
+
+
+def newest_row(settings: Settings) -> CutRow | None:
+    """The newest row of ``_cuts``.
+
+    Raises:
+        RetryableError: it cannot be read.
+    """
+    options = {name: value.get_secret_value() for name, value in settings.lake.storage_options.items()}
+    try:
+        table = open_table(settings.lake.path, options)
+        rows = newest_rows(table, 1) if table is not None else []
+    except (DeltaError, OSError) as failure:
+        raise RetryableError(f"_cuts cannot be read: {type(failure).__name__}") from None
+    return rows[0] if rows else None
+
+
+def _writable(path: str) -> Finding:
+    if "://" in path:
+        return advice(
+            AREA, f"{path} is no folder: whether it can be written was not tried", "walbridge materialize --once"
+        )
+    try:
+        probe(Path(path))
+    except OSError as failure:
+        mend = "give this user the right to write there, or name another folder in [lake] path"
+        return error(AREA, f"{path} cannot be written: {failure.strerror}", mend)
+    return ok(AREA, f"{path} can be written")
+
+
+def probe(folder: Path) -> None:
+    """Write a file and remove it, and the folders that were missing.
+
+    Raises:
+        OSError: it cannot be done.
+    """
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="_probe") as file:
+            file.write(b"walbridge check")
+            file.flush()
+            os.fsync(file.fileno())
+    finally:
+        for each in made:
+            with contextlib.suppress(OSError):  # not made after all, or somebody uses it by now
+                each.rmdir()

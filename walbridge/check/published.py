@@ -1,0 +1,250 @@
+"""Role, publication and tables: what is published, and whether it can be read and followed.
+
+In: a connection. Out: findings. One per table only where there is something to say of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from producer import errors
+from producer.postgres import catalog
+from producer.postgres.connection import SqlConnection, classified
+from producer.postgres.facts import PublishedTable
+from producer.relation_cache import announced, describe
+from schemas.errors import OperatorError
+from schemas.settings import Settings
+from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic, refuse_topic_collisions, table_path
+from walbridge.check.finding import Finding, advice, error, ok, refused, warning
+
+ROLE = "role"
+PUBLICATION = "publication"
+TABLES = "tables"
+
+_RIGHTS = """
+SELECT c.oid, current_user, has_schema_privilege(c.relnamespace, 'USAGE'), has_table_privilege(c.oid, 'SELECT'),
+       row_security_active(c.oid)
+FROM pg_class c WHERE c.oid = ANY (%s)
+"""
+_CONTROL_TOPICS = (metadata_topic, cuts_topic, progress_topic)
+_KINDS = ("insert", "update", "delete", "truncate")
+_PUBLICATION = """
+SELECT pubinsert, pubupdate, pubdelete, pubtruncate, puballtables, {via_root}, {by_schema}
+FROM pg_publication p WHERE pubname = %s
+"""
+_TABLE = """
+SELECT c.oid, coalesce(pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid), 0),
+       EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+               AND a.attlen = -1 AND a.attstorage <> 'p')
+FROM pg_class c WHERE c.oid = ANY (%s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TableCase:
+    """A published table as it is judged. ``changes``: updates and deletes since statistics began."""
+
+    name: str
+    quoted: str
+    replica_identity: str
+    has_key: bool
+    changes: int
+    has_row_filter: bool
+    may_be_toasted: bool
+
+    @property
+    def has_identity(self) -> bool:
+        """Whether Postgres can say which row was updated or deleted."""
+        return self.replica_identity == "f" or (self.replica_identity in "di" and self.has_key)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationFacts:
+    """``kinds``: those of insert, update, delete, truncate that it publishes."""
+
+    kinds: tuple[str, ...]
+    all_tables: bool
+    via_root: bool
+    by_schema: bool
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether updates or deletes are published."""
+        return not {"update", "delete"}.isdisjoint(self.kinds)
+
+
+def role_findings(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[Finding]:
+    """May it read the published tables? (Replication itself is tried, not asked.)"""
+    by_id = {table.relation_id: table for table in tables}
+    readable = 0
+    for relation_id, role, usage, select, hidden in _rows(connection, _RIGHTS, (list(by_id),)):
+        table, of_role = by_id[relation_id], sql.Identifier(role).as_string(None)
+        if not usage:
+            schema = sql.Identifier(table.namespace).as_string(None)
+            yield error(
+                ROLE, f"{role} may not use schema {table.namespace}", f"GRANT USAGE ON SCHEMA {schema} TO {of_role};"
+            )
+        if not select:
+            grant = f"GRANT SELECT ON TABLE {_quoted(table)} TO {of_role};"
+            yield error(ROLE, f"{role} may not read {table.qualified_name}", grant)
+        if hidden:
+            text = f"row security hides rows of {table.qualified_name} from {role}"
+            yield error(ROLE, text, f"ALTER ROLE {of_role} BYPASSRLS;")
+        readable += bool(usage and select and not hidden)
+    if readable:
+        yield ok(ROLE, f"may read {readable} of {len(tables)} published tables")
+
+
+def publication_facts(connection: SqlConnection, name: str) -> PublicationFacts | None:
+    """None where there is no such publication."""
+    version = connection.info.server_version
+    query = _PUBLICATION.format(
+        via_root="pubviaroot" if version >= 130000 else "false",
+        by_schema="EXISTS (SELECT 1 FROM pg_publication_namespace n WHERE n.pnpubid = p.oid)"
+        if version >= 150000
+        else "false",
+    )
+    rows = _rows(connection, query, (name,))
+    if not rows:
+        return None
+    *published, all_tables, via_root, by_schema = rows[0]
+    kinds = tuple(kind for kind, is_published in zip(_KINDS, published, strict=True) if is_published)
+    return PublicationFacts(kinds, all_tables, via_root, by_schema)
+
+
+def publication_findings(
+    facts: PublicationFacts | None, settings: Settings, tables: Sequence[PublishedTable]
+) -> Iterator[Finding]:
+    """What it publishes, and what it leaves out."""
+    name = settings.postgres.publication
+    if facts is None:
+        if settings.postgres.publication_tables:
+            yield advice(PUBLICATION, f"publication {name} does not exist yet", "walbridge init")
+        else:
+            yield refused(PUBLICATION, errors.publication_missing(name))
+        return
+    if not tables:
+        yield refused(PUBLICATION, errors.not_published(name))
+    else:
+        yield ok(PUBLICATION, f"{name} publishes {', '.join(facts.kinds) or 'nothing'} of {len(tables)} tables")
+    quoted = sql.Identifier(name).as_string(None)
+    if missing := [kind for kind in _KINDS if kind not in facts.kinds]:
+        yield warning(
+            PUBLICATION,
+            f"{name} does not publish {', '.join(missing)}: the lake will not follow them",
+            f"ALTER PUBLICATION {quoted} SET (publish = '{', '.join(_KINDS)}');",
+        )
+    if facts.all_tables or facts.by_schema:
+        yield warning(
+            PUBLICATION,
+            f"{name} takes in every table that is created later: the first change of one stops the producer",
+            f"DROP PUBLICATION {quoted}; and CREATE PUBLICATION {quoted} FOR TABLE ... before walbridge init",
+        )
+    if not facts.via_root and any(table.is_partitioned for table in tables):
+        yield advice(
+            PUBLICATION,
+            f"{name} has publish_via_partition_root = false: each partition is a table of its own",
+            f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true); before walbridge init",
+        )
+    yield from _unlike_settings(settings, tables)
+
+
+def _unlike_settings(settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[Finding]:
+    wanted = {table if "." in table else f"public.{table}" for table in settings.postgres.publication_tables}
+    missing = sorted(wanted - {table.qualified_name for table in tables})
+    if wanted and missing:
+        yield warning(
+            PUBLICATION,
+            f"{settings.postgres.publication} does not publish {', '.join(missing)}, which publication_tables names",
+            "mend [postgres] publication_tables, or start a new pipeline that copies those tables too",
+        )
+
+
+def table_findings(
+    connection: SqlConnection, settings: Settings, facts: PublicationFacts, tables: Sequence[PublishedTable]
+) -> Iterator[Finding]:
+    """Identities, row filters, and the names that topics and lake give the tables."""
+    found = 0
+    for case in table_cases(connection, tables):
+        for finding in judged(case, facts):
+            found += 1
+            yield finding
+    names = []
+    for table in tables:
+        try:
+            names.append(data_topic(settings.name, table.namespace, table.name, settings.topics.names))
+            table_path(table.namespace, table.name)
+        except OperatorError as refusal:
+            found += 1
+            yield refused(TABLES, refusal)
+    try:
+        refuse_topic_collisions([*(topic(settings.name) for topic in _CONTROL_TOPICS), *names])
+    except OperatorError as refusal:
+        found += 1
+        yield refused(TABLES, refusal)
+    if not found and tables:
+        yield ok(TABLES, f"{len(tables)} tables: each can be followed, topic names do not collide")
+
+
+def table_cases(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[TableCase]:
+    """Each table with what its judgement needs."""
+    more = {row[0]: row[1:] for row in _rows(connection, _TABLE, ([table.relation_id for table in tables],))}
+    for table in tables:
+        known = catalog.table_facts(connection, table.relation_id)
+        if known is None or table.relation_id not in more:
+            continue  # dropped a moment ago
+        changes, may_be_toasted = more[table.relation_id]
+        relation = announced(table, known)
+        types = catalog.type_facts(connection, {column.type_oid for column in relation.columns})
+        has_key = bool(describe(relation, known, types).key_columns)
+        yield TableCase(
+            name=table.qualified_name,
+            quoted=_quoted(table),
+            replica_identity=table.replica_identity,
+            has_key=has_key,
+            changes=changes,
+            has_row_filter=table.row_filter is not None,
+            may_be_toasted=may_be_toasted,
+        )
+
+
+def judged(case: TableCase, facts: PublicationFacts) -> Iterator[Finding]:
+    """What is to be said of one table."""
+    full = f"ALTER TABLE {case.quoted} REPLICA IDENTITY FULL;"
+    key = f"ALTER TABLE {case.quoted} ADD PRIMARY KEY (...);"
+    if not case.has_identity and facts.changes_rows:
+        make = warning if case.changes else advice
+        had = f"; it had {case.changes:,} of them" if case.changes else ""
+        default = f"ALTER TABLE {case.quoted} REPLICA IDENTITY DEFAULT;"
+        remedy = default if case.has_key else f"{key} or {full}"
+        yield make(
+            TABLES, f"{case.name} has no replica identity: Postgres refuses UPDATE and DELETE of it{had}", remedy
+        )
+    elif case.replica_identity == "f" and not case.has_key:
+        yield advice(
+            TABLES,
+            f"{case.name} has identity FULL and no key: an update searches the whole lake table, and its topic "
+            "has one partition",
+            key,
+        )
+    if case.has_row_filter and case.replica_identity != "f" and case.may_be_toasted:
+        yield warning(
+            TABLES,
+            f"{case.name} has a row filter: an update that makes a row pass it arrives as an insert without its "
+            "large values, and the producer stops there",
+            full,
+        )
+
+
+def _quoted(table: PublishedTable) -> str:
+    return sql.Identifier(table.namespace, table.name).as_string(None)
+
+
+def _rows(connection: SqlConnection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
+    try:
+        return connection.execute(query.encode(), parameters).fetchall()
+    except psycopg.Error as failure:
+        raise classified(failure) from None

@@ -1,0 +1,89 @@
+"""The slot beside what Kafka says of it: the producer's own guards, and the WAL it holds back.
+
+In: the slot's row, progress, who the server is. Out: findings. The guards are those that would
+stop the producer at its start, asked here without starting it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from producer.pipeline import stream_options
+from producer.postgres.facts import ServerIdentity, SlotState
+from producer.progress import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
+from schemas.errors import OperatorError
+from schemas.progress_record import Progress
+from schemas.settings import Settings
+from walbridge.check.finding import Finding, advice, error, ok, refused, warning
+from walbridge.quantities import bytes_text
+
+AREA = "slot"
+MUCH_WAL_BYTES = 10 * 10**9
+"""Held back by a slot that nobody reads: worth a warning before it is worth a pager."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCase:
+    """``retained_bytes``, ``safe_wal_size_bytes`` as in pg_replication_slots; None: not known, or no limit."""
+
+    name: str
+    state: SlotState | None
+    retained_bytes: int | None = None
+    safe_wal_size_bytes: int | None = None
+
+
+def slot_findings(case: SlotCase) -> Iterator[Finding]:
+    """What the server says of the slot."""
+    if case.state is None:
+        yield advice(AREA, f"slot {case.name} does not exist yet", "walbridge init")
+        return
+    held = f"holds {bytes_text(case.retained_bytes)} of WAL" if case.retained_bytes is not None else "holds no WAL"
+    if case.state.wal_status == "lost":
+        yield error(
+            AREA,
+            f"slot {case.name} is lost: the server removed WAL that was not read yet",
+            "walbridge drop, then walbridge init and walbridge produce, which copies all tables again",
+        )
+    elif case.state.wal_status == "unreserved":
+        yield error(
+            AREA,
+            f"slot {case.name} {held}, more than max_slot_wal_keep_size: it is lost at the next checkpoint",
+            "raise max_slot_wal_keep_size and SELECT pg_reload_conf(); now, then start walbridge produce",
+        )
+    elif case.state.active_pid is None and (case.retained_bytes or 0) > MUCH_WAL_BYTES:
+        yield warning(
+            AREA,
+            f"slot {case.name} {held}, and nobody reads it",
+            "walbridge produce; or, if the pipeline is no longer wanted, walbridge drop",
+        )
+    else:
+        use = f"in use (pid {case.state.active_pid})" if case.state.active_pid is not None else "nobody reads it now"
+        yield ok(AREA, f"{case.name}: {use}, {held}{_room(case)}")
+
+
+def _room(case: SlotCase) -> str:
+    return "" if case.safe_wal_size_bytes is None else f", lost after {bytes_text(case.safe_wal_size_bytes)} more"
+
+
+def guard_findings(
+    settings: Settings, progress: Progress | None, server: ServerIdentity, state: SlotState | None
+) -> Iterator[Finding]:
+    """Would the producer start here?"""
+
+    def guards() -> None:
+        if progress is None:
+            refuse_foreign_slot(state, settings.postgres.slot)
+        elif progress.state == "streaming":
+            refuse_bad_start(progress, server, state, stream_options(settings))
+        else:
+            refuse_bad_copy(progress, server, state)
+
+    yield from _guarded(guards, "no cut yet" if progress is None else f"cut {progress.cut_id}, {progress.state}")
+
+
+def _guarded(guards: Callable[[], None], stands: str) -> Iterator[Finding]:
+    try:
+        guards()
+    except OperatorError as refusal:
+        yield refused(AREA, refusal)
+    else:
+        yield ok(AREA, f"server, slot and progress fit together ({stands})")

@@ -1,0 +1,177 @@
+"""The broker and this pipeline's topics, compared with what they must be.
+
+In: an admin client. Out: findings. Nothing is made: what is missing is only tried
+(``validate_only``), so that missing rights and refused names show before the first start.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from producer.kafka.topics import (
+    REQUEST_TIMEOUT_S,
+    TopicAdmin,
+    TopicSpec,
+    client_config,
+    control_topics,
+    data_topic_spec,
+)
+from schemas.errors import OperatorError, RetryableError
+from schemas.metadata_record import RelationRecord
+from schemas.settings import Settings
+from walbridge.check.finding import Finding, advice, error, ok, refused
+
+BROKER = "broker"
+TOPICS = "topics"
+_TRANSACTION_MS = "transaction.max.timeout.ms"
+_STATE_REPLICAS = "transaction.state.log.replication.factor"
+_REPLICAS = "default.replication.factor"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """``settings``: those of one broker; empty where we may not see them."""
+
+    broker_count: int
+    settings: Mapping[str, str]
+
+
+def broker_facts(settings: Settings) -> BrokerFacts:
+    """What the cluster says of itself.
+
+    Raises:
+        RetryableError: it does not answer.
+    """
+    admin = _admin(settings)
+    try:
+        nodes = admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S).result().nodes
+        resource = ConfigResource(ResourceType.BROKER, str(nodes[0].id))
+        described = admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)[resource]
+    except KafkaException as failure:
+        raise RetryableError(f"Kafka does not say who it is: {failure.args[0].str()}") from None
+    try:
+        shown = {name: entry.value for name, entry in described.result().items() if entry.value is not None}
+    except KafkaException:
+        shown = {}
+    return BrokerFacts(len(nodes), shown)
+
+
+def broker_findings(facts: BrokerFacts, settings: Settings) -> Iterator[Finding]:
+    """Can it hold what we write, and keep it?"""
+    where = settings.kafka.bootstrap_servers
+    yield ok(BROKER, f"{facts.broker_count} broker{'s' if facts.broker_count > 1 else ''} at {where}")
+    if not facts.settings:
+        yield advice(
+            BROKER,
+            "the brokers' settings may not be seen, so they were not checked",
+            "grant DescribeConfigs on the cluster to walbridge's principal",
+        )
+        return
+    allowed_ms, wanted_ms = int(facts.settings.get(_TRANSACTION_MS, 900_000)), settings.producer.transaction_timeout_ms
+    if wanted_ms > allowed_ms:
+        yield error(
+            BROKER,
+            f"{_TRANSACTION_MS} = {allowed_ms}, the producer asks for {wanted_ms}",
+            f"set [producer] transaction_timeout_ms = {allowed_ms}, or raise {_TRANSACTION_MS} on the brokers",
+        )
+    if (replicas := int(facts.settings.get(_STATE_REPLICAS, 1))) > facts.broker_count:
+        yield error(
+            BROKER,
+            f"{_STATE_REPLICAS} = {replicas}, but there are {facts.broker_count} brokers: no transaction can begin",
+            f"set {_STATE_REPLICAS} = {facts.broker_count} on the brokers, or start more of them",
+        )
+    yield from _replication(facts, settings.topics.replication_factor)
+
+
+def _replication(facts: BrokerFacts, wanted: int) -> Iterator[Finding]:
+    factor = int(facts.settings.get(_REPLICAS, 1)) if wanted == -1 else wanted
+    if factor > facts.broker_count:
+        yield error(
+            BROKER,
+            f"new topics get {factor} replicas, but there are {facts.broker_count} brokers",
+            f"set [topics] replication_factor = {facts.broker_count}, or start more brokers",
+        )
+    elif factor < 2:
+        yield advice(
+            BROKER,
+            "new topics get 1 replica: with the broker's disk all that is in Kafka is lost",
+            "run 3 brokers and set [topics] replication_factor = 3 before walbridge init",
+        )
+
+
+def topic_findings(
+    settings: Settings, counts: Mapping[str, int], relations: Iterable[RelationRecord], *, has_progress: bool
+) -> Iterator[Finding]:
+    """Control topics, then the tables' topics as the metadata names them."""
+    newest = {record.table.relation_id: record for record in relations}
+    data = {record.topic: record for record in newest.values()}
+    specs = [*control_topics(settings), *(_spec(settings, record) for record in data.values())]
+    missing = [spec for spec in specs if spec.name not in counts]
+    faults = [*_compared(settings, [spec for spec in specs if spec.name in counts])]
+    faults += [_grown(record, counts[topic]) for topic, record in data.items() if _has_grown(record, counts.get(topic))]
+    yield from faults
+    if missing and has_progress:
+        names = ", ".join(spec.name for spec in missing)
+        yield error(
+            TOPICS,
+            f"gone, though this pipeline has written to them: {names}",
+            "start over with a new copy: walbridge drop, then walbridge init and produce",
+        )
+    elif missing:
+        yield from _creatable(settings, missing)
+    elif not faults:
+        yield ok(TOPICS, f"{len(specs)} topics have the settings and partitions that they must have")
+
+
+def _spec(settings: Settings, record: RelationRecord) -> TopicSpec:
+    return data_topic_spec(settings, record.topic, has_key=bool(record.table.key_columns))
+
+
+def _compared(settings: Settings, specs: Iterable[TopicSpec]) -> Iterator[Finding]:
+    """One by one, so that each fault is told. They exist, so nothing is made."""
+    admin = TopicAdmin(settings)
+    for spec in specs:
+        try:
+            admin.ensure([spec])
+        except OperatorError as refusal:
+            yield refused(TOPICS, refusal)
+
+
+def _has_grown(record: RelationRecord, count: int | None) -> bool:
+    return count is not None and count != record.partition_count
+
+
+def _grown(record: RelationRecord, count: int) -> Finding:
+    return error(
+        TOPICS,
+        f"topic {record.topic} has {count} partitions, its rows were spread over {record.partition_count}",
+        "its keys would change partitions: give the pipeline a new name and slot, and copy again",
+    )
+
+
+def _creatable(settings: Settings, specs: list[TopicSpec]) -> Iterator[Finding]:
+    """Would the broker make them?"""
+    factor = settings.topics.replication_factor
+    wanted = [
+        NewTopic(spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config))
+        for spec in specs
+    ]
+    tried = _admin(settings).create_topics(wanted, validate_only=True, request_timeout=REQUEST_TIMEOUT_S)
+    faults = 0
+    for name, future in tried.items():
+        try:
+            future.result()
+        except KafkaException as failure:
+            faults += 1
+            reason = failure.args[0].str()
+            mend = "mend [topics] or the name, or grant CREATE on it to walbridge's principal"
+            yield error(TOPICS, f"topic {name} could not be made: {reason}", mend)
+    if not faults:
+        names = ", ".join(spec.name for spec in specs)
+        yield advice(TOPICS, f"not there yet, but can be made: {names}", "walbridge init")
+
+
+def _admin(settings: Settings) -> AdminClient:
+    return AdminClient(client_config(settings) | {"log_level": 0, "error_cb": lambda error: None})

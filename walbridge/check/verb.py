@@ -1,0 +1,222 @@
+"""Every check, whatever the others found; what depends on a peer that is away says so.
+
+In: settings. Out: findings in a fixed order, on stdout; exit code 0, or 2 when one is an error.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import psycopg
+from confluent_kafka import KafkaException
+from rich.console import Console
+
+from producer import errors
+from producer.postgres import catalog, slot
+from producer.postgres.connection import SqlConnection, classified, connect_sql, connect_walsender, retry_at_start
+from producer.postgres.facts import PublishedTable, ServerIdentity, SlotState
+from schemas.errors import OperatorError, RetryableError, WalbridgeError
+from schemas.metadata_record import RelationRecord
+from schemas.progress_record import Progress
+from schemas.settings import Settings
+from schemas.topics import cuts_topic
+from walbridge.check import host, lake, published, report, server, topics
+from walbridge.check import slot as slot_check
+from walbridge.check.finding import Finding, error, exit_code, not_checked, ok, refused
+from walbridge.control_records import newest_progress, relations, topic_admin
+from walbridge.status.look import slot_of, source_of
+from walbridge.topic_log import PartitionLog
+
+ANSWER_S = 5.0
+"""A peer that is there answers at once; this much is for a busy machine."""
+
+
+@dataclass(slots=True)
+class Reached:
+    """What answered, and what it said. None: it did not."""
+
+    settings: Settings
+    connection: SqlConnection | None = None
+    identity: ServerIdentity | None = None
+    slot_state: SlotState | None = None
+    tables: list[PublishedTable] = field(default_factory=list)
+    counts: dict[str, int] | None = None
+    progress: Progress | None = None
+    relations: list[RelationRecord] = field(default_factory=list)
+    cuts_end: int | None = None
+
+
+def check(settings: Settings, *, as_json: bool) -> int:
+    """Run every check and print what was found; the exit code."""
+    findings = list(all_findings(settings))
+    console = Console()
+    if as_json:
+        print(report.as_json(findings))
+    elif console.is_terminal:
+        console.print(report.as_table(findings))
+        console.print(report.verdict(findings), highlight=False)
+    else:
+        print(f"{report.as_text(findings)}\n{report.verdict(findings)}")
+    return exit_code(findings)
+
+
+def all_findings(settings: Settings) -> Iterator[Finding]:
+    """In the order in which a newcomer mends them."""
+    reached = Reached(settings)
+    try:
+        reaching = {
+            "Postgres": list(_tried(server.AREA, lambda: _reach_postgres(reached))),
+            "Kafka": list(_tried(topics.BROKER, lambda: _reach_kafka(reached))),
+        }
+        areas_not_checked: set[str] = set()
+        for area, needs, findings in _CHECKS:
+            for peer in needs:
+                yield from reaching.pop(peer, ())
+            absent = [peer for peer in needs if not _answers(reached, peer)]
+            if not absent:
+                yield from _tried(area, partial(findings, reached))
+            elif area not in areas_not_checked | {server.AREA, topics.BROKER}:
+                areas_not_checked.add(area)
+                yield not_checked(area, absent[0])
+    finally:
+        if reached.connection is not None:
+            reached.connection.close()
+
+
+def _answers(reached: Reached, peer: str) -> bool:
+    return (reached.connection if peer == "Postgres" else reached.counts) is not None
+
+
+def _tried(area: str, findings: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """The findings; a check that fails is a finding too, and no end of the others."""
+    try:
+        yield from findings()
+    except psycopg.Error as failure:
+        yield _failed(area, classified(failure))
+    except KafkaException as failure:
+        yield _failed(area, RetryableError(failure.args[0].str()))
+    except WalbridgeError as failure:
+        yield _failed(area, failure)
+
+
+def _failed(area: str, failure: WalbridgeError) -> Finding:
+    if isinstance(failure, OperatorError):
+        return refused(area, failure)
+    return error(area, str(failure), "see that it is there and answers, then walbridge check again")
+
+
+def _reach_postgres(reached: Reached) -> Iterator[Finding]:
+    postgres = reached.settings.postgres
+    dsn = postgres.dsn.get_secret_value()
+    if not dsn:
+        raise errors.no_dsn()
+    reached.connection = retry_at_start(lambda: connect_sql(dsn, "walbridge check"), ANSWER_S)
+    info = reached.connection.info
+    yield ok(server.AREA, f"reachable: database {info.dbname} at {info.host}:{info.port}, as {info.user}")
+    reached.slot_state = slot.inspect(reached.connection, postgres.slot)
+    reached.tables = catalog.published_tables(reached.connection, postgres.publication)
+
+
+def _reach_kafka(reached: Reached) -> Iterator[Finding]:
+    settings = reached.settings
+    admin = topic_admin(settings)
+    counts = retry_at_start(admin.partition_counts, ANSWER_S)
+    reached.counts = counts
+    reached.progress = newest_progress(settings, counts)
+    reached.relations = relations(settings, counts)
+    if cuts_topic(settings.name) in counts:
+        with PartitionLog(settings, cuts_topic(settings.name), 0) as log:
+            reached.cuts_end = log.bounds()[1]
+    yield from ()
+
+
+def _server(reached: Reached) -> Iterator[Finding]:
+    facts = server.server_facts(_connected(reached))
+    return server.server_findings(facts, slot_exists=reached.slot_state is not None)
+
+
+def _role(reached: Reached) -> Iterator[Finding]:
+    """A session for replication is opened: attribute, pg_hba.conf and free walsenders in one."""
+    dsn = reached.settings.postgres.dsn.get_secret_value()
+    try:
+        walsender = connect_walsender(dsn, "walbridge check")
+    except OperatorError as refusal:
+        user = _connected(reached).info.user
+        yield error(published.ROLE, refusal.what, f'ALTER ROLE "{user}" REPLICATION; and {refusal.remedy}')
+    else:
+        try:
+            reached.identity = slot.identify(walsender)
+        finally:
+            walsender.finish()
+        yield ok(published.ROLE, "may replicate")
+    yield from published.role_findings(_connected(reached), reached.tables)
+
+
+def _publication(reached: Reached) -> Iterator[Finding]:
+    facts = published.publication_facts(_connected(reached), reached.settings.postgres.publication)
+    return published.publication_findings(facts, reached.settings, reached.tables)
+
+
+def _tables(reached: Reached) -> Iterator[Finding]:
+    connection = _connected(reached)
+    facts = published.publication_facts(connection, reached.settings.postgres.publication)
+    return published.table_findings(connection, reached.settings, facts, reached.tables) if facts else iter(())
+
+
+def _slot(reached: Reached) -> Iterator[Finding]:
+    settings = reached.settings
+    seen = slot_of(_connected(reached), settings.postgres.slot, source_of(settings).wal_lsn)
+    retained, safe = (seen.retained_bytes, seen.safe_wal_size_bytes) if seen else (None, None)
+    return slot_check.slot_findings(slot_check.SlotCase(settings.postgres.slot, reached.slot_state, retained, safe))
+
+
+def _guards(reached: Reached) -> Iterator[Finding]:
+    if reached.identity is None:  # the role's finding says why
+        return iter(())
+    return slot_check.guard_findings(reached.settings, reached.progress, reached.identity, reached.slot_state)
+
+
+def _broker(reached: Reached) -> Iterator[Finding]:
+    return topics.broker_findings(topics.broker_facts(reached.settings), reached.settings)
+
+
+def _topics(reached: Reached) -> Iterator[Finding]:
+    has_progress = reached.progress is not None and bool(reached.relations)
+    return topics.topic_findings(reached.settings, reached.counts or {}, reached.relations, has_progress=has_progress)
+
+
+def _lake(reached: Reached) -> Iterator[Finding]:
+    return lake.lake_findings(reached.settings)
+
+
+def _lake_beside_kafka(reached: Reached) -> Iterator[Finding]:
+    return lake.standing_findings(reached.settings, reached.progress, reached.cuts_end)
+
+
+def _java(reached: Reached) -> Iterator[Finding]:
+    return host.java_findings()
+
+
+def _jars(reached: Reached) -> Iterator[Finding]:
+    return host.jar_findings(reached.settings)
+
+
+_CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[Reached], Iterator[Finding]]], ...] = (
+    (server.AREA, ("Postgres",), _server),
+    (published.ROLE, ("Postgres",), _role),
+    (published.PUBLICATION, ("Postgres",), _publication),
+    (published.TABLES, ("Postgres",), _tables),
+    (topics.BROKER, ("Kafka",), _broker),
+    (topics.TOPICS, ("Kafka",), _topics),
+    (slot_check.AREA, ("Postgres",), _slot),
+    (slot_check.AREA, ("Postgres", "Kafka"), _guards),
+    (lake.AREA, (), _lake),
+    (lake.AREA, ("Kafka",), _lake_beside_kafka),
+    (host.JAVA, (), _java),
+    (host.JARS, (), _jars),
+)
+
+
+def _connected(reached: Reached) -> SqlConnection:
+    assert reached.connection is not None
+    return reached.connection
