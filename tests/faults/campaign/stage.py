@@ -31,7 +31,8 @@ from walbridge.embedded.kafka import KafkaBroker
 ROOT = Path(__file__).parents[3]
 NO_ANSWER = "no answer within"
 STOP_S = 60.0
-HEAL_S = 240.0
+POLL_S = 0.2
+HEAL_S = 420.0
 """For the job above all: a JVM, and the first plan on a machine that does much else."""
 
 
@@ -113,7 +114,7 @@ class Stage:
         config = ["--config", str(self.config)]
         self.producer = Program("producer", ["producer", *config, "--log-level", "debug"], folder)
         self.job = Program("Spark job", ["spark_consumer", *config], folder)
-        self.pgbench, self.bank = Pgbench(database, folder, rate=40), Bank(database, pause_s=0.05)
+        self.pgbench, self.bank = Pgbench(database, folder, rate=20), Bank(database, pause_s=0.1)
         self.kills: Counter[str] = Counter()
         self.pairs = 0
         self._loaded = False
@@ -162,7 +163,7 @@ class Stage:
         while not condition():
             assert time.monotonic() < deadline_s, self._despair(what)
             keep_running()
-            time.sleep(0.02)
+            time.sleep(POLL_S)
 
     def _despair(self, what: str) -> str:
         words = f"the job:\n{self.job.words()[-2000:]}\nthe producer:\n{self.producer.words()[-2000:]}"
@@ -253,4 +254,7 @@ path = "{lake}"
 jars_dir = "{spark_jars()[0].parent}"
 master = "local[2]"
 driver_memory = "1g"
+[metrics]
+producer_port = 0
+job_port = 0
 """
