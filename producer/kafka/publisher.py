@@ -263,6 +263,11 @@ class Publisher:
             wait(timeout_s)
         except KafkaException as error:  # fatal ones are raised here, not given to error_cb
             raise self._aborted(error.args[0]) from None
+        except SystemError as error:
+            # A delivery callback that ran while that exception was already set: Python's complaint of it.
+            if not isinstance(error.__cause__, KafkaException):
+                raise
+            raise self._aborted(error.__cause__.args[0]) from None
         self._after_wait()
 
     def _after_wait(self) -> None:

@@ -1,0 +1,46 @@
+"""What the client library raises while it serves callbacks, sorted by who must act."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from producer.kafka.publisher import BatchAborted, Publisher
+from schemas.errors import OperatorError
+from schemas.settings import Settings
+
+
+class Client:
+    """Fails as the library does: fatal errors are raised from inside its callbacks."""
+
+    def __init__(self, code: int, *, in_callback: bool) -> None:
+        self._code, self._in_callback = code, in_callback
+
+    def flush(self, timeout_s: float) -> int:
+        fatal = KafkaException(KafkaError(self._code, fatal=True))
+        if self._in_callback:
+            raise SystemError("<method 'str'> returned a result with an exception set") from fatal
+        raise fatal
+
+
+@pytest.mark.parametrize("in_callback", [False, True])
+@pytest.mark.parametrize(("code", "wanted"), [(KafkaError._FENCED, OperatorError), (KafkaError._FATAL, BatchAborted)])
+def test_fatal_error_is_told_apart_also_when_a_callback_met_it(
+    code: int, wanted: type[Exception], in_callback: bool
+) -> None:
+    """A callback that runs while the error is already raised makes Python add a SystemError."""
+    publisher = Publisher(Settings(), "id", lambda: None)
+    publisher._producer = Client(code, in_callback=in_callback)  # type: ignore[assignment]
+    publisher._begun_s = float("inf")
+    with pytest.raises(wanted):
+        publisher._flush()
+
+
+def test_system_error_of_another_origin_is_a_bug() -> None:
+    publisher = Publisher(Settings(), "id", lambda: None)
+
+    def fail(timeout_s: float) -> int:
+        raise SystemError
+
+    with pytest.raises(SystemError):
+        publisher._serve(fail, 0.1)
