@@ -1,7 +1,7 @@
 """What is killed, when and together: drawn from one seed, nothing else.
 
-In: a seed and a number of rounds. Out: rounds of strikes. Every round kills each of the four at
-least once and one of the cheap ones again; in every second round two of them die at once.
+In: a seed and a number of rounds. Out: rounds of strikes. Every round kills each of the four, and
+two of the cheap ones again; in every second round two of them die at once.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _round(dice: random.Random, *, paired: bool) -> list[Strike]:
     if paired:
         at = dice.randrange(len(groups) - 1)
         groups[at : at + 2] = [groups[at] + groups[at + 1]]  # type: ignore[list-item]
-    again = dice.choice((PRODUCER, POSTGRES))
-    groups.insert(dice.randint(1, len(groups)), (again,))
+    for again in (PRODUCER, dice.choice((PRODUCER, POSTGRES))):
+        groups.insert(dice.randint(1, len(groups)), (again,))
     return [_strike(dice, victims) for victims in groups]
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from schemas.position import parse_lsn
 from spark_consumer.read import published
-from tests.faults.campaign.load import TABLES, Bank, Pgbench
+from tests.faults.campaign.load import TABLES, Pgbench
 from tests.faults.campaign.schedule import BROKER, POSTGRES, PRODUCER, SPARK, Strike
 from tests.fix_postgres import Database
 from walbridge.embedded.jars import spark_jars
@@ -114,7 +114,7 @@ class Stage:
         config = ["--config", str(self.config)]
         self.producer = Program("producer", ["producer", *config, "--log-level", "debug"], folder)
         self.job = Program("Spark job", ["spark_consumer", *config], folder)
-        self.pgbench, self.bank = Pgbench(database, folder, rate=20), Bank(database, pause_s=0.1)
+        self.pgbench = Pgbench(database, folder, rate=40)
         self.kills: Counter[str] = Counter()
         self.pairs = 0
         self._loaded = False
@@ -143,7 +143,6 @@ class Stage:
     def rest(self) -> None:
         """Take the load off."""
         self._loaded = False
-        self.bank.end()
         self.pgbench.end()
 
     def keep_running(self) -> None:
@@ -152,7 +151,6 @@ class Stage:
         self.job.keep_running()
         if self._loaded:
             self.pgbench.keep_running()
-            self.bank.keep_running()
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Until a condition holds, keeping all alive."""

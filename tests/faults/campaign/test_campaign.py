@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from schemas.settings import load_settings
-from tests.faults.campaign.bank import BankCheck
+from tests.faults.campaign.balances import BalanceCheck
 from tests.faults.campaign.ledger import Ledger
 from tests.faults.campaign.load import SCHEMA
 from tests.faults.campaign.schedule import Rounds, draw, kills
@@ -25,14 +25,14 @@ from walbridge.embedded.kafka import KafkaBroker
 from walbridge.verify import compare
 
 pytestmark = pytest.mark.fault
-ROUNDS = 5
+ROUNDS = 4
 SOAK_KILLS = 400
 SAMPLES_PER_S = 10
 
 
 @pytest.fixture
 def stage(database: Database, kafka: KafkaBroker, pipeline_name: str, lake: Path, tmp_path: Path) -> Stage:
-    """The bank and pgbench's tables, published; nothing runs yet."""
+    """pgbench's tables; nothing runs yet."""
     database.execute(SCHEMA)
     return Stage(database, kafka, pipeline_name, lake, tmp_path)
 
@@ -66,7 +66,7 @@ def _run(stage: Stage, seed: int, rounds: Rounds) -> None:
         stage.open()
         place = stage.kafka.bootstrap_servers, stage.pipeline
         with Ledger(*place) as ledger, SlotWatch(stage.database, *place, stage.pipeline) as watch:
-            bank = BankCheck(stage.lake)
+            balances = BalanceCheck(stage.lake)
             for number, strikes in enumerate(rounds):
                 stage.play()
                 before = stage.published_lsn()
@@ -74,13 +74,13 @@ def _run(stage: Stage, seed: int, rounds: Rounds) -> None:
                 for strike in strikes:
                     print(f"{time.monotonic() - began_s:6.0f} s  round {number}: {strike}", flush=True)
                     stage.strike(strike)
-                _check(stage, ledger, watch, bank)
+                _check(stage, ledger, watch, balances)
             _end(stage, ledger, watch)
             samples_per_s = watch.samples / watch.connected_s
             print(
                 f"{dict(stage.kills)}, {stage.pairs} pairs; {len(ledger.cuts)} cuts of {ledger.events} events, "
-                f"{bank.cuts} published; slot looked at {watch.samples} times, {samples_per_s:.0f}/s; waited in vain "
-                f"at start: {stage.producer.gave_up_waiting + stage.job.gave_up_waiting}; "
+                f"{balances.cuts} published; slot looked at {watch.samples} times, {samples_per_s:.0f}/s; "
+                f"starts that waited in vain: {stage.producer.gave_up_waiting + stage.job.gave_up_waiting}; "
                 f"{time.monotonic() - began_s:.0f} s; seed {seed}",
                 flush=True,
             )
@@ -88,14 +88,14 @@ def _run(stage: Stage, seed: int, rounds: Rounds) -> None:
     assert samples_per_s >= SAMPLES_PER_S
 
 
-def _check(stage: Stage, ledger: Ledger, watch: SlotWatch, bank: BankCheck) -> None:
+def _check(stage: Stage, ledger: Ledger, watch: SlotWatch, balances: BalanceCheck) -> None:
     """All that must hold, at one LSN."""
     lsn = stage.caught_up()
     different = [result for result in compare(load_settings(stage.config), timeout_s=120) if not result.equal]
     assert not different
     ledger.read_to(lsn)
     watch.check(ledger)
-    bank.check()
+    balances.check()
 
 
 def _end(stage: Stage, ledger: Ledger, watch: SlotWatch) -> None:
