@@ -1,0 +1,108 @@
+"""What status prints: every section, also of peers that are away; nothing that has to be guessed."""
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from tests.walbridge.status.test_standing import AWAY, standing
+from walbridge.status.show import TABLES_SHOWN_MAX, as_json, as_table, as_text
+from walbridge.status.standing import Lake, Published, Slot, Source, TableState
+
+SLOT = Slot(
+    active_pid=42, wal_status="reserved", retained_bytes=12_345, safe_wal_size_bytes=None, confirmed_flush_lsn=1
+)
+
+
+def text_of(slot: Slot | None, state: str | None = "streaming") -> str:
+    there = standing()
+    assert isinstance(there.source, Source)
+    assert isinstance(there.published, Published)
+    return as_text(
+        replace(there, source=replace(there.source, slot=slot), published=replace(there.published, state=state))
+    )
+
+
+def test_lines_say_where_each_stands_and_how_far_behind_it_is() -> None:
+    assert text_of(SLOT).splitlines() == [
+        "pipeline     p, 2026-01-31 12:00:00Z",
+        "server       Postgres 18.1, WAL up to 0/3E8",
+        "slot         s: in use (pid 42), holds 12.3 kB of WAL, wal_status reserved, no limit but the disk",
+        "producer     streaming",
+        "in Kafka     cut 9 at 0/384: 100 B and at most 2.0 s behind the server",
+        "in the lake  cut 7 at 0/2BC, committed 2026-01-31 11:59:30Z: 300 B and at most 30 s behind the server, "
+        "200 B behind Kafka",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("slot", "words"),
+    [
+        (None, "s does not exist"),
+        (replace(SLOT, active_pid=None), "nobody reads it"),
+        (replace(SLOT, safe_wal_size_bytes=5_000_000_000), "lost after 5.0 GB more"),
+        (replace(SLOT, wal_status="lost", retained_bytes=None), "holds no WAL, wal_status lost"),
+    ],
+)
+def test_slot_line_says_what_an_operator_must_know(slot: Slot | None, words: str) -> None:
+    assert words in text_of(slot).splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    ("slot", "state", "words"),
+    [
+        (SLOT, "streaming", "streaming"),
+        (replace(SLOT, active_pid=None), "streaming", "streaming, but not running now"),
+        (replace(SLOT, active_pid=None), "copying", "copying"),
+        (None, None, "never started"),
+    ],
+)
+def test_producer_line_tells_stopped_from_running(slot: Slot | None, state: str | None, words: str) -> None:
+    assert text_of(slot, state).splitlines()[3] == f"producer     {words}"
+
+
+def test_tables_that_are_not_current_come_first_and_many_current_ones_are_counted() -> None:
+    current = tuple(TableState(f"public.t{number}", "current", 1) for number in range(TABLES_SHOWN_MAX + 1))
+    stale = TableState("public.zebra", "stale", 255)
+
+    lines = as_text(replace(standing(), lake=Lake(True, None, (*current, stale)))).splitlines()
+
+    assert lines[-2:] == ["tables       public.zebra  stale since 0/FF", "             31 tables are current"]
+
+
+def test_terminal_shows_the_same_words() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=200)
+    console.print(as_table(standing()))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+
+    for words in ("Postgres 18.1", "cut 9 at 0/384", "200 B behind Kafka"):
+        assert words in shown
+
+
+def test_peers_that_are_away_are_named_in_their_own_section() -> None:
+    lines = as_text(replace(standing(), source=AWAY, published=AWAY, lake=AWAY)).splitlines()
+
+    assert lines[1:] == [
+        "server       unreachable: away",
+        "slot         s: not known",
+        "producer     not known",
+        "in Kafka     unreachable: away",
+        "in the lake  unreachable: away",
+    ]
+
+
+def test_json_has_every_section_whoever_is_away() -> None:
+    whole = as_json(standing())
+    away = as_json(replace(standing(), source=AWAY, published=AWAY, lake=AWAY))
+
+    assert whole.keys() == away.keys()
+    assert away["kafka"] == {"reachable": False, "reason": "away"}
+    assert away["lag"] == {
+        "kafka": {"bytes": None, "s": None},
+        "lake": {"bytes": None, "s": None},
+        "lake_behind_kafka_bytes": None,
+    }
+    assert json.loads(json.dumps(whole)) == whole

@@ -1,0 +1,88 @@
+"""Lags follow from what each peer said, and are not known where one said nothing."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from walbridge.status.standing import UNKNOWN, Lag, Lake, LakeCut, NewestCut, Published, Silent, Source, Standing
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+AWAY = Silent("away")
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def standing(wal_lsn: int = 1_000, cut_lsn: int = 900, lake_lsn: int = 700) -> Standing:
+    return Standing(
+        pipeline="p",
+        slot_name="s",
+        lake_path="lake",
+        at=NOW,
+        source=Source("18.1", wal_lsn, NOW, None),
+        published=Published("streaming", NewestCut(9, cut_lsn, complete=True, reached_at=ago(2))),
+        lake=Lake(True, LakeCut(5, 7, lake_lsn, commit_time=ago(30), written_at=ago(20)), ()),
+    )
+
+
+def test_lag_is_the_wal_that_is_missing_and_the_age_of_the_moment_reached() -> None:
+    there = standing()
+
+    assert (there.kafka_lag, there.lake_lag, there.lake_behind_kafka_bytes) == (Lag(100, 2.0), Lag(300, 30.0), 200)
+
+
+def test_whoever_holds_all_is_not_behind_however_old_the_last_commit() -> None:
+    there = standing(wal_lsn=1_000, cut_lsn=1_000, lake_lsn=1_000)
+
+    assert (there.kafka_lag, there.lake_lag, there.lake_behind_kafka_bytes) == (Lag(0, 0.0), Lag(0, 0.0), 0)
+
+
+def test_cut_beyond_the_wal_that_was_seen_a_moment_before_is_not_behind() -> None:
+    assert standing(wal_lsn=1_000, cut_lsn=1_050).kafka_lag == Lag(0, 0.0)
+
+
+def test_lake_that_holds_the_newest_cut_is_as_fresh_as_that_cut() -> None:
+    assert standing(wal_lsn=1_000, cut_lsn=900, lake_lsn=900).lake_lag == Lag(100, 2.0)
+
+
+def test_lake_of_an_idle_source_is_as_fresh_as_its_row() -> None:
+    there = standing()
+    assert isinstance(there.lake, Lake)
+    assert there.lake.cut is not None
+    idle = replace(there, lake=replace(there.lake, cut=replace(there.lake.cut, commit_time=None)))
+
+    assert idle.lake_lag == Lag(300, 20.0)
+
+
+def test_clock_of_the_broker_ahead_of_the_servers_makes_no_negative_lag() -> None:
+    there = standing()
+    assert isinstance(there.published, Published)
+    assert there.published.cut is not None
+    ahead = replace(there.published, cut=replace(there.published.cut, reached_at=ago(-5)))
+
+    assert replace(there, published=ahead).kafka_lag == Lag(100, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("silent", "kafka_lag", "lake_lag", "between"),
+    [
+        ("source", UNKNOWN, UNKNOWN, 200),
+        ("published", UNKNOWN, Lag(300, 30.0), None),
+        ("lake", Lag(100, 2.0), UNKNOWN, None),
+    ],
+)
+def test_lag_to_a_peer_that_is_silent_is_not_known(
+    silent: str, kafka_lag: Lag, lake_lag: Lag, between: int | None
+) -> None:
+    there = replace(standing(), **{silent: AWAY})  # type: ignore[arg-type]
+
+    assert (there.kafka_lag, there.lake_lag, there.lake_behind_kafka_bytes) == (kafka_lag, lake_lag, between)
+
+
+def test_a_lake_that_does_not_exist_is_no_answer() -> None:
+    everybody_away = replace(standing(), source=AWAY, published=AWAY)
+
+    assert everybody_away.anybody_answers
+    assert not replace(everybody_away, lake=Lake(False, None, ())).anybody_answers
