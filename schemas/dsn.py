@@ -6,6 +6,7 @@ password look like a host name (I10). Source: PostgreSQL manual, "Connection Str
 """
 
 import re
+from urllib.parse import quote
 
 MASK = "***"
 _SHOWN = """
@@ -34,7 +35,19 @@ _URI = re.compile(
 
 def mask_dsn(dsn: str) -> str:
     """A conninfo string or URI without its secrets; ``***`` for one that libpq would refuse."""
-    return _mask_uri(dsn) if "://" in dsn.partition("=")[0] else _mask_keywords(dsn)
+    return _mask_uri(dsn) if _is_uri(dsn) else _mask_keywords(dsn)
+
+
+def with_password(dsn: str, password: str) -> str:
+    """The same connection with a password that was kept elsewhere; of two, libpq takes the last."""
+    if _is_uri(dsn):
+        return f"{dsn}{'&' if '?' in dsn else '?'}password={quote(password, safe='')}"
+    escaped = password.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{dsn} password='{escaped}'".lstrip()
+
+
+def _is_uri(dsn: str) -> bool:
+    return "://" in dsn.partition("=")[0]
 
 
 def _mask_keywords(dsn: str) -> str:

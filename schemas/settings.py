@@ -8,7 +8,7 @@ is silently ignored is found on the worst night. Secrets print as ``***``.
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from schemas.dsn import MASK, mask_dsn
+from schemas.dsn import MASK, mask_dsn, with_password
 from schemas.errors import OperatorError
 from schemas.topics import is_pipeline_name
 
@@ -39,6 +39,8 @@ class Postgres(_Section):
     """Where changes come from."""
 
     dsn: SecretStr = SecretStr("")
+    password_file: str | None = None
+    """Holds the password and nothing else, as secrets of containers do."""
     publication: str = "walbridge"
     slot: str = Field(default="walbridge", pattern=r"^[a-z0-9_]{1,63}$")
     publication_tables: tuple[str, ...] = ()
@@ -70,8 +72,11 @@ class Kafka(_Section):
     """librdkafka properties; nested tables become dotted names."""
     spark: dict[str, SecretStr] = Field(default_factory=dict)
     """Java client properties, without Spark's ``kafka.`` prefix."""
+    client_files: dict[str, str] = Field(default_factory=dict)
+    """The same, whose values are in files: ``"sasl.password" = "/run/secrets/kafka"``."""
+    spark_files: dict[str, str] = Field(default_factory=dict)
 
-    @field_validator("client", "spark", mode="before")
+    @field_validator("client", "spark", "client_files", "spark_files", mode="before")
     @classmethod
     def _flatten(cls, value: Any) -> Any:
         return flatten(value) if isinstance(value, Mapping) else value
@@ -193,8 +198,16 @@ def _property_text(value: Any) -> str:
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 
-def load_settings(path: str | os.PathLike[str] | None = None, **overrides: Any) -> Settings:
+def load_settings(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    secrets: Collection[str] = ("postgres", "client"),
+    **overrides: Any,
+) -> Settings:
     """Read the settings file (``WALBRIDGE_CONFIG`` or ``walbridge.toml`` when not given).
+
+    Args:
+        secrets: whose files are read too, of postgres, client, spark: a machine has only those it needs.
 
     Raises:
         OperatorError: no such file, not TOML, an unknown key or variable, a value out of range.
@@ -211,7 +224,7 @@ def load_settings(path: str | os.PathLike[str] | None = None, **overrides: Any) 
         raise OperatorError(f"{chosen} is not TOML: {error}", remedy="mend that line") from None
     refuse_unknown_variables(os.environ)
     try:
-        return Settings(**(values | overrides))
+        return _with_secrets(Settings(**(values | overrides)), secrets)
     except ValidationError as error:
         raise _operator_error(error, chosen) from None
     except SettingsError as error:  # the variable of a list or table is not JSON
@@ -219,6 +232,28 @@ def load_settings(path: str | os.PathLike[str] | None = None, **overrides: Any) 
             f"a {ENV_PREFIX} variable cannot be read: {error}",
             remedy="write its list or table as JSON, or unset it",
         ) from None
+
+
+def _with_secrets(settings: Settings, of: Collection[str]) -> Settings:
+    postgres, kafka = settings.postgres, settings.kafka
+    dsn = postgres.dsn.get_secret_value()
+    if "postgres" in of and postgres.password_file and dsn:
+        dsn = with_password(dsn, _secret_in(postgres.password_file, "[postgres] password_file"))
+        postgres = postgres.model_copy(update={"dsn": SecretStr(dsn)})
+    for client, files in (("client", kafka.client_files), ("spark", kafka.spark_files)):
+        if client in of and files:
+            read = {name: SecretStr(_secret_in(path, f"[kafka] {client}_files")) for name, path in files.items()}
+            kafka = kafka.model_copy(update={client: getattr(kafka, client) | read})
+    return settings.model_copy(update={"postgres": postgres, "kafka": kafka})
+
+
+def _secret_in(path: str, setting: str) -> str:
+    """What a file holds, without the line end that editors add."""
+    try:
+        return Path(path).read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise OperatorError(f"{setting}: {path} cannot be read: {reason}", remedy="put the secret there") from None
 
 
 def refuse_unknown_variables(environment: Mapping[str, str]) -> None:

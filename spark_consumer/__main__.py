@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     configure_logs("info", options.log_format)
     try:
-        _run(load_settings(options.config), once=options.once)
+        _run(load_settings(options.config, secrets=("spark",)), once=options.once)
     except OperatorError as error:
         return report(error)
     return 0

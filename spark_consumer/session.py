@@ -1,11 +1,16 @@
 """The Spark session: ours for ``python -m spark_consumer``, the given one under ``spark-submit``.
 
 In: settings. Out: a session that reads Kafka, decodes Avro and knows Delta, with clocks in UTC
-and column names as Postgres has them. No Python ever runs on its executors.
+and column names as Postgres has them. No Python ever runs on its executors. Properties reach the
+JVM in a file that only we can read: everybody on the machine sees a process's arguments (I10).
 """
 
 import os
+import shlex
+import string
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -42,6 +47,8 @@ _PREFERRED = {
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.streaming.stopTimeout": "60s",
 }
+_SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+_PLAIN = frozenset(string.ascii_letters + string.digits + "./-_,;@+*()[]{}$%&?<>|~^\"'")
 _LOCAL_DISK_ONLY = "spark.sql.streaming.checkpointFileManagerClass"
 
 # Whatever fails reaches the job as an exception, and the job says it once: these would say it
@@ -77,12 +84,39 @@ def spark_session(settings: Settings) -> SparkSession:
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _submitted(SparkSession.builder.getOrCreate())
-    builder = SparkSession.builder.appName(f"walbridge {settings.name}").master(settings.spark.master)
-    # The JVM reads its log settings once, at its start.
+    # The JVM reads its properties and log settings once, at its start.
     with tempfile.TemporaryDirectory(prefix="walbridge-") as folder:
-        for name, value in session_conf(settings, _log4j_file(Path(folder))).items():
-            builder = builder.config(name, value)
-        return builder.getOrCreate()
+        conf = session_conf(settings, _log4j_file(Path(folder)))
+        properties = Path(folder) / "spark.properties"
+        properties.touch(mode=0o600)
+        properties.write_text(properties_text(conf))
+        with _submit_arguments(f"--load-spark-defaults --properties-file {shlex.quote(str(properties))}"):
+            return SparkSession.builder.getOrCreate()
+
+
+@contextmanager
+def _submit_arguments(ours: str) -> Iterator[None]:
+    """What pyspark passes on to spark-submit, where a builder's settings would be arguments."""
+    given = os.environ.get(_SUBMIT_ARGS)
+    os.environ[_SUBMIT_ARGS] = f"{ours} {given or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        del os.environ[_SUBMIT_ARGS]
+        if given is not None:
+            os.environ[_SUBMIT_ARGS] = given
+
+
+def properties_text(conf: Mapping[str, str]) -> str:
+    """A Java properties file that says just this."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items())
+
+
+def _escaped(text: str) -> str:
+    units = text.encode("utf-16-be")
+    codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
+    # Letters, digits and a few signs stand for themselves; any other UTF-16 unit may be written so.
+    return "".join(chr(code) if chr(code) in _PLAIN else f"\\u{code:04x}" for code in codes)
 
 
 def session_conf(settings: Settings, log4j: Path) -> dict[str, str]:
@@ -98,6 +132,8 @@ def session_conf(settings: Settings, log4j: Path) -> dict[str, str]:
     given = dict(settings.spark.conf)
     options = f"{options} {given.pop('spark.driver.extraJavaOptions', '')}".strip()
     return {
+        "spark.app.name": f"walbridge {settings.name}",
+        "spark.master": settings.spark.master,
         **preferred,
         "spark.driver.memory": settings.spark.driver_memory,
         "spark.jars": ",".join(str(jar) for jar in connector_jars(settings.spark.jars_dir)),
