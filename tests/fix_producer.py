@@ -89,6 +89,7 @@ class ProducerUnderTest:
     kafka: KafkaBroker
     folder: Path
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    log_level: str = "debug"
     _running: list[Running] = field(default_factory=list)
 
     @property
@@ -110,7 +111,7 @@ class ProducerUnderTest:
         log_file = self.folder / f"producer-{len(self._running)}.log"
         with log_file.open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "producer", "--config", str(config), "--log-level", "debug"],
+                [sys.executable, "-m", "producer", "--config", str(config), "--log-level", self.log_level],
                 cwd=ROOT,
                 env=clean | dict(environ or {}),
                 stdin=subprocess.DEVNULL,

@@ -177,9 +177,7 @@ class Topics:
 
     def decode(self, message: Message) -> Event:
         """An event by the schema that the metadata topic names for it (I2)."""
-        value = message.value() or b""
-        relation, parsed = self._schema(schema_id_of(value))
-        record = decode_body(value, parsed)
+        relation, record = self.envelope(message.value() or b"")
         columns = _columns(relation)
         source = record["source"]
         return Event(
@@ -196,6 +194,11 @@ class Topics:
             record["before_image"],
             source,
         )
+
+    def envelope(self, value: bytes) -> tuple[RelationRecord, dict[str, Any]]:
+        """The relation version and the envelope as Avro has it."""
+        relation, parsed = self._schema(schema_id_of(value))
+        return relation, decode_body(value, parsed)
 
     def _schema(self, schema_id: str) -> tuple[RelationRecord, Any]:
         if schema_id not in self._schemas:

@@ -1,71 +1,224 @@
-"""W1 through the producer beside a loop that receives the same bytes and drops them.
+"""The producer's speed: drained backlogs, the first copy, latency; ``make bench``.
 
-One run, one machine, ratios: ``make bench``. Rows/s count from START_REPLICATION to the cut that
-holds the last row; CPU is that of the producer's process, librdkafka's threads included.
+One run, one machine: what another machine gives is told by the ratio to a loop that receives the
+same bytes and drops them. Settings are the defaults. CPU is that of the producer's process from
+START_REPLICATION on, the client library's threads included; memory is the peak of its whole life.
 """
 
 from __future__ import annotations
 
+import select
+import subprocess
+import threading
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from psycopg import pq
 
 from producer.pipeline import stream_options
 from producer.postgres.connection import connect_walsender
 from producer.postgres.replication_stream import ReplicationStream
 from schemas.position import parse_lsn
 from schemas.settings import Settings
-from tests.fix_producer import ProducerUnderTest
-from tests.soak.test_large import ORDERS
+from schemas.topics import data_topic
+from tests.benchmarks.producer_log import drained_s, said
+from tests.benchmarks.results import record
+from tests.fix_postgres import Database
+from tests.fix_producer import ProducerUnderTest, Running
+from tests.topic_reader import Topics
+from tests.wait import wait_until
+from walbridge.embedded.postgres import ENVIRON
 
 pytestmark = [pytest.mark.bench, pytest.mark.servers]
 
-ROWS, ROWS_A_TRANSACTION = 500_000, 1_000
+WORKLOADS = Path(__file__).parent / "workloads"
+W1_ROWS, W3_ROWS, W5_ROWS, W6_ROWS = 1_000_000, 500_000, 2_000_000, 2_000_000
+W4_RATE, W4_SECONDS, W4_WARM_UP_SECONDS = 1_000, 20, 5
+DRAINED_S = 600.0
 
 
-def test_w1(producer: ProducerUnderTest) -> None:
-    database = producer.database
-    database.execute(ORDERS)
-    producer.publish("orders")
-    producer.start_streaming().stop()
-    receiver = f"{producer.slot}_receiver"
-    database.value("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (receiver,))
-    with database.connect() as connection:
-        for first in range(1, ROWS, ROWS_A_TRANSACTION):
-            connection.execute(f"INSERT INTO orders SELECT * FROM mk({first}, {first + ROWS_A_TRANSACTION - 1})")
-        connection.execute("CHECKPOINT")
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one drained backlog."""
 
-    receive_only_s = _receive(producer, receiver)
-    started_s = time.monotonic()
+    rows_per_s: int
+    cpu_s_per_million: float
+    peak_rss_mb: int
+
+
+def _sql(database: Database, name: str) -> None:
+    database.execute((WORKLOADS / f"{name}.sql").read_text())
+
+
+@pytest.fixture
+def orders(producer: ProducerUnderTest) -> ProducerUnderTest:
+    """A producer at its defaults over the empty table of all workloads."""
+    producer.settings["producer"] = {"idle_cut_interval_ms": 2_000}
+    producer.settings["postgres"] = {"publication": "pub"}
+    producer.log_level = "info"
+    _sql(producer.database, "schema")
+    return producer
+
+
+def _drain(producer: ProducerUnderTest, rows: int) -> Cost:
+    """Start over the backlog, and wait until all of it is in Kafka."""
     running = producer.start_streaming()
     process = psutil.Process(running.process.pid)
-    cpu_before_s = sum(process.cpu_times()[:2])
-    with producer.topics() as topics:
-        producer.caught_up(topics, 300)
-        drained_s = time.monotonic() - started_s
-    cpu_s = sum(process.cpu_times()[:2]) - cpu_before_s
-    rss_mb = process.memory_info().rss / 2**20
+    before_s = sum(process.cpu_times()[:2])
+    seconds = drained_s(running, rows, DRAINED_S)
+    cpu_s = sum(process.cpu_times()[:2]) - before_s
+    cost = Cost(round(rows / seconds), round(cpu_s / rows * 1e6, 2), _peak_rss_mb(running))
     running.stop()
-    print(
-        f"\nW1: {ROWS / drained_s:,.0f} rows/s with start-up, receive only {ROWS / receive_only_s:,.0f} rows/s, "
-        f"ratio {receive_only_s / drained_s:.2f}, {cpu_s / ROWS * 1e6:.1f} CPU-s per million, {rss_mb:.0f} MB"
-    )
+    return cost
 
 
-def _receive(producer: ProducerUnderTest, slot: str) -> float:
-    """Seconds to receive every row and drop it."""
-    database = producer.database
-    settings = Settings.model_validate({"name": producer.name})
-    walsender = connect_walsender(database.dsn)
-    started_s = time.monotonic()
-    rows = 0
+def _peak_rss_mb(running: Running) -> int:
+    """``VmHWM``: the most this process ever held."""
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) // 1024
+
+
+def _receive_only(producer: ProducerUnderTest, slot: str, rows: int) -> float:
+    """Rows a second that a loop around psycopg receives and drops."""
+    walsender = connect_walsender(producer.database.dsn)
+    options = stream_options(Settings.model_validate({"name": producer.name, "postgres": {"publication": "pub"}}))
     with ReplicationStream(walsender, slot, 10_000) as stream:
-        stream.start(parse_lsn("0/0"), stream_options(settings))
-        while rows < ROWS:
-            data = stream.read()
-            if data is None:
-                stream.wait(1.0)
-            elif data[25:26] == b"I":
-                rows += 1
-    return time.monotonic() - started_s
+        stream.start(parse_lsn("0/0"), options)
+        started_s = time.monotonic()
+        _drop(walsender, rows)
+        return rows / (time.monotonic() - started_s)
+
+
+def _drop(walsender: pq.abc.PGconn, rows: int) -> None:
+    insert, left = ord("I"), rows
+    while left:
+        size, data = walsender.get_copy_data(1)
+        if size > 25:
+            left -= data[25] == insert
+        elif size == 0:
+            select.select([walsender.socket], [], [])
+            walsender.consume_input()
+
+
+def test_w1_a_million_inserts_in_transactions_of_a_thousand(orders: ProducerUnderTest) -> None:
+    orders.start_streaming().stop()
+    receiver = f"{orders.slot}_receiver"
+    orders.database.value("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (receiver,))
+    _sql(orders.database, "w1")
+
+    receive_only = _receive_only(orders, receiver, W1_ROWS)
+    cost = _drain(orders, W1_ROWS)
+    again = _receive_only(orders, receiver, W1_ROWS)
+
+    floor = (receive_only + again) / 2
+    _keep("w1", cost, receive_only_rows_per_s=round(floor), ratio=round(cost.rows_per_s / floor, 3))
+
+
+def test_w3_half_a_million_updates_in_transactions_of_ten(orders: ProducerUnderTest) -> None:
+    _sql(orders.database, "w3_pre")
+    orders.start_streaming().stop()
+    _sql(orders.database, "w3")
+
+    _keep("w3", _drain(orders, W3_ROWS))
+
+
+def test_w5_copy_of_two_million_rows(orders: ProducerUnderTest) -> None:
+    _sql(orders.database, "w6")
+
+    running = orders.start()
+    wait_until(lambda: any(line.event == "copied" for line in said(running)), "the copy", DRAINED_S)
+
+    begins, ends = (next(line.at_s for line in said(running) if line.event == e) for e in ("copy begins", "copied"))
+    cpu_s = sum(psutil.Process(running.process.pid).cpu_times()[:2])
+    _keep("w5", Cost(round(W5_ROWS / (ends - begins)), round(cpu_s / W5_ROWS * 1e6, 2), _peak_rss_mb(running)))
+    running.stop()
+
+
+def test_w6_one_transaction_of_two_million_rows(orders: ProducerUnderTest) -> None:
+    orders.start_streaming().stop()
+    _sql(orders.database, "w6")
+
+    _keep("w6", _drain(orders, W6_ROWS))
+
+
+def test_w4_latency_to_a_read_committed_consumer(orders: ProducerUnderTest) -> None:
+    """From the commit's own time to the moment a consumer holds the row, at 1,000 commits a second."""
+    _sql(orders.database, "w4_pre")
+    running = orders.start_streaming()
+    seconds = W4_WARM_UP_SECONDS + W4_SECONDS
+    with _Listener(orders) as listener:
+        begun_us = time.time_ns() // 1000
+        _commit_at_rate(orders.database, seconds)
+        committed = orders.database.value("SELECT count(*) FROM orders")
+        wait_until(lambda: len(listener.heard) >= committed, "all rows at the consumer", 30)
+    running.stop()
+
+    with orders.topics() as topics:
+        latencies_ms = sorted(_latencies_ms(topics, listener, begun_us + W4_WARM_UP_SECONDS * 1_000_000))
+    at = {p: round(latencies_ms[int(len(latencies_ms) * p / 100)], 1) for p in (50, 99)}
+    values = {"p50_ms": at[50], "p99_ms": at[99], "commits": len(latencies_ms)}
+    print(f"\nw4: {values}; {record('w4', values)}")
+
+
+def _commit_at_rate(database: Database, seconds: int) -> None:
+    options = [f"--rate={W4_RATE}", f"--time={seconds}", "--client=4", "--no-vacuum", f"--file={WORKLOADS / 'w4.sql'}"]
+    command = [str(database.server.bin("pgbench")), *options, database.dsn]
+    subprocess.run(command, env=ENVIRON, check=True, capture_output=True)
+
+
+class _Listener:
+    """Hears rows as they become visible, and only notes when: decoding waits until the load is over."""
+
+    def __init__(self, producer: ProducerUnderTest) -> None:
+        topic = data_topic(producer.name, "public", "orders", {})
+        self.heard: list[tuple[int, bytes]] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": producer.kafka.bootstrap_servers,
+                "group.id": "latency",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 5,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._listen)
+
+    def _listen(self) -> None:
+        while not self._end.is_set():
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self.heard.append((time.time_ns() // 1000, message.value() or b""))
+
+    def __enter__(self) -> _Listener:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._end.set()
+        self._thread.join()
+        self._consumer.close()
+
+
+def _latencies_ms(topics: Topics, listener: _Listener, since_us: int) -> list[float]:
+    found = []
+    for at_us, value in listener.heard:
+        source = topics.envelope(value)[1]["source"]
+        if source["snapshot"] != "true" and source["ts_us"] >= since_us:
+            found.append((at_us - source["ts_us"]) / 1000)
+    return found
+
+
+def _keep(section: str, cost: Cost, **more: float) -> None:
+    values = {
+        "rows_per_s": cost.rows_per_s,
+        "cpu_s_per_million": cost.cpu_s_per_million,
+        "peak_rss_mb": cost.peak_rss_mb,
+    } | more
+    path = record(section, values)
+    print(f"\n{section}: {values}; {path}")
