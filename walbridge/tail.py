@@ -119,7 +119,8 @@ def _present(logs: list[PartitionLog], decoder: EventDecoder, beginning: Beginni
     wanted = beginning.position
     if wanted is None:
         lasts = [decoded(log.last(beginning.last)) for log in logs]
-        return list(heapq.merge(*lasts, key=_position))[-beginning.last :]
+        merged = list(heapq.merge(*lasts, key=_position))
+        return merged[max(0, len(merged) - beginning.last) :]
     starts = [log.first_offset(lambda message: decoder.position(message) >= wanted) for log in logs]
     streams = [decoded(log.read(start)) for log, start in zip(logs, starts, strict=True)]
     return (event for event in heapq.merge(*streams, key=_position) if event.position >= wanted)

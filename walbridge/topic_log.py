@@ -108,7 +108,7 @@ class PartitionLog:
             start = max(first, end - span)
             found = list(self.read(start))
             if len(found) >= count or start == first:
-                return found[-count:]
+                return found[max(0, len(found) - count) :]
             span *= 8  # markers and aborted records took their place
 
     def newest(self, wanted: Callable[[Message], T | None]) -> T | None:
