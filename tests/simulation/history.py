@@ -156,10 +156,10 @@ class Writer:
         for relation_id in relation_ids:
             self._expect(relation_id, "t", None, None)
 
-    def commit(self, commit_record_bytes: int = 48, gap: int = 0, origin: str | None = None) -> Transaction:
-        """The whole transaction. Without a gap its end is where the next one begins."""
-        commit_lsn = Lsn(self._lsn + gap)
-        done = Transaction(self.xid, commit_lsn, Lsn(commit_lsn + commit_record_bytes), self._messages)
+    def commit(self, not_before: int = 0, record_bytes: int = 48, origin: str | None = None) -> Transaction:
+        """The whole transaction; its commit record lies behind its rows, and not before that LSN."""
+        commit_lsn = Lsn(max(self._lsn, not_before))
+        done = Transaction(self.xid, commit_lsn, Lsn(commit_lsn + record_bytes), self._messages)
         done.first_lsn, done.origin = self.first_lsn, origin
         done.events = [
             Event(relation_id, op, commit_lsn, ordinal, before, after, unchanged)
@@ -238,14 +238,15 @@ def make_history(random: Random) -> list[Transaction]:
     tables = list(TABLES)[: random.randint(1, 3)]
     version = 1
     for n in range(random.randint(2, 7)):
-        writer = Writer(700 + n, lsn, version)
+        # One that was begun early and commits late has rows before the commits of others.
+        early = random.choice((0, 0, 0, 100))
+        writer = Writer(700 + n, max(lsn - early, CONSISTENT_POINT), version)
         for _ in range(random.choice(_SIZES)):
             if random.random() < 0.01:
                 writer.version = version = 2
             random.choice(_CHANGES)(writer, random, random.choice(tables) if len(tables) > 1 else KEYED)
-        done = writer.commit(
-            random.choice((32, 48)), random.choice((0, 0, 24)), "node" if random.random() < 0.1 else None
-        )
+        origin = "node" if random.random() < 0.1 else None
+        done = writer.commit(lsn + random.choice((0, 0, 24)), random.choice((32, 48)), origin)
         history.append(done)
         lsn = done.end_lsn + random.choice((0, 0, 0, 8, 128))
     return history

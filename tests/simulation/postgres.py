@@ -28,15 +28,24 @@ _START = re.compile(rb"START_REPLICATION SLOT \S+ LOGICAL (\S+) ")
 class Server:
     """The primary. ``visible`` of its transactions are committed so far."""
 
-    def __init__(self, world: World, history: list[Transaction], durable_lsn: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        world: World,
+        history: list[Transaction],
+        durable_lsn: Callable[[], int],
+        half_published: Callable[[], Transaction | None],
+    ) -> None:
         self._world = world
         self.history = history
         self._durable_lsn = durable_lsn
+        self._half_published = half_published
         self.visible = 0
         self.confirmed = self.saved = int(CONSISTENT_POINT)
         self.reported = int(CONSISTENT_POINT)
         """The highest LSN that it has sent to anybody."""
-        self.slot_exists = True
+        self.must_be_refused: str | None = None
+        """Somebody meddled: words that the refusal must hold."""
+        self.system_id, self.slot_exists = SYSTEM_ID, True
         self.confirmations = 0
         self.pause_share, self.keepalive_share = 0.04, 0.1
         """How often nothing has arrived yet, and how often a keepalive comes where one may come."""
@@ -59,14 +68,30 @@ class Server:
     def identify(self) -> ServerIdentity:
         """IDENTIFY_SYSTEM."""
         self.connect("identify")
-        return ServerIdentity(SYSTEM_ID, TIMELINE, Lsn(self.wal_end), DATABASE)
+        return ServerIdentity(self.system_id, TIMELINE, Lsn(self.wal_end), DATABASE)
 
     def inspect(self) -> SlotState | None:
         """Its row of pg_replication_slots."""
         self._world.step("inspect slot")
+        if self._world.armed and self.must_be_refused is None:
+            self._be_meddled_with()
         if not self.slot_exists:
             return None
         return SlotState("pgoutput", DATABASE, None, "reserved", Lsn(self.confirmed), False)
+
+    def _be_meddled_with(self) -> None:
+        unpublished = [each for each in self.history[: self.visible] if each.commit_lsn >= self._durable_lsn()]
+        if unpublished and self._world.strikes("slot moved"):
+            self.confirmed = unpublished[0].end_lsn
+            self.must_be_refused = "a gap"
+            return
+        half = self._half_published()
+        if half is not None and self._world.strikes("publication changed"):
+            pieces = pieces_of(half)
+            at = next(n for n, piece in enumerate(pieces) if piece.relation_ids)
+            other = pieces[at].payload[:-1] + bytes([pieces[at].payload[-1] ^ 1])
+            pieces[at] = pieces[at]._replace(payload=other)
+            self.must_be_refused = "reads otherwise"
 
     def connect(self, what: str) -> None:
         """A new connection, of whatever kind."""

@@ -40,6 +40,8 @@ FAULTS = (
     "rival",
     "transaction timeout",
     "stop",
+    "slot moved",
+    "publication changed",
 )
 HIDDEN = ("hidden late commit", "hidden late abort")
 """An EndTxn that the client library repeated without a word: nobody can notice in time."""
@@ -65,6 +67,8 @@ class Case:
     history: list[Transaction] | None = None
     faults: list[tuple[int, str]] | None = None
     settings: Settings | None = None
+    relation_ids: tuple[int, ...] = tuple(TABLES)
+    """Tables whose copy the pipeline holds."""
     pause_share: float | None = None
     keepalive_share: float | None = None
     prepare: Callable[["Run"], None] = lambda run: None
@@ -103,11 +107,10 @@ class Run:
         self.model = Model(world, self.settings.name, history, may_be_torn=hidden)
         self.broker = Broker(world, random.random() < 0.5, self.model.on_commit)
         self.model.broker = self.broker
-        self.server = Server(world, history, self.model.durable_lsn)
+        self.server = Server(world, history, self.model.durable_lsn, self.model.half_published)
         self.server.pause_share = case.pause_share or random.choice((0.01, 0.05, 0.3))
         self.server.keepalive_share = case.keepalive_share or random.choice((0.03, 0.1, 0.4))
         self.boots = 0
-        self.may_refuse = False
         self._encores = random.random() < 0.3
         self._write_progress()
         case.prepare(self)
@@ -124,7 +127,7 @@ class Run:
             end_lsn=CONSISTENT_POINT,
             done=CONSISTENT_POINT,
             floor=CONSISTENT_POINT,
-            relation_ids=tuple(TABLES),
+            relation_ids=self.case.relation_ids,
             options=stream_options(self.settings),
         )
         log = self.broker.log(progress_topic(self.settings.name), 0)
@@ -154,6 +157,8 @@ class Run:
             if refusal is not None:
                 return refusal
         self.model.check_drained()
+        if self.server.must_be_refused is not None:
+            raise Violation(f"I7: not refused: {self.server.must_be_refused}")
         return None
 
     def _boot(self) -> OperatorError | None:
@@ -169,7 +174,8 @@ class Run:
             pass
         except OperatorError as error:
             world.note(f"refused: {error.what}")
-            if self.may_refuse:
+            wanted = self.server.must_be_refused
+            if wanted is not None and wanted in error.what:
                 return error
             if "another producer runs" not in error.what or not {"rival", "transaction timeout"} & {*world.struck}:
                 raise Violation(f"refused for no reason: {error.what}") from error

@@ -14,7 +14,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from producer.kafka.topics import TopicSpec
+from producer.postgres.facts import PublicationState
+from producer.postgres.publication import EVERY_TABLE
 from schemas.pg_types import TypeFacts
+from schemas.position import Lsn
 from tests.simulation import kafka_client
 from tests.simulation.broker import Broker
 from tests.simulation.postgres import Select, Server, Walsender
@@ -23,6 +26,7 @@ from tests.simulation.world import Clock, Silence, World
 _MODULES = (
     "producer.batching",
     "producer.pipeline",
+    "producer.source_watch",
     "producer.streaming",
     "producer.tables",
     "producer.kafka.control_topics",
@@ -43,6 +47,22 @@ class Admin:
         for name, count in wanted.items():
             self._broker.partition_counts.setdefault(name, count)
         return {name: self._broker.partition_counts[name] for name in wanted}
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """As ``TopicAdmin.topic_ids``: nobody makes one anew."""
+        return dict.fromkeys(names, "one")
+
+    def partition_counts(self) -> dict[str, int]:
+        """As ``TopicAdmin.partition_counts``."""
+        return dict(self._broker.partition_counts)
+
+    def check(self, specs: Iterable[TopicSpec]) -> None:
+        """Nobody changes a setting."""
+
+
+def _every_table(connection: object, publication: str, relation_ids: Iterable[int]) -> PublicationState:
+    """Nobody changes the publication."""
+    return PublicationState(1, (), dict.fromkeys(relation_ids, EVERY_TABLE), Lsn(0))
 
 
 def _no_facts(connection: object, relation_id: int) -> None:
@@ -88,6 +108,10 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
         "producer.postgres.slot": {
             "identify": lambda *_: server.identify(),
             "inspect": lambda *_: server.inspect(),
+        },
+        "producer.source_watch": {
+            "publication_state": _every_table,
+            "refuse_unknown": lambda *_: None,  # nobody wrote the records of a copy that is only assumed
         },
         "producer.postgres.catalog": {
             "publication_exists": lambda *_: True,

@@ -1,7 +1,11 @@
 """Found by the simulation: what may not happen between a restart and the transaction half published."""
 
+import pytest
+
 from tests.simulation.cases import case_of, nothing, refused, with_fault_at_every_step
 from tests.simulation.history import KEYED, Writer
+
+pytestmark = pytest.mark.simulation
 
 
 def _large(writer: Writer) -> None:
