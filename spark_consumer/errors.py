@@ -47,6 +47,7 @@ _AWAY = re.compile(
     r"|CoordinatorNotAvailable|CoordinatorLoadInProgress|BrokerNotAvailable|KafkaStorage|FencedLeaderEpoch"
     r"|UnknownLeaderEpoch|ReplicaNotAvailable|OffsetNotAvailable)Exception"
     # What a batch read says when its poll came back empty: the bounds were checked just before.
+    r"|Cannot fetch record for offset \d+ in \d+ milliseconds"
     r"|Failed to construct kafka consumer|KafkaIllegalStateException|fetch data before the (poll )?timeout"
 )
 
