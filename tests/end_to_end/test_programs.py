@@ -163,10 +163,10 @@ def shop(
     writer.join()
 
 
-def test_another_database_is_followed_with_four_verbs_and_survives_kills_of_both_programs(
+def test_another_database_is_followed_with_four_verbs_and_survives_a_kill(
     programs: Programs, shop: Writer, lake: Path
 ) -> None:
-    """I1, I5, I8: init, produce, materialize, verify; both killed under load and started again."""
+    """I1, I5, I8: init, produce, materialize, verify. The campaign kills all else, over fewer types."""
     made = programs.run("init")
     assert made.returncode == 0, made.stderr
     assert "CREATE ROLE" in made.stdout
@@ -181,10 +181,6 @@ def test_another_database_is_followed_with_four_verbs_and_survives_kills_of_both
     producer = programs.start("produce")
     before = cuts()
     wait_until(lambda: cuts() > before + 3, "cuts after the producer's death", 120)
-    programs.kill(job)
-    job = programs.start("materialize")
-    before = cuts()
-    wait_until(lambda: cuts() > before + 3, "cuts after the job's death", 120)
 
     # On the live source first, then on a quiet one.
     live = programs.run("verify", "--timeout", "90")

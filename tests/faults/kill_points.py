@@ -33,7 +33,7 @@ STREAM = (
     "produce:committed:3",
 )
 
-JOB_FIRST_PLAN = (
+JOB = (
     "job:before-plan",
     "job:plan-open",
     "apply:before-create",
@@ -44,4 +44,7 @@ JOB_FIRST_PLAN = (
     "job:before-publish",
     "job:published",
 )
-"""The first eight are deaths in one and the same plan."""
+"""Up to the last, deaths in one and the same plan."""
+JOB_NEW_TABLE = ("apply:before-create", "apply:table-created")
+JOB_PROCESS = ("job:plan-open", "apply:segment-applied", "job:before-publish", "job:published")
+"""Where the whole process dies: a start of its JVM takes longer than all else."""

@@ -16,7 +16,7 @@ from deltalake import DeltaTable, QueryBuilder
 from schemas.metadata_record import RelationRecord
 from spark_consumer.read import published
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
-from tests.faults.kill_points import JOB_FIRST_PLAN
+from tests.faults.kill_points import JOB_PROCESS
 from tests.wait import wait_until
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
@@ -139,10 +139,9 @@ def transfer(accounts: RelationRecord, history: RelationRecord, lsn: int, balanc
 def test_killed_at_every_durable_step_it_applies_each_event_once_and_stops_in_peace(
     program: Program, writer: ContractWriter, accounts: RelationRecord, history: RelationRecord
 ) -> None:
-    """I5, I8: eight deaths in the first plan, one after it. No Python runs on an executor: there is
-    none to run (spark.pyspark.python)."""
+    """I5, I8. No Python runs on an executor: there is none to run (spark.pyspark.python)."""
     writer.copy([(accounts, [{"id": 1, "balance": 0}]), (history, [])])
-    for n, point in enumerate(JOB_FIRST_PLAN):
+    for n, point in enumerate(JOB_PROCESS):
         died = program.run("--once", WALBRIDGE_KILL_POINT=point)
         assert died.returncode == KILLED, f"{point}: {died.stderr}"
         is_published = program.end_lsn() > 0
@@ -157,7 +156,7 @@ def test_killed_at_every_durable_step_it_applies_each_event_once_and_stops_in_pe
         noise = [line for line in said.read_text().splitlines() if not line.startswith("timestamp=")]
         assert [line for line in noise if "jdk.incubator.vector" not in line] == []
     assert program.rows("accounts") == [(1, 7)]
-    assert program.rows("history") == sorted((1, n) for n in (*range(len(JOB_FIRST_PLAN)), 7))
+    assert program.rows("history") == sorted((1, n) for n in (*range(len(JOB_PROCESS)), 7))
 
 
 def test_spark_submit_runs_the_same_job_from_an_archive(

@@ -49,8 +49,8 @@ class SlotWatch:
         self._thread.join()
         self._reader.close()
 
-    def check(self, ledger: Ledger) -> None:
-        """Judge every sample whose reach the ledger has read."""
+    def check(self, ledger: Ledger, *, is_whole: bool = False) -> None:
+        """Judge every sample whose reach the ledger has read; all of them, if it has read the topic whole."""
         if self._failure is not None:
             raise self._failure
         with self._lock:
@@ -58,6 +58,8 @@ class SlotWatch:
         later = []
         for confirmed, reach in samples:
             bound = ledger.end_lsn_before(reach)
+            if bound is None and is_whole:
+                bound = ledger.cuts[-1].end_lsn
             if bound is None:
                 later.append((confirmed, reach))
                 continue

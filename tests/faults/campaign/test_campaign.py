@@ -105,4 +105,4 @@ def _end(stage: Stage, ledger: Ledger, watch: SlotWatch) -> None:
     stage.job.stop()
     ledger.read_to(lsn)
     ledger.check_nothing_unnamed()
-    watch.check(ledger)
+    watch.check(ledger, is_whole=True)
