@@ -16,6 +16,7 @@ from producer.record import Headers, KafkaRecord, RecordWriter, plain_rests
 from schemas.avro_codec import long_bytes
 from schemas.cut import Barrier, Cut, PartitionRange, encode_cut
 from schemas.kill_points import kill_point
+from schemas.metadata_record import RelationRecord
 from schemas.position import Position, format_lsn
 from schemas.progress_record import Progress, Split, encode_progress
 from schemas.settings import Settings
@@ -97,6 +98,12 @@ class OpenBatch:
         schema_id = writer.relation.schema_id if kind in ("copy_begin", "shape", "key") else None
         relation = writer.relation
         self.batch.add_barrier(relation.table.relation_id, relation.topic, Barrier(kind, position, schema_id))
+
+    def depart(self, relation: RelationRecord, position: Position) -> None:
+        """The last that is said of a table that left the publication."""
+        barrier = Barrier("dropped", position)
+        self.batch.add_barrier(relation.table.relation_id, relation.topic, barrier)
+        self.batch.departed.add(relation.table.relation_id)
 
     @property
     def is_full(self) -> bool:

@@ -19,6 +19,7 @@ from producer.postgres.connection import SqlConnection, connect_walsender
 from producer.postgres.facts import PublishedTable
 from producer.postgres.snapshot import Snapshot
 from producer.record import RecordWriter, TransactionSource
+from producer.source_watch import SourceWatch
 from producer.tables import Tables
 from schemas.cut import Cut, PartitionRange
 from schemas.errors import RetryableError
@@ -36,6 +37,7 @@ def first_copy(
     progress: Progress,
     out: OpenBatch,
     tables: Tables,
+    watch: SourceWatch,
     check_stop: Callable[[], None],
 ) -> None:
     """Copy all published tables.
@@ -73,6 +75,8 @@ def first_copy(
             snapshot.lock(published)
             _refuse_altered(snapshot, connection, published)
             writers = tables.prepare_copy(published, connection)
+            relation_ids = [table.relation_id for table in published]
+            out.tracker.adopt(watch.baseline(relation_ids, snapshot.connection).options)
             log.info("copy begins", tables=len(published), consistent_point=at)
             for table, writer in zip(published, writers, strict=True):
                 _copy_table(snapshot, table, writer, at, out, check_stop)

@@ -1,6 +1,10 @@
 """What stops the producer, with what mends it: one place for the words an operator reads."""
 
+from collections.abc import Sequence
+
 from schemas.errors import OperatorError
+
+_ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
 
 
 def publication_missing(publication: str) -> OperatorError:
@@ -16,7 +20,51 @@ def publication_gone(publication: str) -> OperatorError:
     """Changes under no publication are not sent, and no server says so from Postgres 18 on."""
     return OperatorError(
         f"publication {publication}, which this pipeline follows, was dropped: changes since then did not come",
-        remedy="start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce",
+        remedy=_ANEW,
+    )
+
+
+def publication_remade(publication: str) -> OperatorError:
+    """The same words of the same tables, but nothing came while it was away."""
+    return OperatorError(
+        f"publication {publication} was dropped and made again: changes between did not come",
+        remedy=_ANEW,
+    )
+
+
+def operations_missing(publication: str, operations: Sequence[str]) -> OperatorError:
+    """Postgres leaves them out without a word."""
+    return OperatorError(
+        f"publication {publication} does not publish {', '.join(operations)}: such changes do not come",
+        remedy=f"ALTER PUBLICATION \"{publication}\" SET (publish = 'insert, update, delete, truncate'); "
+        "if there were any since the copy, " + _ANEW,
+    )
+
+
+def membership_changed(publication: str, table: str) -> OperatorError:
+    """Its rows outside of the old filter, or its changes between, are nowhere."""
+    return OperatorError(
+        f"table {table} was taken out of publication {publication} and put back, or its row filter or column "
+        "list was changed: rows or changes of it are missing",
+        remedy=_ANEW,
+    )
+
+
+def topic_gone(topic: str) -> OperatorError:
+    """A new one would begin in the middle of a table's life."""
+    return OperatorError(f"topic {topic} is gone, and with it the events that were in it", remedy=_ANEW)
+
+
+def topic_remade(topic: str) -> OperatorError:
+    """Offsets begin at 0 again: no reader could tell what it lacks."""
+    return OperatorError(f"topic {topic} was deleted and made again: the events that were in it are gone", remedy=_ANEW)
+
+
+def metadata_gone(topic: str, relation_ids: Sequence[str]) -> OperatorError:
+    """Ids and partition counts come from these records, and readers need them for old events."""
+    return OperatorError(
+        f"topic {topic} holds no record of relation {', '.join(relation_ids)}, whose events were written",
+        remedy=f"records were removed from outside; {_ANEW}",
     )
 
 

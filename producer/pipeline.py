@@ -25,13 +25,15 @@ from producer.progress import (
     refuse_bad_copy,
     refuse_bad_start,
     refuse_foreign_slot,
+    seen_timeline,
 )
 from producer.relation_cache import RelationCache
+from producer.source_watch import SourceWatch
 from producer.streaming import Session
 from producer.tables import Tables
 from schemas.errors import OperatorError, RetryableError
 from schemas.position import format_lsn
-from schemas.progress_record import Progress
+from schemas.progress_record import TIMELINE_OPTION, Progress
 from schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -157,7 +159,13 @@ class Pipeline:
                 assert self._connection is not None
                 self._metrics.enter(COPYING)
                 copy.first_copy(
-                    self._settings, self._connection, self._new(server), self._out, self._tables, self._check_stop
+                    self._settings,
+                    self._connection,
+                    self._new(server),
+                    self._out,
+                    self._tables,
+                    self._watch(self._connection),
+                    self._check_stop,
                 )
                 return
             except RetryableError as error:
@@ -195,9 +203,13 @@ class Pipeline:
         assert self._connection is not None
         found = slot.inspect(self._connection, self._settings.postgres.slot)
         refuse_bad_start(progress, server, found, stream_options(self._settings))
-        self._check_publication()
         self._out.tracker.committed(progress)
+        if server.timeline != seen_timeline(progress):
+            log.warning("failover accepted", timeline=server.timeline, before=seen_timeline(progress))
+            self._out.tracker.adopt({TIMELINE_OPTION: str(server.timeline)})
         self._tables.forget_session(self._connection)
+        watch = self._watch(self._connection)
+        watch.open()
         walsender = connect_walsender(self._dsn, "walbridge")
         postgres = self._settings.postgres
         with ReplicationStream(
@@ -208,15 +220,13 @@ class Pipeline:
             self._stream = stream
             self._metrics.watch_stream(stream)
             try:
-                session = Session(self._settings, stream, self._tables, self._out, self._check_publication)
+                session = Session(self._settings, stream, self._tables, self._out, watch)
                 session.run(self._should_stop)
             finally:
                 self._stream = None
 
-    def _check_publication(self) -> None:
-        assert self._connection is not None
-        if not catalog.publication_exists(self._connection, self._settings.postgres.publication):
-            raise errors.publication_gone(self._settings.postgres.publication)
+    def _watch(self, connection: SqlConnection) -> SourceWatch:
+        return SourceWatch(self._settings, connection, self._admin, self._tables, self._out.tracker)
 
     @property
     def _dsn(self) -> str:

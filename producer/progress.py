@@ -12,7 +12,7 @@ from producer.postgres.facts import ServerIdentity, SlotState
 from schemas.cut import Barrier, Cut, PartitionRange, TableChanges
 from schemas.errors import OperatorError
 from schemas.position import Lsn, format_lsn
-from schemas.progress_record import Progress, Split
+from schemas.progress_record import OWN_OPTIONS, TIMELINE_OPTION, Progress, Split
 
 
 @dataclass(slots=True)
@@ -39,6 +39,8 @@ class Batch:
     end_lsn: Lsn | None = None
     """Of the last whole transaction."""
     opened_s: float = 0.0
+    departed: set[int] = field(default_factory=set)
+    """Tables that are followed no more from here on."""
     barriers_max: int = 0
     """The most barriers of one table, counted as they come: it is asked once a row."""
 
@@ -91,6 +93,7 @@ class ProgressTracker:
             done=Lsn(max(done, self.progress.done)),
             floor=Lsn(end_lsn) if complete else self.progress.floor,
             split=split,
+            relation_ids=tuple(each for each in self.progress.relation_ids if each not in batch.departed),
             written_at_us=now_us,
         )
         return progress, self._cut(batch, progress, ranges, metadata_end_offset, Lsn(end_lsn), complete)
@@ -146,6 +149,10 @@ class ProgressTracker:
         """Kafka has committed this record and its cut."""
         self.progress = progress
 
+    def adopt(self, options: Mapping[str, str]) -> None:
+        """Let the next records carry these facts."""
+        self.progress = replace(self.progress, options=self.progress.options | dict(options))
+
 
 def refuse_bad_start(
     progress: Progress, server: ServerIdentity, slot: SlotState | None, options: Mapping[str, str]
@@ -157,7 +164,8 @@ def refuse_bad_start(
     """
     _refuse_other_server(progress, server)
     _refuse_bad_slot(progress, server, slot)
-    changed = {key for key in {*options, *progress.options} if options.get(key) != progress.options.get(key)}
+    of_stream = {key: value for key, value in progress.options.items() if not key.startswith(OWN_OPTIONS)}
+    changed = {key for key in {*options, *of_stream} if options.get(key) != of_stream.get(key)}
     if changed and progress.split is not None:
         raise OperatorError(
             f"{', '.join(sorted(changed))} changed while a transaction is half published",
@@ -194,17 +202,37 @@ def _refuse_other_database(progress: Progress, server: ServerIdentity) -> None:
 
 def _refuse_other_server(progress: Progress, server: ServerIdentity) -> None:
     _refuse_other_database(progress, server)
-    if server.timeline != progress.timeline:
-        raise OperatorError(
-            f"timeline changed from {progress.timeline} to {server.timeline}: "
-            "a standby was promoted or a backup restored",
-            remedy=f"make sure that it has everything up to {format_lsn(progress.done)}; otherwise " + _ANEW,
-        )
+    _refuse_other_history(progress, server)
     if progress.done > server.wal_end:
         raise OperatorError(
             f"published up to {format_lsn(progress.done)}, but the server's WAL ends at {format_lsn(server.wal_end)}",
             remedy="an older backup was restored; " + _ANEW,
         )
+
+
+def _refuse_other_history(progress: Progress, server: ServerIdentity) -> None:
+    """A failover is accepted if the new primary has all that was published: the same bytes of WAL."""
+    seen = seen_timeline(progress)
+    if server.timeline == seen:
+        return
+    switch = server.switches.get(seen)
+    if switch is None:
+        raise OperatorError(
+            f"the server is on timeline {server.timeline}, which does not come from timeline {seen} that was followed",
+            remedy="point [postgres] dsn at the primary that was followed, or at its successor; or " + _ANEW,
+        )
+    published = max(progress.done, progress.split.commit_lsn if progress.split else 0)
+    if published > switch:
+        raise OperatorError(
+            f"published up to {format_lsn(published)}, but timeline {server.timeline} left timeline {seen} at "
+            f"{format_lsn(switch)}: a standby that lagged was promoted, or a backup restored",
+            remedy="what was published after that is not in this server; " + _ANEW,
+        )
+
+
+def seen_timeline(progress: Progress) -> int:
+    """The server's timeline when it was last accepted; the epoch keeps that of its beginning."""
+    return int(progress.options.get(TIMELINE_OPTION, progress.timeline))
 
 
 def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState | None) -> None:

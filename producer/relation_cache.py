@@ -93,6 +93,7 @@ class RelationCache:
         self._by_key: dict[bytes, RelationRecord | TypeRecord] = {}
         self._schemas: dict[str, str] = {}
         self._types: dict[int, TypeRecord] = {}
+        self._newest: dict[int, RelationRecord] = {}
         for record in known:
             self.remember(record)
 
@@ -113,6 +114,7 @@ class RelationCache:
                 record, self._types.get(record.facts.oid, record), key=lambda each: each.version
             )
         else:
+            self._newest[record.table.relation_id] = record
             self._schemas[record.schema_id] = record.value_schema
             if record.key_schema_id is not None and record.key_schema is not None:
                 self._schemas[record.key_schema_id] = record.key_schema
@@ -154,6 +156,10 @@ class RelationCache:
 
     def _is_free(self, an_id: str, schema: str) -> bool:
         return self._schemas.get(an_id, schema) == schema
+
+    def newest_of(self, relation_id: int) -> RelationRecord | None:
+        """The record that was written last of this relation."""
+        return self._newest.get(relation_id)
 
     def names_of(self, relation_id: int) -> set[str]:
         """Under which names (``schema.table``) this relation was recorded."""

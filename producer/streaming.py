@@ -30,9 +30,11 @@ from producer.pgoutput.messages import (
 from producer.postgres.replication_stream import ReplicationStream
 from producer.progress import Batch
 from producer.record import KafkaRecord, RecordWriter, TransactionSource
+from producer.source_watch import SourceWatch
 from producer.tables import Tables
 from producer.transaction import OpenTransaction, TransactionTracker
 from schemas.kill_points import kill_point
+from schemas.metadata_record import RelationRecord
 from schemas.position import Lsn, Position
 from schemas.settings import Settings
 
@@ -59,9 +61,9 @@ class Session:
         stream: ReplicationStream,
         tables: Tables,
         out: OpenBatch,
-        check_publication: Callable[[], None],
+        watch: SourceWatch,
     ) -> None:
-        self._check_publication = check_publication
+        self._watch = watch
         self._limits = settings.producer
         self._stream = stream
         self._tables = tables
@@ -269,13 +271,29 @@ class Session:
             return
         if self._out.tracker.progress.split is not None:
             return  # a complete cut would hold half a transaction, and progress would forget how much
-        self._check_publication()  # without one the stream is silent, and this cut would confirm it
+        self._watch.look()  # without a publication the stream is silent, and this cut would confirm it
         self._out.open()
         self._out.batch.end_lsn = self._wal_end
+        for record in self._tables.newest(self._watch.departed_by(self._wal_end)):
+            self._depart(record)
         self._out.close(None)
         self._after_cut()
 
+    def _depart(self, record: RelationRecord) -> None:
+        """A table left the publication: what comes of it after this cut is nowhere, and the cut says so."""
+        table = record.table
+        self._out.depart(record, Position(self._wal_end, 0))
+        self._copied -= {table.relation_id}
+        self._ready.pop(table.relation_id, None)
+        self._tables.forget(table.relation_id)
+        log.warning(
+            "table left the publication, or was dropped: the lake keeps it as it is, marked stale",
+            table=table.qualified_name,
+            remedy="to follow it again: a new pipeline, which copies it",
+        )
+
     def _after_cut(self) -> None:
+        self._watch.look_if_due()
         self._last_cut_s = time.monotonic()
         kill_point("produce:before-confirm")
         self._stream.confirm(self._out.tracker.confirmable_lsn)

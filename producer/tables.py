@@ -88,6 +88,10 @@ class Tables:
             f"SELECT pg_drop_replication_slot('{self._settings.postgres.slot}')",
         )
 
+    def forget(self, relation_id: int) -> None:
+        """It is followed no more: should changes of it come, they are those of a table without a copy."""
+        self._writers.pop(relation_id, None)
+
     def take_shape_barrier(self, relation_id: int) -> bool:
         """Whether the next event of this table begins a version; asked once per version."""
         if relation_id not in self._unbarred:
@@ -129,6 +133,28 @@ class Tables:
             writers.append(self._install(announced(table, facts), is_copied=False))
         self._unbarred.clear()
         return writers
+
+    def newest(self, relation_ids: Iterable[int]) -> list[RelationRecord]:
+        """The last known record of each of these relations, as far as there is one."""
+        return [record for relation_id in relation_ids if (record := self._cache.newest_of(relation_id)) is not None]
+
+    def names(self, relation_ids: Iterable[int]) -> dict[int, str]:
+        """``schema.table`` by relation id."""
+        return {record.table.relation_id: record.table.qualified_name for record in self.newest(relation_ids)}
+
+    def refuse_other_settings(self, copied: Iterable[int]) -> None:
+        """Partition counts and settings of the copied tables' topics.
+
+        Raises:
+            OperatorError: one differs from what its events were written with.
+        """
+        counts = self._admin.partition_counts()
+        specs = []
+        for record in self.newest(copied):
+            has_key = record.key_schema_id is not None
+            specs.append(data_topic_spec(self._settings, record.topic, has_key=has_key))
+            self._refuse_grown(record.table, TopicPlace(record.topic, counts.get(record.topic, 0)))
+        self._admin.check(specs)
 
     def _topic(self, namespace: str, name: str) -> str:
         return data_topic(self._settings.name, namespace, name, self._settings.topics.names)

@@ -13,6 +13,10 @@ from schemas.errors import ProtocolError
 from schemas.position import Lsn
 
 FORMAT_VERSION = 1
+OWN_OPTIONS = "walbridge."
+"""Prefix of what ``options`` holds besides those of START_REPLICATION: facts to compare at a restart."""
+TIMELINE_OPTION = OWN_OPTIONS + "timeline"
+"""Where the server stood when last looked at; ``Progress.timeline`` is the epoch's, where the slot was made."""
 _BEGINNING = Lsn(0)
 
 

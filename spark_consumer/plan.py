@@ -24,6 +24,8 @@ need more than SEGMENTS_MAX (a transaction with many ALTERs), and versions must 
 SUPERSEDED = "superseded"
 """State of a table of an older epoch while the new one is not yet published: it must be copied."""
 EMPTYING = frozenset({"truncate", "copy_begin"})
+_STATE_AFTER = {"copy_begin": "copying", "copy_end": "current", "dropped": "stale"}
+"""A table that left the publication keeps its rows, but equals the source no longer (I8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class TablePlan:
     base: TableHead | None
     segments: tuple[Segment, ...]
     state: str
-    """After the plan: copying or current."""
+    """After the plan: copying, current or stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ def _table_plan(relation_id: int, topic: str, base: TableHead | None, barriers: 
         if barrier.kind in EMPTYING:
             segments.clear()
             empties, copies = True, barrier.kind == "copy_begin"
-        state = {"copy_begin": "copying", "copy_end": "current"}.get(barrier.kind, state)
+        state = _STATE_AFTER.get(barrier.kind, state)
     segments.append(Segment(len(segments), schema_id, start, None, empties, copies))
     if len(segments) > TXN_STRIDE:
         raise OperatorError(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from schemas.errors import KafkaAway, OperatorError
@@ -114,6 +114,31 @@ class TopicAdmin:
             where = self._settings.kafka.bootstrap_servers
             raise KafkaAway(f"Kafka at {where} cannot be reached: {error.args[0].str()}") from None
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Ids of those topics that exist: a topic made anew has another. None are given before Kafka 2.8.
+
+        Raises:
+            RetryableError: no broker answers.
+        """
+        found = {}
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_TIMEOUT_S)
+        for name, future in futures.items():
+            try:
+                found[name] = str(future.result().topic_id)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise KafkaAway(f"topic {name} cannot be described: {error.args[0].str()}") from None
+        return found
+
+    def check(self, specs: Iterable[TopicSpec]) -> None:
+        """Compare the settings of topics that exist.
+
+        Raises:
+            OperatorError: one differs.
+            RetryableError: no broker answers.
+        """
+        self._check_config(list(specs))
 
     def ensure(self, specs: Iterable[TopicSpec]) -> dict[str, int]:
         """Create what is missing, check what is there; the partition count of each.

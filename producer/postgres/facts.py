@@ -1,18 +1,23 @@
 """What the server says of itself, as values: no connection needed to hold or compare them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from schemas.position import Lsn
 
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """IDENTIFY_SYSTEM: which cluster, which history of it."""
+    """IDENTIFY_SYSTEM: which cluster, which history of it.
+
+    ``switches``: earlier timeline → where its successor left it.
+    """
 
     system_id: str
     timeline: int
     wal_end: Lsn
     database: str
+    switches: Mapping[int, Lsn] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,19 @@ class CreatedSlot:
 
     consistent_point: Lsn
     snapshot: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationState:
+    """A publication at one moment. ``members``: relation id → what makes it a member; others are none.
+
+    ``lsn``: where the server's WAL stood; no change of a table that is no member comes after it.
+    """
+
+    oid: int
+    missing_operations: tuple[str, ...]
+    members: Mapping[int, str]
+    lsn: Lsn
 
 
 @dataclass(frozen=True, slots=True)

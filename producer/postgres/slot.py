@@ -16,7 +16,7 @@ from psycopg import pq, sql
 from producer.postgres.connection import classified, raise_for_result, rows_of, walsender_query
 from producer.postgres.facts import CreatedSlot, ServerIdentity, SlotState
 from schemas.errors import OperatorError
-from schemas.position import parse_lsn
+from schemas.position import Lsn, parse_lsn
 
 SLICE_S = 0.5
 LONG_WAIT_S = 5.0
@@ -25,9 +25,18 @@ LONG_WAIT_S = 5.0
 def identify(pgconn: pq.abc.PGconn) -> ServerIdentity:
     """Ask the walsender who it is."""
     (row,) = walsender_query(pgconn, "IDENTIFY_SYSTEM")
-    return ServerIdentity(
-        str(row["systemid"]), int(row["timeline"] or 0), parse_lsn(str(row["xlogpos"])), str(row["dbname"])
-    )
+    timeline = int(row["timeline"] or 0)
+    switches: dict[int, Lsn] = {}
+    if timeline > 1:  # the first one has no history
+        (history,) = walsender_query(pgconn, f"TIMELINE_HISTORY {timeline}")
+        switches = switch_points(str(history["content"]))
+    return ServerIdentity(str(row["systemid"]), timeline, parse_lsn(str(row["xlogpos"])), str(row["dbname"]), switches)
+
+
+def switch_points(history: str) -> dict[int, Lsn]:
+    """A timeline history file: ``<timeline> <LSN where it was left> <reason>`` a line."""
+    lines = [line.split(maxsplit=2) for line in history.splitlines() if line.strip() and not line.startswith("#")]
+    return {int(timeline): parse_lsn(lsn) for timeline, lsn, *_ in lines}
 
 
 def inspect(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:

@@ -122,7 +122,7 @@ def test_progress_of_another_server_or_database_is_refused(producer: ProducerUnd
     assert "progress is of database elsewhere" in producer.refusal()
     assert _slot_count(producer) == 1
     _write_progress(producer, replace(ours, timeline=ours.timeline + 1))
-    assert "timeline changed" in producer.refusal()
+    assert "does not come from timeline" in producer.refusal()
 
 
 def test_slot_of_another_database_is_not_dropped_for_a_copy(

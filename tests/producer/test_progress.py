@@ -183,7 +183,12 @@ def test_server_whose_wal_ends_exactly_at_what_was_published_is_accepted() -> No
 BAD_STARTS: dict[str, tuple[ServerIdentity, SlotState | None, str]] = {
     "another cluster": (replace(SERVER, system_id="7000000000000000002"), SLOT, "another Postgres cluster"),
     "another database": (replace(SERVER, database="shop2"), replace(SLOT, database="shop2"), "of database shop"),
-    "another timeline": (replace(SERVER, timeline=2), SLOT, "timeline changed from 1 to 2"),
+    "a timeline of another line": (replace(SERVER, timeline=2), SLOT, "does not come from timeline 1"),
+    "a standby that lagged by one byte": (
+        replace(SERVER, timeline=2, switches={1: Lsn(199)}),
+        SLOT,
+        "timeline 2 left timeline 1 at 0/C7",
+    ),
     "older backup": (replace(SERVER, wal_end=Lsn(199)), SLOT, "WAL ends at 0/C7"),
     "slot gone": (SERVER, None, "slot walbridge is gone"),
     "slot lost": (SERVER, replace(SLOT, wal_status="lost"), "is lost"),
@@ -204,6 +209,33 @@ def test_start_that_would_lose_or_repeat_changes_is_refused_with_a_remedy(
         refuse_bad_start(STREAMING, server, slot, OPTIONS)
 
     assert refusal.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("timeline", "switches", "seen"),
+    [
+        pytest.param(2, {1: Lsn(200)}, None, id="all that was published, and not a byte more"),
+        pytest.param(3, {1: Lsn(500), 2: Lsn(600)}, None, id="two failovers at once"),
+        pytest.param(3, {1: Lsn(100), 2: Lsn(200)}, "2", id="measured from the timeline that was last followed"),
+    ],
+)
+def test_failover_to_a_primary_that_has_all_that_was_published_is_accepted(
+    timeline: int, switches: dict[int, Lsn], seen: str | None
+) -> None:
+    progress = replace(STREAMING, options=OPTIONS | ({"walbridge.timeline": seen} if seen else {}))
+    refuse_bad_start(progress, replace(SERVER, timeline=timeline, switches=switches), SLOT, OPTIONS)
+
+
+def test_half_published_transaction_that_the_new_primary_lacks_is_refused() -> None:
+    """I4: its commit lies behind the switch, so it never happened there."""
+    promoted = replace(SERVER, timeline=2, switches={1: Lsn(250)})
+    with pytest.raises(OperatorError, match="left timeline 1 at 0/FA"):
+        refuse_bad_start(replace(STREAMING, split=replace(SPLIT, commit_lsn=Lsn(251))), promoted, SLOT, OPTIONS)
+
+
+def test_facts_that_progress_carries_beside_options_are_no_options() -> None:
+    progress = replace(STREAMING, split=SPLIT, options=OPTIONS | {"walbridge.publication": "1"})
+    refuse_bad_start(progress, SERVER, SLOT, OPTIONS)
 
 
 def test_gap_is_measured_from_what_is_done_not_from_the_floor() -> None:

@@ -1,0 +1,55 @@
+"""What the publication is and whom it holds, without touching a table: DDL that waits for a lock blocks nothing here.
+
+In: a connection, the publication's name, relation ids. Out: a ``PublicationState`` that changes
+whenever a change of these tables may have been left out of the stream: memberships are rows with
+an oid of their own, so a table that left and came back has another, and so has one whose row
+filter or column list was set anew.
+"""
+
+from collections.abc import Iterable
+
+import psycopg
+
+from producer.postgres.connection import SqlConnection, classified
+from producer.postgres.facts import PublicationState
+from schemas.position import Lsn, parse_lsn
+
+EVERY_TABLE = "*"
+_OPERATIONS = ("insert", "update", "delete", "truncate")
+_PUBLICATION = """
+    SELECT oid, pubinsert, pubupdate, pubdelete, pubtruncate, pg_current_wal_insert_lsn()::text
+    FROM pg_publication WHERE pubname = %s"""
+# A partition is a member by itself or by any of its parents; from Postgres 15 on also by its schema.
+_FAMILY = "(SELECT c.oid AS relid UNION SELECT a.relid FROM pg_partition_ancestors(c.oid) a)"
+_BY_SCHEMA = f"""
+               UNION ALL SELECT s.oid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid IN (
+                 SELECT k.relnamespace FROM pg_class k WHERE k.oid IN (SELECT f.relid FROM {_FAMILY} f))"""
+_MEMBERS = f"""
+    SELECT c.oid, CASE WHEN p.puballtables THEN '{EVERY_TABLE}' ELSE (
+             SELECT string_agg(m.oid::text, '+' ORDER BY m.oid) FROM (
+               SELECT r.oid FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (
+                 SELECT f.relid FROM {_FAMILY} f)
+               %s) m) END
+    FROM pg_class c CROSS JOIN pg_publication p
+    WHERE p.pubname = %%s AND c.oid = ANY (%%s) AND c.relpersistence = 'p'"""
+
+
+def publication_state(
+    connection: SqlConnection, publication: str, relation_ids: Iterable[int]
+) -> PublicationState | None:
+    """The publication as of now; None where there is none.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    members = _MEMBERS % (_BY_SCHEMA if connection.info.server_version >= 150000 else "")
+    try:
+        row = connection.execute(_PUBLICATION.encode(), (publication,)).fetchone()
+        if row is None:
+            return None
+        found = connection.execute(members.encode(), (publication, list(relation_ids))).fetchall()
+    except psycopg.Error as error:
+        raise classified(error) from None
+    oid, *published, lsn = row
+    missing = tuple(name for name, is_there in zip(_OPERATIONS, published, strict=True) if not is_there)
+    return PublicationState(oid, missing, {each: token for each, token in found if token}, Lsn(parse_lsn(lsn)))

@@ -1,0 +1,241 @@
+"""Every state that a start refuses, made in real servers: what it says, what mends it, and nothing is touched.
+
+One pipeline goes through them in order: each case brings its state about, and undoes it where it
+can be undone. Those that cannot come last, so that each is the first that the producer meets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import psycopg
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic
+
+from schemas.position import Lsn
+from schemas.progress_record import Progress, encode_progress
+from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
+from tests.faults.standing import refused_and_untouched
+from tests.fix_postgres import new_database
+from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
+from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.postgres import PostgresServer
+
+pytestmark = pytest.mark.fault
+
+
+@dataclass
+class Settled:
+    """A pipeline that has streamed and was stopped."""
+
+    producer: ProducerUnderTest
+    progress: Progress
+    admin: AdminClient
+
+    def write_progress(self, progress: Progress) -> None:
+        self.write(progress_topic(self.producer.name), encode_progress(progress), progress.key)
+
+    def write(self, topic: str, value: bytes, key: bytes) -> None:
+        writer = Producer({"bootstrap.servers": self.producer.kafka.bootstrap_servers})
+        writer.produce(topic, value, key)
+        assert writer.flush(10) == 0
+
+    def configure(self, topic: str, name: str, value: str | None) -> None:
+        """Set a topic's setting; None: as it was, by the broker's default."""
+        change = AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE
+        entry = ConfigEntry(name, value or "", incremental_operation=change)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        self.admin.incremental_alter_configs([resource])[resource].result(10)
+
+    def delete(self, topic: str) -> None:
+        self.admin.delete_topics([topic])[topic].result(10)
+        wait_until(lambda: topic not in self.admin.list_topics(timeout=5).topics, f"{topic} to be gone")
+
+    def create(self, topic: str, **config: str) -> None:
+        def made() -> bool:
+            with contextlib.suppress(Exception):  # its last life is still being deleted
+                self.admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(10)
+            return topic in self.admin.list_topics(timeout=5).topics
+
+        wait_until(made, f"{topic} to be made")
+
+
+@pytest.fixture(scope="module")
+def settled(
+    kafka: KafkaBroker, postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settled]:
+    with new_database(postgres) as database:
+        folder = tmp_path_factory.mktemp("guards")
+        producer = ProducerUnderTest(f"g{database.name.removeprefix('test_')}", database, kafka, folder)
+        database.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a')")
+        producer.publish("t")
+        try:
+            running = producer.start_streaming()
+            database.execute("INSERT INTO t VALUES (2, 'b')")
+            producer.check_equal()
+            running.stop()
+            with producer.topics() as topics:
+                progress = topics.progress()
+            assert progress is not None
+            yield Settled(producer, progress, AdminClient({"bootstrap.servers": kafka.bootstrap_servers}))
+        finally:
+            producer.kill_all()
+
+
+@dataclass(frozen=True)
+class Guard:
+    """``bring`` makes the state, ``undo`` ends it; ``what`` and ``remedy`` are words of the refusal."""
+
+    bring: Callable[[Settled], object]
+    what: str
+    remedy: str
+    undo: Callable[[Settled], object] = lambda settled: None
+
+
+ANEW = "give the pipeline a new name and slot"
+RUN_NEWER = "run the version of walbridge that wrote it, or a newer one"
+
+
+def _sql(statement: str) -> Callable[[Settled], None]:
+    """Runs SQL in which {slot} is the slot's name."""
+    return lambda settled: settled.producer.database.execute(statement.format(slot=settled.producer.slot))
+
+
+def _progress(**changes: object) -> Callable[[Settled], None]:
+    return lambda settled: settled.write_progress(replace(settled.progress, **changes))  # type: ignore[arg-type]
+
+
+def _data(settled: Settled) -> str:
+    return data_topic(settled.producer.name, "public", "t")
+
+
+def _other_database(settled: Settled) -> None:
+    server = settled.producer.database.server
+    with psycopg.connect(server.dsn(), autocommit=True) as elsewhere:
+        elsewhere.execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
+    settled.producer.settings["postgres"] = {"dsn": server.dsn()}
+
+
+def _own_database(settled: Settled) -> None:
+    settled.producer.settings.clear()
+    with psycopg.connect(settled.producer.database.server.dsn(), autocommit=True) as elsewhere:
+        elsewhere.execute("DROP PUBLICATION walbridge")
+
+
+def _own_progress(settled: Settled) -> None:
+    settled.write_progress(settled.progress)
+
+
+def _as_topics_are_made(settled: Settled, topic: str) -> None:
+    found = settled.admin.describe_configs([ConfigResource(ResourceType.TOPIC, _data(settled))])
+    (config,) = (future.result(10) for future in found.values())
+    names = ("cleanup.policy", "retention.ms", "message.timestamp.type", "max.message.bytes")
+    kept = {name: config[name].value for name in names}
+    settled.delete(topic)
+    settled.create(topic, **kept)
+
+
+_REMAKE_SLOT = "SELECT pg_drop_replication_slot('{slot}'); SELECT pg_create_logical_replication_slot('{slot}', "
+
+GUARDS: dict[str, Guard] = {
+    "the same cluster's other database": Guard(
+        _other_database, "progress is of database", "mend [postgres] dsn", _own_database
+    ),
+    "publication that lacks operations": Guard(
+        _sql("ALTER PUBLICATION walbridge SET (publish = 'insert, delete')"),
+        "publication walbridge does not publish update, truncate",
+        "SET (publish = 'insert, update, delete, truncate')",
+        _sql("ALTER PUBLICATION walbridge SET (publish = 'insert, update, delete, truncate')"),
+    ),
+    "progress of newer code": Guard(_progress(format_version=99), "format 99 is newer", RUN_NEWER, _own_progress),
+    "progress behind the slot": Guard(_progress(done=Lsn(1), floor=Lsn(1)), "a gap", ANEW, _own_progress),
+    "progress ahead of the server": Guard(
+        _progress(done=Lsn(1 << 60)), "but the server's WAL ends at", ANEW, _own_progress
+    ),
+    "progress topic that would delete": Guard(
+        lambda s: s.configure(progress_topic(s.producer.name), "cleanup.policy", "delete"),
+        "cleanup.policy=delete, walbridge made it with compact",
+        "kafka-configs --alter",
+        lambda s: s.configure(progress_topic(s.producer.name), "cleanup.policy", "compact"),
+    ),
+    "metadata topic that would delete": Guard(
+        lambda s: s.configure(metadata_topic(s.producer.name), "cleanup.policy", "compact,delete"),
+        "walbridge made it with compact",
+        "kafka-configs --alter",
+        lambda s: s.configure(metadata_topic(s.producer.name), "cleanup.policy", "compact"),
+    ),
+    "cuts that are kept for less long": Guard(
+        lambda s: s.configure(cuts_topic(s.producer.name), "retention.ms", "1000"),
+        "retention.ms=1000, walbridge made it with",
+        "kafka-configs --alter",
+        lambda s: s.configure(cuts_topic(s.producer.name), "retention.ms", str(14 * 24 * 3600 * 1000)),
+    ),
+    "data topic that is compacted": Guard(
+        lambda s: s.configure(_data(s), "cleanup.policy", "compact"),
+        "cleanup.policy=compact, walbridge made it with delete",
+        "kafka-configs --alter",
+        lambda s: s.configure(_data(s), "cleanup.policy", "delete"),
+    ),
+    "progress topic that was emptied": Guard(
+        lambda s: s.delete(progress_topic(s.producer.name)),
+        "progress says nothing of it",
+        "pg_drop_replication_slot",
+        _own_progress,
+    ),
+    "table that left and came back": Guard(
+        _sql("ALTER PUBLICATION walbridge DROP TABLE t; ALTER PUBLICATION walbridge ADD TABLE t"),
+        "table public.t was taken out of publication walbridge and put back",
+        ANEW,
+    ),
+    "publication that was made again": Guard(
+        _sql("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t"),
+        "publication walbridge was dropped and made again",
+        ANEW,
+    ),
+    "data topic that was deleted": Guard(lambda s: s.delete(_data(s)), "is gone, and with it the events", ANEW),
+    "data topic that was made again": Guard(lambda s: s.create(_data(s)), "public.t was deleted and made again", ANEW),
+    "cuts topic that was made again": Guard(
+        lambda s: s.delete(cuts_topic(s.producer.name)), ".cuts was deleted and made again", ANEW
+    ),
+    "metadata of newer code": Guard(
+        lambda s: s.write(metadata_topic(s.producer.name), b"\xc3\x01" + bytes(20), b"new"), "at offset", RUN_NEWER
+    ),
+    "metadata topic that was made again": Guard(
+        lambda s: s.delete(metadata_topic(s.producer.name)), ".metadata was deleted and made again", ANEW
+    ),
+    "slot that was moved on": Guard(
+        _sql("INSERT INTO t VALUES (3, 'c'); SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())"),
+        "beyond what was published",
+        ANEW,
+    ),
+    "slot that was made again": Guard(_sql(_REMAKE_SLOT + "'pgoutput')"), "a gap", ANEW),
+    "slot made for prepared transactions": Guard(
+        _sql(_REMAKE_SLOT + "'pgoutput', false, true)"), "was made with two_phase", "name another slot"
+    ),
+    "slot of another plugin": Guard(
+        _sql(_REMAKE_SLOT + "'test_decoding')"), "is of plugin test_decoding", "name another slot"
+    ),
+    "slot that is gone": Guard(_sql("SELECT pg_drop_replication_slot('{slot}')"), "and with it the changes", ANEW),
+}
+
+
+@pytest.mark.parametrize("state", GUARDS)
+def test_state_is_refused_with_its_remedy_and_nothing_is_touched(settled: Settled, state: str) -> None:
+    """I7."""
+    guard = GUARDS[state]
+    guard.bring(settled)
+    try:
+        refused_and_untouched(settled.producer, guard.what, guard.remedy)
+    finally:
+        guard.undo(settled)
