@@ -138,9 +138,11 @@ def test_lake(producer: ProducerUnderTest, lake: Path, tmp_path: Path) -> None:
         print(f"\nlake, 1 table x 500 changes: {one}\nlake, {TABLES} tables x 500 changes: {many}")
 
         rows_per_s = drain_backlog(producer, job, names[0])
-    running.stop()
-    different = [result for result in compare(settings_of(producer, lake), timeout_s=PUBLISHED_S) if not result.equal]
-    assert not different
+        # While both run: what is compared is a cut at or after this moment.
+        results = compare(settings_of(producer, lake), timeout_s=PUBLISHED_S)
+        running.stop()
+    assert len(results) == TABLES
+    assert [result for result in results if not result.equal] == []
     record(
         "lake",
         {
