@@ -1,0 +1,76 @@
+"""A table that leaves the publication: said, marked in the cuts, and no reason to stop the others (I7, I8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.topics import data_topic
+from tests.fix_producer import ProducerUnderTest, refusal_of
+from tests.wait import wait_until
+
+pytestmark = pytest.mark.fault
+
+
+@pytest.mark.parametrize("while_running", [True, False])
+def test_table_that_left_is_said_to_be_stale_and_the_others_go_on(
+    producer: ProducerUnderTest, while_running: bool
+) -> None:
+    """Back in the publication it lacks what happened meanwhile: its next change stops the producer."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
+    producer.publish("t", "u")
+    running = producer.start_streaming()
+    execute("INSERT INTO t VALUES (1); INSERT INTO u VALUES (1)")
+    producer.check_equal()
+    if not while_running:
+        running.stop()
+    execute("INSERT INTO u VALUES (2); ALTER PUBLICATION walbridge DROP TABLE u; INSERT INTO t VALUES (2)")
+    if not while_running:
+        running = producer.start_streaming()
+    running.wait_for_log("left the publication")
+    execute("INSERT INTO t VALUES (3)")
+    producer.check_equal()
+
+    with producer.topics() as topics:
+        left = [(t.topic, b.kind, c.complete) for c in topics.cuts() for t in c.tables for b in t.barriers]
+        progress = topics.progress()
+    assert (data_topic(producer.name, "public", "u"), "dropped", True) in left
+    assert progress is not None
+    assert progress.relation_ids == (producer.database.value("SELECT 't'::regclass::oid::int"),)
+    running.stop()
+    running = producer.start_streaming()
+    execute("ALTER PUBLICATION walbridge ADD TABLE u; INSERT INTO u VALUES (4)")
+    assert "table public.u" in refusal_of(running)
+
+
+def test_dropped_table_is_noticed_and_the_others_go_on(producer: ProducerUnderTest) -> None:
+    """Looked for in the catalogue, since the stream says nothing of it."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
+    execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
+    running = producer.start_streaming()
+    execute("DROP TABLE u")
+    wait_until(lambda: "left the publication" in running.log, "the word of it")
+    execute("INSERT INTO t VALUES (1)")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+    assert running.process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("ALTER PUBLICATION walbridge SET (publish = 'insert')", "does not publish update, delete, truncate"),
+        ("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t", "was dropped and made again"),
+        ("ALTER PUBLICATION walbridge SET TABLE t WHERE (id > 5)", "its row filter or column list was changed"),
+    ],
+)
+def test_change_of_the_publication_under_a_running_producer_stops_it(
+    producer: ProducerUnderTest, change: str, words: str
+) -> None:
+    """I7: noticed at the next idle cut, which would else confirm what was left out."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    producer.publish("t")
+    running = producer.start_streaming()
+    producer.database.execute(f"{change}; INSERT INTO t VALUES (9)")
+    assert words in refusal_of(running)
