@@ -8,10 +8,9 @@ instance is opened, which would fence the running producer.
 from collections.abc import Container
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException, Message
+from confluent_kafka import Message
 
 from producer.kafka.control_topics import read_metadata
-from producer.kafka.topics import TopicAdmin
 from schemas.cut import Cut, decode_cut
 from schemas.errors import OperatorError, ProtocolError
 from schemas.metadata_record import RelationRecord
@@ -27,20 +26,6 @@ class WrittenCut:
 
     cut: Cut
     written_at_ms: int
-
-
-def topic_admin(settings: Settings) -> TopicAdmin:
-    """A client to ask and to change topics with.
-
-    Raises:
-        OperatorError: [kafka.client] has a property that librdkafka does not take.
-    """
-    try:
-        return TopicAdmin(settings)
-    except KafkaException as error:
-        raise OperatorError(
-            f"[kafka.client] is not accepted: {error.args[0].str()}", remedy="mend that property in walbridge.toml"
-        ) from None
 
 
 def newest_progress(settings: Settings, topics: Container[str]) -> Progress | None:

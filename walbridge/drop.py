@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from psycopg import sql
 
 from producer import errors
-from producer.kafka.topics import client_config
+from producer.kafka.topics import TopicAdmin, client_config
 from producer.postgres import catalog, slot
 from producer.postgres.connection import SqlConnection, classified, connect_sql, connect_walsender, retry_at_start
 from producer.postgres.facts import ServerIdentity, SlotState
@@ -25,7 +25,7 @@ from schemas.errors import EXIT_OPERATOR, OperatorError, RetryableError
 from schemas.progress_record import Progress
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
-from walbridge.control_records import newest_progress, relations, topic_admin
+from walbridge.control_records import newest_progress, relations
 from walbridge.quantities import bytes_text
 
 ANSWER_S = 10.0
@@ -148,7 +148,7 @@ def _in_kafka(settings: Settings, connection: SqlConnection) -> InKafka | str:
 
 
 def _asked(settings: Settings, connection: SqlConnection) -> InKafka:
-    existing = topic_admin(settings).partition_counts()
+    existing = TopicAdmin(settings).partition_counts()
     recorded = {record.topic for record in relations(settings, existing)}
     # Those that walbridge init made and no producer has written to yet.
     published = catalog.published_tables(connection, settings.postgres.publication)

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from producer.kafka.topics import TopicAdmin
 from producer.postgres.connection import retry_at_start
 from schemas.errors import OperatorError, ProtocolError, RetryableError
 from schemas.metadata_record import RelationRecord
 from schemas.position import COPIED_ORDINAL, Position, parse_lsn
 from schemas.settings import Settings
-from walbridge.control_records import relations, topic_admin
+from walbridge.control_records import relations
 from walbridge.readable_event import EventDecoder, ReadableEvent
 from walbridge.topic_log import SLICE_S, PartitionLog, reader_config
 
@@ -94,7 +95,7 @@ def _events(
 
 
 def _contents(settings: Settings) -> tuple[dict[str, int], list[RelationRecord]]:
-    counts = topic_admin(settings).partition_counts()
+    counts = TopicAdmin(settings).partition_counts()
     return counts, relations(settings, counts)
 
 

@@ -95,12 +95,21 @@ def transactional_config(settings: Settings, transactional_id: str) -> dict[str,
 
 
 class TopicAdmin:
-    """Creates and checks topics."""
+    """Creates and checks topics.
+
+    Raises:
+        OperatorError: [kafka.client] has a property that librdkafka does not take.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         # Errors reach us as results; the client's own stderr lines would only repeat them.
-        self._admin = AdminClient(client_config(settings) | {"log_level": 0, "error_cb": lambda error: None})
+        try:
+            self._admin = AdminClient(client_config(settings) | {"log_level": 0, "error_cb": lambda error: None})
+        except KafkaException as error:
+            raise OperatorError(
+                f"[kafka.client] is not accepted: {error.args[0].str()}", remedy="mend that property in walbridge.toml"
+            ) from None
 
     def partition_counts(self) -> dict[str, int]:
         """Every topic of the broker with its partition count.

@@ -18,6 +18,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from schemas.dsn import MASK, mask_dsn
 from schemas.errors import OperatorError, RetryableError
 
 T = TypeVar("T")
@@ -181,13 +182,13 @@ def _by_text(message: str) -> OperatorError | RetryableError:
 
 
 def _conninfo(dsn: str, application: str, **extra: str) -> str:
+    # libpq's own words may quote a part of the password: that behind a blank, or before an @ (I10).
     try:
         given = conninfo_to_dict(dsn)
-    except psycopg.Error as error:
-        raise OperatorError(
-            f"[postgres] dsn is not a connection string: {str(error).strip()}",
-            remedy='write it as "host=... dbname=... user=..." or "postgresql://..."',
-        ) from None
+    except psycopg.Error:
+        raise _unreadable_dsn() from None
+    if mask_dsn(dsn) == MASK:
+        raise _unreadable_dsn()
     pins = " ".join(f"-c {name}={value}" for name, value in PINNED.items())
     given["options"] = f"{given.get('options') or ''} {pins}".strip()
     defaults = {
@@ -198,6 +199,14 @@ def _conninfo(dsn: str, application: str, **extra: str) -> str:
         "application_name": application,
     }
     return make_conninfo("", **(defaults | given | {"client_encoding": "UTF8"} | extra))
+
+
+def _unreadable_dsn() -> OperatorError:
+    return OperatorError(
+        "[postgres] dsn is not a connection string that can be read without doubt",
+        remedy='write it as "host=... dbname=... user=..." or "postgresql://user@host/dbname"; in quotes what has '
+        "blanks, in a URI percent-encoded what has @, : or /",
+    )
 
 
 def _later_pins(server_version: int) -> dict[str, str]:

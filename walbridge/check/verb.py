@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 
 from producer import errors
+from producer.kafka.topics import TopicAdmin
 from producer.postgres import catalog, slot
 from producer.postgres.connection import SqlConnection, classified, connect_sql, connect_walsender, retry_at_start
 from producer.postgres.facts import PublishedTable, ServerIdentity, SlotState
@@ -23,7 +24,7 @@ from schemas.topics import cuts_topic
 from walbridge.check import host, lake, published, report, server, topics
 from walbridge.check import slot as slot_check
 from walbridge.check.finding import Finding, error, exit_code, not_checked, ok, refused
-from walbridge.control_records import newest_progress, relations, topic_admin
+from walbridge.control_records import newest_progress, relations
 from walbridge.status.look import slot_of, source_of
 from walbridge.topic_log import PartitionLog
 
@@ -119,7 +120,7 @@ def _reach_postgres(reached: Reached) -> Iterator[Finding]:
 
 def _reach_kafka(reached: Reached) -> Iterator[Finding]:
     settings = reached.settings
-    admin = topic_admin(settings)
+    admin = TopicAdmin(settings)
     counts = retry_at_start(admin.partition_counts, ANSWER_S)
     reached.counts = counts
     reached.progress = newest_progress(settings, counts)

@@ -14,12 +14,13 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from producer import errors
+from producer.kafka.topics import TopicAdmin
 from producer.postgres import slot as slots
 from producer.postgres.connection import SqlConnection, classified, connect_sql
 from schemas.errors import RetryableError, WalbridgeError
 from schemas.settings import Settings
 from spark_consumer.manifest import CutRow, newest_published, newest_rows, open_table
-from walbridge.control_records import WrittenCut, newest_cut, newest_progress, topic_admin
+from walbridge.control_records import WrittenCut, newest_cut, newest_progress
 from walbridge.status.standing import Lake, LakeCut, NewestCut, Published, Silent, Slot, Source, Standing, TableState
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ def published_of(settings: Settings) -> Published:
         RetryableError: no broker answers.
         OperatorError: a record of newer code.
     """
-    topics = topic_admin(settings).partition_counts()
+    topics = TopicAdmin(settings).partition_counts()
     progress, newest = newest_progress(settings, topics), newest_cut(settings, topics)
     return Published(progress.state if progress else None, _newest_cut(newest) if newest else None)
 
