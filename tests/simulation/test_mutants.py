@@ -1,0 +1,111 @@
+"""Small mistakes made in the core on purpose: the simulation must find every one of them.
+
+A mutant is one edit in the source of one function, recompiled in its place for the test. The text
+that it edits must be there exactly once: a mutant that the code has outgrown fails by itself.
+"""
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from producer.kafka.publisher import Publisher
+from producer.pipeline import Pipeline
+from producer.progress import ProgressTracker
+from producer.streaming import Session
+from producer.transaction import TransactionTracker
+from tests.simulation.run import run_seed
+
+pytestmark = pytest.mark.simulation
+SEEDS_MAX = 600
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``text`` of ``function`` becomes ``mistake``."""
+
+    function: Any
+    text: str
+    mistake: str
+
+
+MUTANTS = {
+    "a transaction that begins where the last one ended is skipped": Mutant(
+        TransactionTracker.begin, "message.final_lsn < self._done", "message.final_lsn <= self._done"
+    ),
+    "whole transactions are not skipped": Mutant(TransactionTracker.begin, "message.final_lsn < self._done", "False"),
+    "resume publishes the last skipped row again": Mutant(
+        TransactionTracker.receive_change,
+        "self.publishes = True",
+        "self.publishes = True; return True",
+    ),
+    "resume does not restore the ordinal": Mutant(
+        TransactionTracker.receive_change, "transaction.ordinal = resume.next_ordinal", "pass"
+    ),
+    "what a batch holds is confirmed before its commit": Mutant(
+        Session._close,
+        'kill_point("produce:before-commit")',
+        "self._stream.confirmed = max(self._stream.confirmed, self._out.batch.end_lsn or 0)\n"
+        '    self._stream.send_status(); kill_point("produce:before-commit")',
+    ),
+    "what was received is confirmed, not what was published": Mutant(
+        Session._after_cut, "self._out.tracker.confirmable_lsn", "self._stream.received"
+    ),
+    "a keepalive is confirmed at once": Mutant(
+        Session._keepalive,
+        "self._wal_end = max(self._wal_end, frame.wal_end)",
+        "self._wal_end = max(self._wal_end, frame.wal_end); self._stream.confirm(frame.wal_end)",
+    ),
+    "an idle cut is made inside a half published transaction": Mutant(
+        Session._idle_cut, "self._out.tracker.progress.split is not None", "False"
+    ),
+    "progress is not read again at a restart of the stream": Mutant(
+        Pipeline._stream_once, "progress = read_progress(self._settings)", "progress = self._out.tracker.progress"
+    ),
+    "an unknown outcome of a commit is taken for success": Mutant(
+        Publisher.commit,
+        "raise self._aborted(reason) from None",
+        "break",
+    ),
+    "a cut inside a transaction says that it is complete": Mutant(
+        ProgressTracker.close, "complete = split is None", "complete = True"
+    ),
+    "a cut does not move on what is done": Mutant(
+        ProgressTracker.close, "done=Lsn(max(done, self.progress.done))", "done=self.progress.done"
+    ),
+}
+
+
+@contextmanager
+def made(mutant: Mutant) -> Iterator[None]:
+    """The mistake is in the code."""
+    function = mutant.function
+    assert isinstance(function, FunctionType)
+    source = textwrap.dedent(inspect.getsource(function))
+    assert source.count(mutant.text) == 1, f"{function.__qualname__} holds {mutant.text!r} not exactly once"
+    scope: dict[str, Any] = {}
+    exec(compile(source.replace(mutant.text, mutant.mistake), "<mutant>", "exec"), function.__globals__, scope)
+    saved, function.__code__ = function.__code__, scope[function.__name__].__code__
+    try:
+        yield
+    finally:
+        function.__code__ = saved
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+def test_mistake_in_the_core_is_found(mutant: Mutant) -> None:
+    with made(mutant):
+        found = next((seed for seed in range(SEEDS_MAX) if run_seed(seed).violation is not None), None)
+
+    assert found is not None, f"not found in {SEEDS_MAX} seeds"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+def test_same_function_recompiled_without_the_mistake_passes(mutant: Mutant) -> None:
+    with made(replace(mutant, mistake=mutant.text)):
+        assert [run_seed(seed).violation for seed in range(10)] == [None] * 10
