@@ -12,8 +12,10 @@ from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from schemas.cut import Barrier
 from schemas.errors import OperatorError
 from schemas.metadata_record import RelationRecord
+from schemas.position import Lsn, Position
 from schemas.settings import Settings
 from schemas.topics import cuts_topic
 from spark_consumer import job
@@ -308,6 +310,24 @@ def test_changes_of_a_table_that_the_new_epoch_did_not_copy_stop_the_job(
 
     with pytest.raises(OperatorError, match="holds no copy"):
         run()
+
+
+def test_a_table_that_left_the_publication_is_stale_and_the_others_are_published(
+    spark: SparkSession, writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path
+) -> None:
+    """I8: it keeps its rows, and nobody takes them for the source's."""
+    writer.copy([(accounts, [{"id": 1, "balance": 1}]), (history, [{"id": 1, "delta": 1}])])
+    run()
+    writer.send(barriers=[(history, Barrier("dropped", Position(Lsn(0x2000), 0)))])
+    writer.send([Event(accounts, "u", 0x3000, 0, after={"id": 1, "balance": 2})])
+    run()
+
+    assert {entry.name: entry.state for entry in newest(lake).tables} == {"accounts": "current", "history": "stale"}
+    assert [
+        tuple(row)[:2] for row in tables_at(spark, str(lake), tables=["public.accounts"])["public.accounts"].collect()
+    ] == [(1, 2)]
+    with pytest.raises(OperatorError, match=r"table public.history is stale"):
+        rows(spark, lake, "history")
 
 
 def lose_a_cut(writer: ContractWriter) -> dict[str, Any]:

@@ -79,6 +79,15 @@ def test_a_copy_that_goes_on_leaves_the_table_copying() -> None:
     assert table.state == "copying"
 
 
+def test_a_table_that_left_the_publication_is_stale_until_it_is_copied_again() -> None:
+    """I8."""
+    assert only_table(Barrier("dropped", at(100))).state == "stale"
+    again = only_table(
+        Barrier("dropped", at(100)), Barrier("copy_begin", at(200, -1), "v2"), Barrier("copy_end", at(200))
+    )
+    assert again.state == "current"
+
+
 def test_a_plan_within_a_copy_appends() -> None:
     table = only_table(base=replace(HEAD, state="copying"))
 
