@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,51 @@ def test_broker_killed_under_load_and_started_again_loses_and_repeats_nothing(pr
 def _memory_peak_mb(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
+
+
+GROWTH_MB_MAX = 64
+"""What librdkafka's queues may take beside what a streaming producer has anyway."""
+SENDER_TIMEOUT_S = 3
+
+
+@pytest.mark.parametrize("away_s", [12, pytest.param(300, marks=pytest.mark.soak)])
+def test_broker_that_is_away_for_long_costs_no_memory_and_no_slot(producer: ProducerUnderTest, away_s: int) -> None:
+    """I9: for several of the server's time-outs at least; what is written meanwhile waits in Postgres."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    producer.publish("t")
+    dsn = f"{producer.database.dsn} options='-c wal_sender_timeout={SENDER_TIMEOUT_S}s'"
+    producer.settings["postgres"] = {"dsn": dsn}
+    running = producer.start_streaming()
+
+    def sender() -> int | None:
+        query = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s"
+        pid: int | None = producer.database.value(query, (producer.slot,))
+        return pid
+
+    with Writer(producer) as writer:
+        writer.wait_for(300)
+        at_first_mb, sender_at_first = _memory_mb(running.process.pid), sender()
+        producer.kafka.kill()
+        back_s = time.monotonic() + away_s
+        writer.wait_for(300)  # a commit that was on its way is confirmed by now
+        confirmed = producer.confirmed_lsn()
+        wait_until(lambda: time.monotonic() > back_s, "the end of the outage", away_s + 30, poll_s=0.5)
+        assert _memory_mb(running.process.pid) - at_first_mb < GROWTH_MB_MAX
+        if away_s * 1000 < 300_000:  # transaction_timeout_ms: then the session begins again
+            assert sender() == sender_at_first, "the server gave the producer up"
+        assert producer.confirmed_lsn() == confirmed
+        producer.kafka.start()
+        with producer.topics() as topics:
+            producer.caught_up(topics, timeout_s=90)
+    producer.check_equal(timeout_s=60)
+    assert sender() is not None
+    assert running.process.poll() is None
+    assert "Traceback" not in running.log
+
+
+def _memory_mb(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS"))
 
 
 def test_stop_and_start_with_the_broker_away(producer: ProducerUnderTest) -> None:
