@@ -1,0 +1,126 @@
+"""``walbridge drop`` removes what is this pipeline's, after asking, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from schemas.errors import OperatorError
+from schemas.settings import Settings
+from tests.fix_postgres import Database
+from walbridge.drop import drop
+from walbridge.embedded.kafka import KafkaBroker
+from walbridge.init import initialise
+
+
+@pytest.fixture
+def settings(database: Database, kafka: KafkaBroker, pipeline_name: str) -> Iterator[Settings]:
+    """Slot, publication and topics are there, as ``walbridge init`` makes them."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY); CREATE TABLE others (id int PRIMARY KEY)")
+    slot = pipeline_name.replace("-", "_").lower()
+    sections = {
+        "postgres": {"dsn": database.dsn, "slot": slot, "publication_tables": ["public.orders"], "start_timeout_s": 5},
+        "kafka": {"bootstrap_servers": kafka.bootstrap_servers},
+    }
+    made = Settings.model_validate({"name": pipeline_name, **sections})
+    initialise(made, "reader", lambda line: None)
+    yield made
+    database.rows("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,))
+
+
+def left(settings: Settings, database: Database, kafka: KafkaBroker) -> tuple[int, int, int]:
+    """How many slots, publications and topics of this pipeline there are."""
+    slots = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s"
+    topics = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10).topics
+    return (
+        database.value(slots, (settings.postgres.slot,)),
+        database.value("SELECT count(*) FROM pg_publication"),
+        sum(name.startswith(f"{settings.name}.") for name in topics),
+    )
+
+
+def dropped(settings: Settings, *, yes: bool = True, slot_only: bool = False, keep: bool = False) -> tuple[int, str]:
+    lines: list[str] = []
+    code = drop(settings, slot_only=slot_only, keep_publication=keep, yes=yes, ask=lambda _: False, say=lines.append)
+    return code, "\n".join(lines)
+
+
+def test_slot_publication_and_topics_are_removed_and_a_second_run_finds_nothing(
+    settings: Settings, database: Database, kafka: KafkaBroker
+) -> None:
+    assert left(settings, database, kafka) == (1, 1, 4)
+
+    code, said = dropped(settings)
+
+    assert code == 0
+    assert said.index(f"slot {settings.postgres.slot}: dropped") < said.index(f"topic {settings.name}.cuts: deleted")
+    assert left(settings, database, kafka) == (0, 0, 0)
+    code, said = dropped(settings)
+    assert (code, "Nothing is left" in said) == (0, True)
+
+
+def test_without_a_person_to_ask_nothing_is_removed(settings: Settings, database: Database, kafka: KafkaBroker) -> None:
+    with pytest.raises(OperatorError, match="nobody is here to answer") as refused:
+        dropped(settings, yes=False)
+
+    assert refused.value.remedy == "walbridge drop --yes"
+    assert left(settings, database, kafka) == (1, 1, 4)
+
+
+def test_no_is_an_answer(
+    settings: Settings, database: Database, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+
+    code, said = dropped(settings, yes=False)
+
+    assert (code, said.splitlines()[-1]) == (0, "nothing was removed")
+    assert left(settings, database, kafka) == (1, 1, 4)
+
+
+def test_slot_alone_goes_when_asked(settings: Settings, database: Database, kafka: KafkaBroker) -> None:
+    assert dropped(settings, slot_only=True)[0] == 0
+
+    assert left(settings, database, kafka) == (0, 1, 4)
+
+
+def test_without_kafka_the_slot_goes_and_what_stays_is_said(
+    settings: Settings, database: Database, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walbridge.drop.ANSWER_S", 1.0)
+    away = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})})
+
+    code, said = dropped(away)
+
+    assert (code, f"topics       {settings.name}.*" in said) == (2, True)
+    assert left(settings, database, kafka) == (0, 0, 4)
+
+
+def test_publication_stays_when_asked(settings: Settings, database: Database, kafka: KafkaBroker) -> None:
+    dropped(settings, keep=True)
+
+    assert left(settings, database, kafka) == (0, 1, 0)
+
+
+def test_publication_that_publishes_more_than_ours_stays(
+    settings: Settings, database: Database, kafka: KafkaBroker
+) -> None:
+    database.execute("ALTER PUBLICATION walbridge ADD TABLE others")
+
+    said = dropped(settings)[1]
+
+    assert "it is not what [postgres] publication_tables makes" in said
+    assert left(settings, database, kafka) == (0, 1, 0)
+
+
+def test_slot_of_another_plugin_is_left_alone(settings: Settings, database: Database, kafka: KafkaBroker) -> None:
+    name = settings.postgres.slot
+    database.value("SELECT pg_drop_replication_slot(%s)", (name,))
+    database.value("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (name,))
+
+    with pytest.raises(OperatorError, match="is of plugin test_decoding"):
+        dropped(settings)
+
+    assert left(settings, database, kafka) == (1, 1, 4)
