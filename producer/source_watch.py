@@ -13,7 +13,9 @@ import structlog
 from producer import errors
 from producer.baseline import TOPIC_ID_LENGTH, Baseline
 from producer.kafka.topics import TopicAdmin
+from producer.partition_watch import PartitionWatch
 from producer.postgres.connection import SqlConnection
+from producer.postgres.partitions import partition_trees
 from producer.postgres.publication import publication_state
 from producer.progress import ProgressTracker
 from producer.tables import Tables
@@ -56,6 +58,7 @@ class SourceWatch:
         self._tracker = tracker
         self._looked_s = 0.0
         self._leaving: dict[int, Lsn] = {}
+        self._partitions = PartitionWatch()
 
     def open(self) -> None:
         """At the start of a session: topics and publication are as they were; then the baseline counts.
@@ -110,6 +113,8 @@ class SourceWatch:
         for relation_id in gone & set(progress.relation_ids) - set(self._leaving):
             assert now is not None
             self._leaving[relation_id] = now.lsn
+        for what, remedy in self._partitions.look(partition_trees(self._connection, progress.relation_ids)):
+            log.warning(what, remedy=remedy)
 
     def _table_name(self, relation_id: int) -> str:
         return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")

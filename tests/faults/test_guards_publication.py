@@ -74,3 +74,24 @@ def test_change_of_the_publication_under_a_running_producer_stops_it(
     running = producer.start_streaming()
     producer.database.execute(f"{change}; INSERT INTO t VALUES (9)")
     assert words in refusal_of(running)
+
+
+def test_partitions_that_come_and_go_are_told_and_a_foreign_identity_is_refused(producer: ProducerUnderTest) -> None:
+    """The stream is silent about all of it; making an empty partition is no news."""
+    execute = producer.database.execute
+    execute("CREATE TABLE p (id int, k int NOT NULL, PRIMARY KEY (id)) PARTITION BY RANGE (id)")
+    execute("CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)")
+    execute("CREATE TABLE p3 (id int NOT NULL, k int NOT NULL); INSERT INTO p3 VALUES (21, 1)")
+    producer.publish("p", options="WITH (publish_via_partition_root = true)")
+    running = producer.start_streaming()
+    execute("CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20); INSERT INTO p VALUES (1, 1), (11, 1)")
+    producer.check_equal()
+    execute("ALTER TABLE p ATTACH PARTITION p3 FOR VALUES FROM (20) TO (30)")
+    running.wait_for_log("partition public.p3 was attached to public.p")
+    execute("ALTER TABLE p DETACH PARTITION p1")
+    running.wait_for_log("partition public.p1 left public.p")
+    assert "public.p2" not in running.log
+    execute("CREATE UNIQUE INDEX p2_k ON p2 (k); ALTER TABLE p2 REPLICA IDENTITY USING INDEX p2_k")
+    for words in (refusal_of(running), producer.refusal()):
+        assert "partition public.p2 has another replica identity than public.p" in words
+        assert "ALTER TABLE public.p2 REPLICA IDENTITY DEFAULT" in words

@@ -111,6 +111,7 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
         },
         "producer.source_watch": {
             "publication_state": _every_table,
+            "partition_trees": lambda *_: [],
             "refuse_unknown": lambda *_: None,  # nobody wrote the records of a copy that is only assumed
         },
         "producer.postgres.catalog": {

@@ -1,0 +1,72 @@
+"""Partitions that come and go below a published root, of which the stream says nothing.
+
+In: the trees as they are, look after look. Out: what to tell the operator, or a refusal where a
+partition's old rows do not name the root's key: then a change of key would pass for an update.
+Pure. Made and dropped partitions are everyday's work of partitioned tables, so they are told, and
+nothing stops; what was attached or detached between two runs is not seen.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from producer.postgres.partitions import Partition
+from schemas.errors import OperatorError
+
+
+class PartitionWatch:
+    """Remembers the trees of the last look."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Partition] | None = None
+
+    def look(self, trees: Sequence[Partition]) -> list[tuple[str, str]]:
+        """What changed since the last look, with its remedy.
+
+        Raises:
+            OperatorError: a partition's replica identity does not hold the root's key (I5, I6).
+        """
+        roots = {each.root: each for each in trees if each.relation_id == each.root}
+        leaves = {each.relation_id: each for each in trees if each.relation_id != each.root}
+        for leaf in leaves.values():
+            _refuse_other_identity(roots[leaf.root], leaf)
+        before, self._known = self._known, leaves | roots
+        if before is None:
+            return []
+        left = [each for key, each in before.items() if key not in leaves and key != each.root and each.root in roots]
+        came = [each for key, each in leaves.items() if key not in before and not each.is_born]
+        return [*_told_left(left, roots), *_told_came(came, roots)]
+
+
+def _told_left(left: Iterable[Partition], roots: dict[int, Partition]) -> Iterable[tuple[str, str]]:
+    for leaf in left:
+        root = roots[leaf.root].name
+        yield (
+            f"partition {leaf.name} left {root}: Postgres sends no deletes of its rows, the lake keeps them",
+            f"to have them deleted: ALTER TABLE {root} ATTACH PARTITION {leaf.name} ...; DELETE its rows; detach it",
+        )
+
+
+def _told_came(came: Iterable[Partition], roots: dict[int, Partition]) -> Iterable[tuple[str, str]]:
+    for leaf in came:
+        root = roots[leaf.root].name
+        yield (
+            f"partition {leaf.name} was attached to {root}: rows that it had before did not come",
+            f"if it had any: detach it, and INSERT INTO {root} SELECT * FROM {leaf.name}, or copy into a new pipeline",
+        )
+
+
+def _refuse_other_identity(root: Partition, leaf: Partition) -> None:
+    # Old rows come with the leaf's identity, and are read by the root's. Without one of its own
+    # Postgres refuses updates itself.
+    if leaf.replica_identity == "f" or leaf.replica_identity == "n" or not leaf.key_columns:
+        return
+    if root.replica_identity == "f" and not root.key_columns:
+        how = "FULL"  # without a key a row is told by all of its columns
+    elif root.key_columns <= leaf.key_columns:
+        return
+    else:
+        how = "DEFAULT" if leaf.replica_identity == "i" else "FULL"
+    raise OperatorError(
+        f"partition {leaf.name} has another replica identity than {root.name}, through which it is published: "
+        "its old rows lack columns of the key",
+        remedy=f"ALTER TABLE {leaf.name} REPLICA IDENTITY {how}",
+    )

@@ -1,0 +1,57 @@
+"""The partitions below published roots: who they are, how they came, what tells their rows apart.
+
+In: a connection, relation ids. Out: one ``Partition`` each, the roots themselves among them. Only
+the catalogue is read, so that DDL that waits for a lock blocks nothing here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psycopg
+
+from producer.postgres.connection import SqlConnection, classified
+
+_TREES = """
+    WITH RECURSIVE tree AS (
+      SELECT oid AS root, oid FROM pg_class WHERE oid = ANY (%s) AND relkind = 'p'
+      UNION ALL SELECT t.root, i.inhrelid FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid)
+    SELECT t.root, c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname),
+           coalesce((SELECT y.xmin = i.xmin FROM pg_type y JOIN pg_inherits i ON i.inhrelid = c.oid
+                     WHERE y.oid = c.reltype), true),
+           c.relreplident,
+           ARRAY(SELECT a.attname::text FROM pg_index x JOIN pg_attribute a ON a.attrelid = c.oid
+                 WHERE x.indrelid = c.oid AND a.attnum = ANY (x.indkey)
+                 AND CASE c.relreplident WHEN 'i' THEN x.indisreplident ELSE x.indisprimary END)
+    FROM tree t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'r' OR c.oid = t.root"""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """``name`` is quoted for SQL. ``is_born``: made as a partition, so never filled before it was one.
+
+    ``key_columns``: of the replica identity's index; under FULL or NOTHING of the primary key.
+    """
+
+    root: int
+    relation_id: int
+    name: str
+    is_born: bool
+    replica_identity: str
+    key_columns: frozenset[str]
+
+
+def partition_trees(connection: SqlConnection, relation_ids: Iterable[int]) -> list[Partition]:
+    """Every leaf below the partitioned tables among these, and these tables themselves.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    try:
+        rows = connection.execute(_TREES.encode(), (list(relation_ids),)).fetchall()
+    except psycopg.Error as error:
+        raise classified(error) from None
+    return [
+        Partition(root, relation_id, name, is_born, identity, frozenset(columns))
+        for root, relation_id, name, is_born, identity, columns in rows
+    ]
