@@ -225,11 +225,24 @@ def _second_job(uri: str) -> OperatorError:
 
 
 def open_table(lake: str, storage_options: dict[str, str] | None = None) -> DeltaTable | None:
-    """The manifest as a Delta table, None in a lake that has none."""
+    """The manifest as a Delta table, None in a lake that has none.
+
+    Raises:
+        OperatorError: newer code wrote it.
+    """
+    uri = f"{lake.rstrip('/')}/{CUTS_TABLE}"
     try:
-        return DeltaTable(f"{lake.rstrip('/')}/{CUTS_TABLE}", storage_options=storage_options)
+        table = DeltaTable(uri, storage_options=storage_options)
     except TableNotFoundError:
         return None
+    found = pa.schema(table.schema().to_arrow())
+    entries = {field.name for field in found.field("tables").type.value_type}
+    if unknown := {*found.names} - {*_SCHEMA.names} | entries - {field.name for field in _ENTRY}:
+        raise OperatorError(
+            f"{uri} has columns that this version does not know: {', '.join(sorted(unknown))}",
+            remedy="run the version of walbridge that wrote it, or a newer one",
+        )
+    return table
 
 
 def _create(lake: str, storage_options: dict[str, str]) -> DeltaTable:

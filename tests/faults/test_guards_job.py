@@ -1,0 +1,160 @@
+"""What the Spark job refuses, made in a real broker and lake: its words, its remedy, and the lake as it was (I7)."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
+from pyspark.sql import SparkSession
+
+from schemas.errors import OperatorError
+from schemas.metadata_record import RelationRecord
+from schemas.settings import Settings
+from schemas.topics import cuts_topic, metadata_topic
+from spark_consumer.job import Job
+from spark_consumer.read import published
+from tests import contract_writer
+from tests.contract_writer import ColumnSpec, ContractWriter, Event
+from tests.wait import wait_until
+from walbridge.embedded.kafka import KafkaBroker
+
+pytestmark = pytest.mark.fault
+
+EMPTY_LAKE = "start with an empty lake and a new slot"
+
+
+@dataclass
+class Lake:
+    """A table of two rows, published."""
+
+    spark: SparkSession
+    writer: ContractWriter
+    path: Path
+    table: RelationRecord
+    patch: pytest.MonkeyPatch
+
+    def run(self) -> None:
+        settings = Settings(
+            name=self.writer.pipeline,
+            kafka={"bootstrap_servers": self.writer.bootstrap_servers},  # type: ignore[arg-type]
+            lake={"path": str(self.path), "visible_timeout_s": 1},  # type: ignore[arg-type]
+        )
+        job = Job(self.spark, settings, threading.Event())
+        try:
+            job.run(once=True)
+        finally:
+            job.close()
+
+    def insert(self) -> None:
+        n = self.writer.cut_id
+        self.writer.send([Event(self.table, "c", 0x2000 + 16 * n, 0, after={"id": n, "v": "secret words"})])
+
+    def standing(self) -> tuple[object, int]:
+        """What readers see, and the data table's version."""
+        entry = published(str(self.path))[-1]
+        return entry, DeltaTable(f"{self.path}/{entry.tables[0].path}").version()
+
+    def remake(self, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.writer.bootstrap_servers})
+        admin.delete_topics([topic])[topic].result(10)
+
+        def made() -> bool:
+            with contextlib.suppress(Exception):  # its last life is still being deleted
+                admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+                return True
+            return False
+
+        wait_until(made, f"{topic} to be made anew")
+
+
+@pytest.fixture
+def settled(
+    spark: SparkSession, kafka: KafkaBroker, pipeline_name: str, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> Lake:
+    writer = ContractWriter(kafka.bootstrap_servers, pipeline_name)
+    table = writer.relation("t", [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")], relation_id=1)
+    made = Lake(spark, writer, lake, table, monkeypatch)
+    writer.copy([(table, [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}])])
+    made.run()
+    return made
+
+
+def _data_topic_made_anew(lake: Lake) -> None:
+    lake.insert()
+    lake.remake(lake.table.topic)
+
+
+def _corrupt_bytes(lake: Lake) -> None:
+    whole = contract_writer.encode_event
+    lake.patch.setattr(contract_writer, "encode_event", lambda *of: whole(*of)[:-9])
+    lake.insert()
+
+
+def _write_newer(lake: Lake, topic: str) -> None:
+    """A control record of a schema that this code does not have."""
+    newer = Producer({"bootstrap.servers": lake.writer.bootstrap_servers})
+    newer.produce(topic, b"\xc3\x01" + bytes(20), b"new")
+    assert newer.flush(10) == 0
+
+
+def _newer_metadata(lake: Lake) -> None:
+    _write_newer(lake, metadata_topic(lake.writer.pipeline))
+    lake.writer.metadata_end_offset += 1
+    lake.insert()
+
+
+def _newer_manifest(lake: Lake) -> None:
+    DeltaTable(str(lake.path / "_cuts")).alter.add_columns([Field("bytes", PrimitiveType("long"))])
+
+
+NEWER = "upgrade the Spark job to the producer's version"
+GUARDS: dict[str, tuple[Callable[[Lake], object], str, str]] = {
+    "data topic made anew": (_data_topic_made_anew, "are not visible after 1 s", "find-hanging"),
+    "cuts topic made anew": (
+        lambda lake: lake.remake(cuts_topic(lake.writer.pipeline)),
+        "ends before what this lake has applied: it was made anew",
+        EMPTY_LAKE,
+    ),
+    "event bytes that were changed": (_corrupt_bytes, "offset", "copy"),
+    "cut of newer code": (
+        lambda lake: _write_newer(lake, cuts_topic(lake.writer.pipeline)),
+        "holds a record that this version cannot read",
+        NEWER,
+    ),
+    "metadata of newer code": (_newer_metadata, "holds a record that this version cannot read", NEWER),
+}
+
+
+@pytest.mark.parametrize("state", GUARDS)
+def test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was(settled: Lake, state: str) -> None:
+    bring, what, remedy = GUARDS[state]
+    bring(settled)
+    before = settled.standing()
+
+    with pytest.raises(OperatorError) as refusal:
+        settled.run()
+
+    assert what in refusal.value.what
+    assert remedy in refusal.value.remedy
+    assert "secret words" not in str(refusal.value)
+    assert settled.standing() == before
+
+
+def test_manifest_of_newer_code_is_refused_by_job_and_readers(settled: Lake) -> None:
+    version = DeltaTable(str(settled.path / "_cuts")).version() + 1
+    _newer_manifest(settled)
+
+    for look in (settled.run, lambda: published(str(settled.path))):
+        with pytest.raises(OperatorError, match="columns that this version does not know: bytes") as refusal:
+            look()
+        assert "run the version of walbridge that wrote it" in refusal.value.remedy
+    assert DeltaTable(str(settled.path / "_cuts")).version() == version
