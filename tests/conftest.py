@@ -52,7 +52,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = set(getattr(item, "fixturenames", ()))
         if SERVER_FIXTURES & fixtures:
             item.add_marker(pytest.mark.servers)
-        # Two processes share the run (pytest-xdist): one starts Spark, the other never does; the
-        # modules without Spark go to whichever is free.
-        module = item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group("spark" if "spark" in fixtures else module))
+        item.add_marker(pytest.mark.xdist_group(_group(item, fixtures)))
+
+
+def _group(item: pytest.Item, fixtures: set[str]) -> str:
+    """Two processes share the run (pytest-xdist): one starts Spark, the other never does.
+
+    Modules without Spark go to whichever process is free, and simulated seeds fill what is left.
+    """
+    if "spark" in fixtures:
+        return "spark"
+    if item.get_closest_marker("simulation"):
+        return item.nodeid
+    return item.nodeid.partition("::")[0]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    # Groups are how xdist keeps Spark in one process: it says nothing where it cannot make them.
+    grouped = session.config.getoption("loadgroup", False)
+    if grouped and any("@" not in item.nodeid for item in session.items):
+        raise pytest.UsageError("this pytest-xdist does not group tests: see pytest's version in requirements.lock")
