@@ -72,7 +72,7 @@ def not_published(publication: str) -> OperatorError:
     """An empty publication would copy nothing and say that all is well."""
     return OperatorError(
         f"publication {publication} holds no tables",
-        remedy=f'ALTER PUBLICATION "{publication}" ADD TABLE ...',
+        remedy=f'ALTER PUBLICATION "{publication}" ADD TABLE ...;',
     )
 
 

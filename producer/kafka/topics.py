@@ -208,6 +208,6 @@ class TopicAdmin:
                 if name in found and found[name].value != value:
                     raise OperatorError(
                         f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}",
-                        remedy=f"kafka-configs --alter --topic {spec.name} --add-config {name}={value}, "
-                        "or mend [topics]",
+                        remedy=f"kafka-configs --alter --bootstrap-server {self._settings.kafka.bootstrap_servers} "
+                        f"--topic {spec.name} --add-config {name}={value}; or mend [topics]",
                     )

@@ -1,11 +1,15 @@
-"""This machine, for ``walbridge materialize``: Java and Spark's jars. Fetches nothing."""
+"""This machine, for ``walbridge materialize``: Java and Spark's jars. Fetches nothing.
+
+In: settings. Out: findings. ``walbridge produce`` needs neither, so a machine without Java is at
+fault only where the job is meant to run too: where its jars or its lake are.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from schemas.errors import OperatorError
 from schemas.settings import Settings
-from walbridge.check.finding import Finding, advice, error, ok, refused, warning
+from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.embedded.folders import folder
 from walbridge.embedded.jars import check as check_jars
 from walbridge.embedded.jars import read_lock
@@ -15,14 +19,29 @@ JAVA = "java"
 JARS = "jars"
 
 
-def java_findings() -> Iterator[Finding]:
+def java_findings(settings: Settings) -> Iterator[Finding]:
     """Spark runs on Java 17 and 21."""
     try:
         java = find_java()
     except OperatorError as refusal:
-        yield refused(JAVA, refusal)
+        sign = _sign_of_the_job(settings)
+        if sign is None:
+            text = f"{refusal.what}: walbridge produce runs without, walbridge materialize would not run here"
+            yield warning(JAVA, text, f"if it is to run here: {refusal.remedy}")
+        else:
+            yield error(JAVA, f"{refusal.what}, and walbridge materialize seems to run here: {sign}", refusal.remedy)
     else:
         yield ok(JAVA, f"version {java.major} in {java.java_home}")
+
+
+def _sign_of_the_job(settings: Settings) -> str | None:
+    """What of this machine says that the Spark job runs on it; None where nothing does."""
+    chosen, fetched, lake = settings.spark.jars_dir, folder("jars") / "spark", settings.lake.path
+    if chosen is not None:
+        return f"[spark] jars_dir is {chosen}"
+    if fetched.is_dir():
+        return f"Spark's jars are in {fetched}"
+    return f"the lake is in {lake}" if Path(lake).is_dir() else None
 
 
 def jar_findings(settings: Settings) -> Iterator[Finding]:

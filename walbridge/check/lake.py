@@ -4,15 +4,13 @@ In: settings, and what Kafka holds. Out: findings. A folder is tried by writing 
 removing it again, and whatever folders that took.
 """
 
-import contextlib
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from deltalake.exceptions import DeltaError
 
 from schemas.errors import RetryableError
+from schemas.host import probe_folder
 from schemas.position import format_lsn
 from schemas.progress_record import Progress
 from schemas.settings import Settings
@@ -80,27 +78,8 @@ def _writable(path: str) -> Finding:
             AREA, f"{path} is no folder: whether it can be written was not tried", "walbridge materialize --once"
         )
     try:
-        probe(Path(path))
+        probe_folder(Path(path))
     except OSError as failure:
         mend = "give this user the right to write there, or name another folder in [lake] path"
         return error(AREA, f"{path} cannot be written: {failure.strerror}", mend)
     return ok(AREA, f"{path} can be written")
-
-
-def probe(folder: Path) -> None:
-    """Write a file and remove it, and the folders that were missing.
-
-    Raises:
-        OSError: it cannot be done.
-    """
-    made = [each for each in (folder, *folder.parents) if not each.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix="_probe") as file:
-            file.write(b"walbridge check")
-            file.flush()
-            os.fsync(file.fileno())
-    finally:
-        for each in made:
-            with contextlib.suppress(OSError):  # not made after all, or somebody uses it by now
-                each.rmdir()

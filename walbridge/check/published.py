@@ -29,12 +29,19 @@ SELECT c.oid, current_user, has_schema_privilege(c.relnamespace, 'USAGE'), has_t
        row_security_active(c.oid)
 FROM pg_class c WHERE c.oid = ANY (%s)
 """
+_ATTRIBUTE = "SELECT rolname, rolreplication OR rolsuper FROM pg_roles WHERE rolname = session_user"
 _CONTROL_TOPICS = (metadata_topic, cuts_topic, progress_topic)
 _KINDS = ("insert", "update", "delete", "truncate")
 _PUBLICATION = """
-SELECT pubinsert, pubupdate, pubdelete, pubtruncate, puballtables, {via_root}, {by_schema}
+SELECT pubinsert, pubupdate, pubdelete, pubtruncate, puballtables, {via_root},
+       EXISTS (SELECT 1 FROM {schemas} n WHERE n.pnpubid = p.oid),
+       EXISTS (SELECT 1 FROM pg_class c WHERE c.relkind = 'p' AND (puballtables
+               OR EXISTS (SELECT 1 FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)
+               OR EXISTS (SELECT 1 FROM {schemas} n WHERE n.pnpubid = p.oid AND n.pnnspid = c.relnamespace)))
 FROM pg_publication p WHERE pubname = %s
 """
+_NO_SCHEMAS = "(SELECT 0::oid AS pnpubid, 0::oid AS pnnspid WHERE false)"
+"""Whole schemas are published from Postgres 15 on."""
 _TABLE = """
 SELECT c.oid, coalesce(pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid), 0),
        EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -63,12 +70,16 @@ class TableCase:
 
 @dataclass(frozen=True, slots=True)
 class PublicationFacts:
-    """``kinds``: those of insert, update, delete, truncate that it publishes."""
+    """``kinds``: those of insert, update, delete, truncate that it publishes.
+
+    ``has_partitioned``: of whose partitions pg_publication_tables names the root, or each, by ``via_root``.
+    """
 
     kinds: tuple[str, ...]
     all_tables: bool
     via_root: bool
     by_schema: bool
+    has_partitioned: bool
 
     @property
     def changes_rows(self) -> bool:
@@ -98,21 +109,27 @@ def role_findings(connection: SqlConnection, tables: Sequence[PublishedTable]) -
         yield ok(ROLE, f"may read {readable} of {len(tables)} published tables")
 
 
+def replication_finding(connection: SqlConnection, refusal: OperatorError) -> Finding:
+    """Why a session for replication was refused: the attribute, or else what the server says."""
+    ((role, may_replicate),) = _rows(connection, _ATTRIBUTE, ())
+    if may_replicate:
+        return refused(ROLE, refusal)
+    return error(ROLE, f"{role} may not replicate", f"ALTER ROLE {sql.Identifier(role).as_string(None)} REPLICATION;")
+
+
 def publication_facts(connection: SqlConnection, name: str) -> PublicationFacts | None:
     """None where there is no such publication."""
     version = connection.info.server_version
     query = _PUBLICATION.format(
         via_root="pubviaroot" if version >= 130000 else "false",
-        by_schema="EXISTS (SELECT 1 FROM pg_publication_namespace n WHERE n.pnpubid = p.oid)"
-        if version >= 150000
-        else "false",
+        schemas="pg_publication_namespace" if version >= 150000 else _NO_SCHEMAS,
     )
     rows = _rows(connection, query, (name,))
     if not rows:
         return None
-    *published, all_tables, via_root, by_schema = rows[0]
+    *published, all_tables, via_root, by_schema, has_partitioned = rows[0]
     kinds = tuple(kind for kind, is_published in zip(_KINDS, published, strict=True) if is_published)
-    return PublicationFacts(kinds, all_tables, via_root, by_schema)
+    return PublicationFacts(kinds, all_tables, via_root, by_schema, has_partitioned)
 
 
 def publication_findings(
@@ -132,18 +149,14 @@ def publication_findings(
         yield ok(PUBLICATION, f"{name} publishes {', '.join(facts.kinds) or 'nothing'} of {len(tables)} tables")
     quoted = sql.Identifier(name).as_string(None)
     if missing := [kind for kind in _KINDS if kind not in facts.kinds]:
-        yield warning(
-            PUBLICATION,
-            f"{name} does not publish {', '.join(missing)}: the lake will not follow them",
-            f"ALTER PUBLICATION {quoted} SET (publish = '{', '.join(_KINDS)}');",
-        )
+        yield refused(PUBLICATION, errors.operations_missing(name, missing))
     if facts.all_tables or facts.by_schema:
         yield warning(
             PUBLICATION,
             f"{name} takes in every table that is created later: the first change of one stops the producer",
-            f"DROP PUBLICATION {quoted}; and CREATE PUBLICATION {quoted} FOR TABLE ... before walbridge init",
+            f"DROP PUBLICATION {quoted}; and CREATE PUBLICATION {quoted} FOR TABLE ...; before walbridge init",
         )
-    if not facts.via_root and any(table.is_partitioned for table in tables):
+    if facts.has_partitioned and not facts.via_root:
         yield advice(
             PUBLICATION,
             f"{name} has publish_via_partition_root = false: each partition is a table of its own",

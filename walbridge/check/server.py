@@ -124,11 +124,14 @@ def _sender_timeout(facts: ServerFacts) -> Finding:
 
 
 def _kept_wal(facts: ServerFacts) -> Iterator[Finding]:
-    if facts.slot_wal_keep_mb is None or facts.slot_wal_keep_mb < 0:
-        limit = "max_slot_wal_keep_size = -1" if facts.slot_wal_keep_mb is not None else "no max_slot_wal_keep_size"
+    until_full = "while nobody reads the slot it keeps WAL until the disk is full and the primary stops"
+    if facts.slot_wal_keep_mb is None:
+        remedy = "watch walbridge status; Postgres 13 and newer can be given a limit"
+        yield warning(AREA, f"no max_slot_wal_keep_size: {until_full}", remedy)
+    elif facts.slot_wal_keep_mb < 0:
         yield warning(
             AREA,
-            f"{limit}: while nobody reads the slot it keeps WAL until the disk is full and the primary stops",
+            f"max_slot_wal_keep_size = -1: {until_full}",
             "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; SELECT pg_reload_conf(); "
             "(a slot further behind is then lost, and a new copy needed); or watch walbridge status",
         )

@@ -79,10 +79,14 @@ def broker_findings(facts: BrokerFacts, settings: Settings) -> Iterator[Finding]
     if (replicas := int(facts.settings.get(_STATE_REPLICAS, 1))) > facts.broker_count:
         yield error(
             BROKER,
-            f"{_STATE_REPLICAS} = {replicas}, but there are {facts.broker_count} brokers: no transaction can begin",
+            f"{_STATE_REPLICAS} = {replicas}, but {_brokers(facts)}: no transaction can begin",
             f"set {_STATE_REPLICAS} = {facts.broker_count} on the brokers, or start more of them",
         )
     yield from _replication(facts, settings.topics.replication_factor)
+
+
+def _brokers(facts: BrokerFacts) -> str:
+    return "there is 1 broker" if facts.broker_count == 1 else f"there are {facts.broker_count} brokers"
 
 
 def _replication(facts: BrokerFacts, wanted: int) -> Iterator[Finding]:
@@ -90,7 +94,7 @@ def _replication(facts: BrokerFacts, wanted: int) -> Iterator[Finding]:
     if factor > facts.broker_count:
         yield error(
             BROKER,
-            f"new topics get {factor} replicas, but there are {facts.broker_count} brokers",
+            f"new topics get {factor} replicas, but {_brokers(facts)}",
             f"set [topics] replication_factor = {facts.broker_count}, or start more brokers",
         )
     elif factor < 2:

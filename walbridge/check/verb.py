@@ -142,8 +142,7 @@ def _role(reached: Reached) -> Iterator[Finding]:
     try:
         walsender = connect_walsender(dsn, "walbridge check")
     except OperatorError as refusal:
-        user = _connected(reached).info.user
-        yield error(published.ROLE, refusal.what, f'ALTER ROLE "{user}" REPLICATION; and {refusal.remedy}')
+        yield published.replication_finding(_connected(reached), refusal)
     else:
         try:
             reached.identity = slot.identify(walsender)
@@ -195,7 +194,7 @@ def _lake_beside_kafka(reached: Reached) -> Iterator[Finding]:
 
 
 def _java(reached: Reached) -> Iterator[Finding]:
-    return host.java_findings()
+    return host.java_findings(reached.settings)
 
 
 def _jars(reached: Reached) -> Iterator[Finding]:

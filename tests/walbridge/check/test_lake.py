@@ -1,0 +1,140 @@
+"""The lake: whether it can be written, whose it is, and whether Kafka still has what it stands on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import RetryableError
+from schemas.position import Lsn
+from schemas.progress_record import Progress
+from schemas.settings import Settings
+from spark_consumer.manifest import CutRow, Manifest
+from walbridge.check.finding import Finding, advice, error, ok, warning
+from walbridge.check.lake import lake_findings, standing_findings
+
+PROGRESS = Progress("streaming", "7", 1, "walbridge", "shop", consistent_point=Lsn(0x100))
+ROW = CutRow(
+    sequence=1,
+    kind="published",
+    pipeline="shop",
+    epoch=str(PROGRESS.epoch),
+    from_cut=1,
+    to_cut=4,
+    next_offset=40,
+    end_lsn=0x200,
+    commit_time=None,
+    written_at=datetime.now(UTC),
+    tables=(),
+)
+
+
+def settings(path: Path | str, name: str = "shop") -> Settings:
+    return Settings.model_validate({"name": name, "lake": {"path": str(path)}})
+
+
+def published(lake: Path) -> Path:
+    """A lake whose newest row is ``ROW``."""
+    lake.mkdir()
+    Manifest(str(lake), "shop", {}).append(ROW)
+    return lake
+
+
+def test_new_lake_is_tried_and_leaves_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "lake"
+
+    findings = list(lake_findings(settings(path)))
+
+    assert findings == [ok("lake", f"{path} can be written"), ok("lake", "empty: the first copy will fill it")]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lake_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    lake = published(tmp_path / "lake")
+    before = sorted(lake.rglob("*"))
+
+    findings = list(lake_findings(settings(lake)))
+
+    assert findings == [ok("lake", f"{lake} can be written"), ok("lake", "of this pipeline, at cut 4, 0/200")]
+    assert sorted(lake.rglob("*")) == before
+
+
+def test_lake_that_cannot_be_written_is_an_error_and_nothing_is_said_of_a_first_copy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / "lake"
+
+    assert list(lake_findings(settings(path))) == [
+        error(
+            "lake",
+            f"{path} cannot be written: Not a directory",
+            "give this user the right to write there, or name another folder in [lake] path",
+        )
+    ]
+
+
+def test_lake_of_another_pipeline_is_an_error(tmp_path: Path) -> None:
+    findings = list(lake_findings(settings(published(tmp_path / "lake"), name="other")))
+
+    assert findings[1:] == [
+        error(
+            "lake",
+            "it belongs to pipeline shop, this one is other",
+            "give this pipeline its own [lake] path, or set name to the lake's",
+        )
+    ]
+    assert list(standing_findings(settings(tmp_path / "lake", name="other"), PROGRESS, 100)) == []
+
+
+def test_lake_of_which_the_manifest_is_broken_is_told(tmp_path: Path) -> None:
+    lake = published(tmp_path / "lake")
+    for entry in (lake / "_cuts" / "_delta_log").glob("*.json"):
+        entry.write_text("{")
+
+    with pytest.raises(RetryableError, match="_cuts cannot be read"):
+        list(lake_findings(settings(lake)))
+
+
+def test_lake_in_an_object_store_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("walbridge.check.lake.newest_row", lambda settings: None)
+
+    assert next(lake_findings(settings("s3://bucket/lake"))) == advice(
+        "lake",
+        "s3://bucket/lake is no folder: whether it can be written was not tried",
+        "walbridge materialize --once",
+    )
+
+
+MADE_ANEW = error(
+    "lake",
+    "the cuts topic ends before what this lake has applied: it was made anew",
+    "start with an empty lake and a new slot",
+)
+EARLIER_COPY = warning(
+    "lake",
+    "it holds the tables of an earlier copy",
+    "walbridge materialize replaces them; walbridge status shows when it has",
+)
+STANDINGS: dict[str, tuple[Progress | None, int | None, list[Finding]]] = {
+    "beside its cuts": (PROGRESS, 40, []),
+    "cuts that end before it": (PROGRESS, 39, [MADE_ANEW]),
+    "no cuts at all": (PROGRESS, None, [MADE_ANEW]),
+    "another copy": (replace(PROGRESS, consistent_point=Lsn(0x300)), 40, [EARLIER_COPY]),
+    "copy that has no slot yet": (replace(PROGRESS, state="creating", consistent_point=None), 40, []),
+    "no progress": (None, 40, []),
+}
+
+
+@pytest.mark.parametrize(("progress", "cuts_end", "wanted"), STANDINGS.values(), ids=STANDINGS)
+def test_lake_is_compared_with_what_kafka_holds(
+    tmp_path: Path, progress: Progress | None, cuts_end: int | None, wanted: list[Finding]
+) -> None:
+    lake = published(tmp_path / "lake")
+
+    assert list(standing_findings(settings(lake), progress, cuts_end)) == wanted
+
+
+def test_empty_lake_stands_beside_anything(tmp_path: Path) -> None:
+    assert list(standing_findings(settings(tmp_path / "lake"), PROGRESS, 40)) == []

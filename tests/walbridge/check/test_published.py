@@ -1,0 +1,188 @@
+"""Judgements of a publication and of its tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from producer.postgres.facts import PublishedTable
+from schemas.settings import Settings
+from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
+from walbridge.check.published import PublicationFacts, TableCase, judged, publication_findings
+
+EVERYTHING = PublicationFacts(
+    ("insert", "update", "delete", "truncate"),
+    all_tables=False,
+    via_root=True,
+    by_schema=False,
+    has_partitioned=False,
+)
+ORDERS = PublishedTable(1, "public", "orders", "d", ("id",), None, is_partitioned=False)
+KEYED = TableCase(
+    "public.t",
+    '"public"."t"',
+    replica_identity="d",
+    has_key=True,
+    changes=0,
+    has_row_filter=False,
+    may_be_toasted=True,
+)
+ALTER = 'ALTER TABLE "public"."t"'
+ADD_KEY, FULL = f"{ALTER} ADD PRIMARY KEY (...);", f"{ALTER} REPLICA IDENTITY FULL;"
+NO_IDENTITY = "public.t has no replica identity: Postgres refuses UPDATE and DELETE of it"
+FILTER = (
+    "public.t has a row filter: an update that makes a row pass it arrives as an insert without its large values, "
+    "and the producer stops there"
+)
+TABLES: dict[str, tuple[dict[str, Any], list[Finding]]] = {
+    "key": ({}, []),
+    "unique index": ({"replica_identity": "i"}, []),
+    "key and FULL": ({"replica_identity": "f"}, []),
+    "no key": ({"has_key": False}, [advice("tables", NO_IDENTITY, f"{ADD_KEY} or {FULL}")]),
+    "no key, but updates": (
+        {"has_key": False, "changes": 1200},
+        [warning("tables", f"{NO_IDENTITY}; it had 1,200 of them", f"{ADD_KEY} or {FULL}")],
+    ),
+    "key that is not announced": (
+        {"replica_identity": "n"},
+        [advice("tables", NO_IDENTITY, f"{ALTER} REPLICA IDENTITY DEFAULT;")],
+    ),
+    "FULL without a key": (
+        {"replica_identity": "f", "has_key": False},
+        [
+            advice(
+                "tables",
+                "public.t has identity FULL and no key: an update searches the whole lake table, and its topic has "
+                "one partition",
+                ADD_KEY,
+            )
+        ],
+    ),
+    "filter and large values": ({"has_row_filter": True}, [warning("tables", FILTER, FULL)]),
+    "filter, nothing large": ({"has_row_filter": True, "may_be_toasted": False}, []),
+    "filter and FULL": ({"has_row_filter": True, "replica_identity": "f"}, []),
+}
+ALL = "insert, update, delete, truncate"
+ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
+PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[PublishedTable], list[Finding]]] = {
+    "all is published": (EVERYTHING, {}, [ORDERS], [ok("publication", f"walbridge publishes {ALL} of 1 tables")]),
+    "missing, to be made by hand": (
+        None,
+        {},
+        [],
+        [
+            error(
+                "publication",
+                "publication walbridge does not exist",
+                'CREATE PUBLICATION "walbridge" FOR TABLE ...; or name its tables in [postgres] publication_tables '
+                "and run walbridge init",
+            )
+        ],
+    ),
+    "missing, to be made by init": (
+        None,
+        {"publication_tables": ("orders",)},
+        [],
+        [advice("publication", "publication walbridge does not exist yet", "walbridge init")],
+    ),
+    "empty": (
+        EVERYTHING,
+        {},
+        [],
+        [
+            error(
+                "publication",
+                "publication walbridge holds no tables",
+                'ALTER PUBLICATION "walbridge" ADD TABLE ...;',
+            )
+        ],
+    ),
+    "inserts only": (
+        replace(EVERYTHING, kinds=("insert",)),
+        {},
+        [ORDERS],
+        [
+            ok("publication", "walbridge publishes insert of 1 tables"),
+            error(
+                "publication",
+                "publication walbridge does not publish update, delete, truncate: such changes do not come",
+                f"ALTER PUBLICATION \"walbridge\" SET (publish = '{ALL}'); if there were any since the copy, {ANEW}",
+            ),
+        ],
+    ),
+    "all tables": (
+        replace(EVERYTHING, all_tables=True),
+        {},
+        [ORDERS],
+        [
+            ok("publication", f"walbridge publishes {ALL} of 1 tables"),
+            warning(
+                "publication",
+                "walbridge takes in every table that is created later: the first change of one stops the producer",
+                'DROP PUBLICATION "walbridge"; and CREATE PUBLICATION "walbridge" FOR TABLE ...; before walbridge init',
+            ),
+        ],
+    ),
+    "each partition by itself": (
+        replace(EVERYTHING, has_partitioned=True, via_root=False),
+        {},
+        [ORDERS],
+        [
+            ok("publication", f"walbridge publishes {ALL} of 1 tables"),
+            advice(
+                "publication",
+                "walbridge has publish_via_partition_root = false: each partition is a table of its own",
+                'ALTER PUBLICATION "walbridge" SET (publish_via_partition_root = true); before walbridge init',
+            ),
+        ],
+    ),
+    "partitions under their root": (
+        replace(EVERYTHING, has_partitioned=True),
+        {},
+        [ORDERS],
+        [ok("publication", f"walbridge publishes {ALL} of 1 tables")],
+    ),
+    "fewer than settings name": (
+        EVERYTHING,
+        {"publication_tables": ("orders", "public.lines", "sales.t")},
+        [ORDERS],
+        [
+            ok("publication", f"walbridge publishes {ALL} of 1 tables"),
+            warning(
+                "publication",
+                "walbridge does not publish public.lines, sales.t, which publication_tables names",
+                "mend [postgres] publication_tables, or start a new pipeline that copies those tables too",
+            ),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "wanted"), TABLES.values(), ids=TABLES)
+def test_table_is_judged_by_its_identity_key_and_filter(changes: dict[str, Any], wanted: list[Finding]) -> None:
+    assert list(judged(replace(KEYED, **changes), EVERYTHING)) == wanted
+
+
+def test_table_without_identity_is_no_matter_where_only_inserts_are_published() -> None:
+    assert list(judged(replace(KEYED, has_key=False), replace(EVERYTHING, kinds=("insert", "truncate")))) == []
+
+
+@pytest.mark.parametrize(("facts", "settings", "tables", "wanted"), PUBLICATIONS.values(), ids=PUBLICATIONS)
+def test_publication_is_judged_by_what_it_leaves_out(
+    facts: PublicationFacts | None, settings: dict[str, Any], tables: list[PublishedTable], wanted: list[Finding]
+) -> None:
+    named = Settings.model_validate({"postgres": settings})
+
+    assert list(publication_findings(facts, named, tables)) == wanted
+
+
+def test_names_in_remedies_are_quoted_as_sql_wants_them() -> None:
+    named = Settings.model_validate({"postgres": {"publication": 'my "own"'}})
+    facts = replace(EVERYTHING, has_partitioned=True, via_root=False)
+
+    (found,) = [each for each in publication_findings(facts, named, [ORDERS]) if each.severity is Severity.ADVICE]
+
+    assert found.remedy is not None
+    assert found.remedy.startswith('ALTER PUBLICATION "my ""own""" SET')
