@@ -106,6 +106,7 @@ class Lake(_Section):
     trigger_interval_ms: int = Field(default=0, ge=0)
     visible_timeout_s: int = Field(default=60, ge=1)
     """How long a cut's rows may take to become readable once the cut is."""
+    start_timeout_s: int = Field(default=30, ge=1)
     cut_retention_hours: int = Field(default=7 * 24, ge=1, le=8 * 24)
     storage_options: dict[str, SecretStr] = Field(default_factory=dict)
 

@@ -22,12 +22,11 @@ from schemas.logs import FORMATS, configure_logs
 from schemas.settings import Settings, load_settings
 from spark_consumer.job import Job
 from spark_consumer.metrics import JobMetrics
+from spark_consumer.preflight import preflight
 from spark_consumer.retry import keep_going
 from spark_consumer.session import spark_session
 
 log = structlog.get_logger()
-
-START_TIMEOUT_S = 30
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,6 +59,9 @@ def _run(settings: Settings, *, once: bool) -> None:
 def _materialize(settings: Settings, metrics: JobMetrics, *, once: bool) -> None:
     stop = threading.Event()
     _stop_on_signals(stop)
+    preflight(settings, stop)
+    if stop.is_set():
+        return
     spark = spark_session(settings)
     # Spark's Python side takes Ctrl-C for itself when it starts.
     _stop_on_signals(stop)
@@ -82,7 +84,7 @@ class _Attempts:
             lambda: self._is_started,
             self._stop,
             self._metrics.kafka_away,
-            start_timeout_s=START_TIMEOUT_S,
+            start_timeout_s=self._settings.lake.start_timeout_s,
         )
 
     def _attempt(self, *, once: bool) -> None:

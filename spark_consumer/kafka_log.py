@@ -10,7 +10,7 @@ is never set (I7).
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
@@ -26,6 +26,7 @@ API_TIMEOUT_MS = 5_000
 
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
 _RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
+_OF_A_BROKER = "org.apache.kafka.common.errors.ApiException"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
 
@@ -197,20 +198,39 @@ class KafkaLog:
         }
 
     def _sorted(self, cause: Any) -> Exception:
-        name = cause.getClass().getName()
-        if is_instance_of(self._spark.sparkContext._gateway, cause, _RETRIABLE):
+        if self._is_a(cause, _RETRIABLE):
             return RetryableError(f"Kafka at {self._bootstrap_servers} does not answer: {cause.getMessage()}")
+        if self._is_a(cause, _OF_A_BROKER):
+            refusal = f"{_class_name(cause)}: {cause.getMessage()}"
+            return OperatorError(
+                f"Kafka at {self._bootstrap_servers} refuses: {refusal}",
+                remedy="check [kafka] bootstrap_servers and [kafka.spark]",
+            )
+        causes = list(_chain(cause))
+        named = named_properties(self._client, " ".join(str(each.getMessage()) for each in causes))
         return OperatorError(
-            f"Kafka at {self._bootstrap_servers} refuses: {name.rpartition('.')[2]}: {root_message(cause)}",
-            remedy="check [kafka] bootstrap_servers and [kafka.spark]",
+            f"[kafka.spark] is not accepted: {_class_name(causes[-1])}"
+            + (f", about {', '.join(named)}" if named else ""),
+            remedy="mend that property in walbridge.toml",
         )
 
+    def _is_a(self, cause: Any, java_class: str) -> bool:
+        return bool(is_instance_of(self._spark.sparkContext._gateway, cause, java_class))
 
-def root_message(cause: Any) -> str:
-    """The message at the end of a Java cause chain."""
-    while cause.getCause() is not None:
+
+def named_properties(properties: Mapping[str, str], message: str) -> list[str]:
+    """Those that a message is about; the message itself may quote a secret (I10)."""
+    return [name for name, value in properties.items() if name in message or (len(value) > 3 and value in message)]
+
+
+def _chain(cause: Any) -> Iterator[Any]:
+    while cause is not None:
+        yield cause
         cause = cause.getCause()
-    return str(cause.getMessage())
+
+
+def _class_name(cause: Any) -> str:
+    return str(cause.getClass().getSimpleName())
 
 
 def _by_topic(values: Mapping[Place, int], list_of: bool = False) -> str:

@@ -82,7 +82,7 @@ def spark_session(settings: Settings) -> SparkSession:
     Raises:
         OperatorError: the connectors' jars are missing, or spark-submit's session lacks Delta.
     """
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if is_submitted(os.environ):
         return _submitted(SparkSession.builder.getOrCreate())
     # The JVM reads its properties and log settings once, at its start.
     with tempfile.TemporaryDirectory(prefix="walbridge-") as folder:
@@ -92,6 +92,11 @@ def spark_session(settings: Settings) -> SparkSession:
         properties.write_text(properties_text(conf))
         with _submit_arguments(f"--load-spark-defaults --properties-file {shlex.quote(str(properties))}"):
             return SparkSession.builder.getOrCreate()
+
+
+def is_submitted(environ: Mapping[str, str]) -> bool:
+    """Whether spark-submit started us: then its JVM runs already."""
+    return "PYSPARK_GATEWAY_PORT" in environ
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""README says what the code says: every verb, every setting with its default, files that exist."""
+"""README says what the code says: every verb, every setting with its default, every metric, files that exist."""
 
 import json
 import re
@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 import typer
+from prometheus_client import generate_latest
 
+from producer.metrics import ProducerMetrics
 from schemas.settings import Settings, load_settings
+from spark_consumer.metrics import JobMetrics
 from walbridge.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -52,6 +55,23 @@ def test_readme_lists_every_setting_with_its_default_in_order() -> None:
     listed = [(setting.strip("`"), default.strip("`")) for setting, default, _ in table("Settings")]
 
     assert listed == [(name, json.dumps(default)) for name, default in defaults().items()]
+
+
+def documented_metrics() -> dict[str, str]:
+    """Name → type, ours alone: ``process_*`` depends on the machine."""
+    return {name.strip("`"): kind for name, kind, _ in table("Metrics") if kind}
+
+
+def test_readme_lists_every_metric_of_both_programs_with_its_type() -> None:
+    shown = generate_latest(ProducerMetrics().registry) + generate_latest(JobMetrics().registry)
+
+    assert shown_metrics(shown.decode()) == documented_metrics()
+
+
+def shown_metrics(text: str) -> dict[str, str]:
+    """As Prometheus is told them."""
+    found = dict(re.findall(r"(?m)^# TYPE (\w+) (\w+)$", text))
+    return {name: kind for name, kind in found.items() if not name.startswith("process_")}
 
 
 def test_settings_file_of_readme_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

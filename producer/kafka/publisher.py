@@ -18,7 +18,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
-from producer.kafka.topics import transactional_config
+from producer.kafka.topics import refusing_properties, transactional_config
 from producer.record import Headers, KafkaRecord
 from schemas.cut import PartitionRange
 from schemas.errors import KafkaAway, OperatorError
@@ -74,9 +74,10 @@ class Publisher:
         self._producer = None
         self.in_transaction = False
         # Without a logger librdkafka prints fatal errors to stderr itself; we say them in our words.
-        producer = Producer(
-            transactional_config(self._settings, self._id) | {"error_cb": self._on_error}, logger=_SILENT
-        )
+        with refusing_properties(self._settings):
+            producer = Producer(
+                transactional_config(self._settings, self._id) | {"error_cb": self._on_error}, logger=_SILENT
+            )
         pause_s, deadline_s = 0.1, time.monotonic() + timeout_s
         while True:
             try:

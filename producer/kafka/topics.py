@@ -5,13 +5,15 @@ kept, or has other partitions than its records were spread over, loses order or 
 (reliability.md, bug 21): so a difference stops the start.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from schemas.dsn import MASK
 from schemas.errors import KafkaAway, OperatorError
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, metadata_topic, progress_topic
@@ -74,6 +76,24 @@ def client_config(settings: Settings) -> dict[str, Any]:
     } | passed
 
 
+@contextmanager
+def refusing_properties(settings: Settings) -> Iterator[None]:
+    """Around the making of a client, which is when librdkafka looks at its properties.
+
+    Raises:
+        OperatorError: it does not take one; the values that it quotes are masked (I10).
+    """
+    try:
+        yield
+    except KafkaException as error:
+        reason = error.args[0].str()
+        for value in sorted((each.get_secret_value() for each in settings.kafka.client.values()), key=len)[::-1]:
+            reason = reason.replace(value, MASK) if value else reason
+        raise OperatorError(
+            f"[kafka.client] is not accepted: {reason}", remedy="mend that property in walbridge.toml"
+        ) from None
+
+
 def transactional_config(settings: Settings, transactional_id: str) -> dict[str, Any]:
     """Of the producer that writes rows, progress and cuts."""
     timeout_ms = settings.producer.transaction_timeout_ms
@@ -104,12 +124,8 @@ class TopicAdmin:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         # Errors reach us as results; the client's own stderr lines would only repeat them.
-        try:
+        with refusing_properties(settings):
             self._admin = AdminClient(client_config(settings) | {"log_level": 0, "error_cb": lambda error: None})
-        except KafkaException as error:
-            raise OperatorError(
-                f"[kafka.client] is not accepted: {error.args[0].str()}", remedy="mend that property in walbridge.toml"
-            ) from None
 
     def partition_counts(self) -> dict[str, int]:
         """Every topic of the broker with its partition count.

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import walbridge
+from walbridge.embedded.jars import spark_jars
 
 REPOSITORY = Path(walbridge.__file__).parents[1]
 SECRET = "hunter2-canary"
@@ -74,6 +75,24 @@ MISTAKES = {
     "unknown property of librdkafka": Mistake(
         "tail public.t", "[kafka.client]\n'no.such.property' = 'x'\n", "[kafka.client] is not accepted", "mend that"
     ),
+    "value that librdkafka does not take": Mistake(
+        "tail public.t", f"[kafka.client]\n'security.protocol' = '{SECRET}'\n", '"security.protocol"', "mend that"
+    ),
+    "lake inside a file": Mistake(
+        "materialize", f"{PORTS_FREE}[lake]\npath = 'walbridge.toml/lake'\n", "cannot be written", "[lake] path"
+    ),
+    "folder without jars": Mistake(
+        "materialize", f"{PORTS_FREE}[spark]\njars_dir = 'nowhere'\n", "not in nowhere", "walbridge jars"
+    ),
+    "closed broker at materialize": Mistake(
+        "materialize",
+        f"{PORTS_FREE}[kafka]\nbootstrap_servers = '127.0.0.1:1'\n[lake]\nstart_timeout_s = 1\n",
+        "Kafka cannot be reached (127.0.0.1:1: Connection refused)",
+        "start the broker",
+    ),
+    "broker without a port": Mistake(
+        "materialize", f"{PORTS_FREE}[kafka]\nbootstrap_servers = 'kafka'\n", "not host:port", "host:port,"
+    ),
     "no settings file": Mistake("verify --config nowhere.toml", "", "nowhere.toml cannot be read", "--config"),
 }
 
@@ -87,9 +106,11 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def start(verb: str, settings: str, environ: tuple[tuple[str, str], ...] = ()) -> subprocess.CompletedProcess[str]:
+def start(
+    verb: str, settings: str, environ: tuple[tuple[str, str], ...] = (), program: str = "walbridge"
+) -> subprocess.CompletedProcess[str]:
     Path("walbridge.toml").write_text(settings)
-    command = [sys.executable, "-m", "walbridge", *verb.split()]
+    command = [sys.executable, "-m", program, *verb.split()]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=60, env=os.environ | dict(environ)
     )
@@ -115,10 +136,19 @@ def test_operators_mistake_is_one_sentence_and_its_remedy(mistake: Mistake) -> N
     assert mistake.remedy in remedy
 
 
-def test_port_that_is_taken_is_refused_before_anything_is_asked() -> None:
+@pytest.mark.parametrize(("verb", "setting"), [("produce", "producer_port"), ("materialize", "job_port")])
+def test_port_that_is_taken_is_refused_before_anything_is_asked(verb: str, setting: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        error, remedy = refused(start("produce", f"[postgres]\ndsn = '{NOBODY}'\n[metrics]\nproducer_port = {port}\n"))
+        error, remedy = refused(start(verb, f"[postgres]\ndsn = '{NOBODY}'\n[metrics]\n{setting} = {port}\n"))
 
     assert str(port) in error
-    assert "producer_port" in remedy
+    assert setting in remedy
+
+
+def test_job_without_java_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    jars = f"[spark]\njars_dir = '{spark_jars()[0].parent}'\n"
+    error, remedy = refused(start("", PORTS_FREE + jars, (("JAVA_HOME", str(tmp_path)),), program="spark_consumer"))
+
+    assert f"no Java in JAVA_HOME, {tmp_path}" in error
+    assert "install Java 17 or 21" in remedy

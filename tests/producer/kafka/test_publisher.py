@@ -44,3 +44,11 @@ def test_system_error_of_another_origin_is_a_bug() -> None:
 
     with pytest.raises(SystemError):
         publisher._serve(fail, 0.1)
+
+
+def test_property_that_breaks_our_promises_is_the_operators_mistake() -> None:
+    """librdkafka takes it alone, but not beside idempotence."""
+    settings = Settings(kafka={"bootstrap_servers": "127.0.0.1:1", "client": {"acks": "1"}})  # type: ignore[arg-type]
+
+    with pytest.raises(OperatorError, match=r"\[kafka\.client\] is not accepted: .*acks"):
+        Publisher(settings, "id", lambda: None).open_instance(timeout_s=0.2)

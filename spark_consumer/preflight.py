@@ -1,0 +1,120 @@
+"""What would stop the job, looked for before Spark starts: a JVM takes its time, an operator has none.
+
+In: settings. Out: nothing, or the operator's error. The broker is only knocked at, with a plain
+TCP connection: who is let in, and to what, its own client says later. Under ``spark-submit``
+Java and jars are Spark's business, and its JVM runs already.
+"""
+
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from schemas.errors import OperatorError
+from schemas.host import JAVA_SUPPORTED, java_major, probe_folder
+from schemas.settings import Settings
+from spark_consumer.session import connector_jars, is_submitted
+
+log = structlog.get_logger()
+
+CONNECT_S = 2.0
+"""Of one attempt; the next server, or the same again, comes after it."""
+PAUSE_S = 0.25
+_INSTALL_JAVA = "install Java 17 or 21 and set JAVA_HOME to its folder; walbridge materialize finds those usually there"
+
+
+def preflight(settings: Settings, stop: threading.Event, environ: Mapping[str, str] = os.environ) -> None:
+    """Return when nothing speaks against a start, or ``stop`` is set.
+
+    Raises:
+        OperatorError: lake, jars, Java or broker are not as they must be.
+    """
+    refuse_unwritable_lake(settings.lake.path)
+    if not is_submitted(environ):
+        refuse_unreadable_jars(settings.spark.jars_dir)
+        refuse_unfit_java(environ)
+    wait_for_broker(settings.kafka.bootstrap_servers, settings.lake.start_timeout_s, stop)
+
+
+def refuse_unwritable_lake(path: str) -> None:
+    """Of a folder; what a store allows is told by its first write."""
+    if "://" in path:
+        return
+    try:
+        probe_folder(Path(path))
+    except OSError as error:
+        raise OperatorError(
+            f"the lake {path} cannot be written: {error.strerror}",
+            remedy="give this user the right to write there, or name another folder in [lake] path",
+        ) from None
+
+
+def refuse_unreadable_jars(jars_dir: str | None) -> None:
+    """Spark would say so with a stack of its own."""
+    unreadable = [jar.name for jar in connector_jars(jars_dir) if not os.access(jar, os.R_OK)]
+    if unreadable:
+        raise OperatorError(
+            f"in {jars_dir} this user cannot read {', '.join(unreadable)}",
+            remedy="mend their permissions, or fetch them again: walbridge jars",
+        )
+
+
+def refuse_unfit_java(environ: Mapping[str, str]) -> None:
+    """The Java that Spark's own script would take."""
+    home = environ.get("JAVA_HOME")
+    program = shutil.which(str(Path(home) / "bin" / "java") if home else "java", path=environ.get("PATH"))
+    if program is None:
+        place = f"in JAVA_HOME, {home}" if home else "on PATH, and JAVA_HOME is not set"
+        raise OperatorError(f"there is no Java {place}", remedy=_INSTALL_JAVA)
+    java_home = Path(home) if home else Path(program).resolve().parents[1]
+    if (major := java_major(java_home)) not in JAVA_SUPPORTED:
+        version = f"is version {major}" if major else "does not tell its version"
+        raise OperatorError(f"the Java in {java_home} {version}: Spark needs 17 or 21", remedy=_INSTALL_JAVA)
+
+
+def wait_for_broker(bootstrap_servers: str, timeout_s: float, stop: threading.Event) -> None:
+    """Until one of the servers takes a connection."""
+    servers = [_address(server) for server in bootstrap_servers.split(",")]
+    deadline_s, is_told = time.monotonic() + timeout_s, False
+    while not stop.is_set():
+        reasons = []
+        for server in servers:
+            reason = _refusal(server, deadline_s)
+            if reason is None:
+                return
+            reasons.append(f"{server[0]}:{server[1]}: {reason}")
+        if time.monotonic() + PAUSE_S > deadline_s:
+            raise OperatorError(
+                f"no answer within {timeout_s:g} s: Kafka cannot be reached ({'; '.join(reasons)})",
+                remedy="start the broker, or correct [kafka] bootstrap_servers",
+            )
+        if not is_told:
+            log.warning("waiting for Kafka", reasons=reasons, timeout_s=timeout_s)
+            is_told = True
+        stop.wait(PAUSE_S)
+
+
+def _address(server: str) -> tuple[str, int]:
+    """``host:port``, as the Java client takes it, which wants the port said."""
+    host, _, port = server.strip().rpartition("://")[2].rpartition(":")
+    if not host or not port.isdecimal():
+        raise OperatorError(
+            f"[kafka] bootstrap_servers names {server.strip() or 'an empty server'}, which is not host:port",
+            remedy='write it as "host:port,host:port"',
+        )
+    return host.strip("[]"), int(port)
+
+
+def _refusal(server: tuple[str, int], deadline_s: float) -> str | None:
+    """Why it takes no connection, None when it does."""
+    timeout_s = min(CONNECT_S, max(deadline_s - time.monotonic(), PAUSE_S))
+    try:
+        with socket.create_connection(server, timeout=timeout_s):
+            return None
+    except (OSError, OverflowError) as error:  # a port beyond 65535 overflows
+        return getattr(error, "strerror", None) or str(error)

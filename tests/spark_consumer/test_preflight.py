@@ -1,0 +1,148 @@
+"""What is refused before Spark starts: in words, with a remedy, and nothing is left behind."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import OperatorError
+from schemas.settings import Settings
+from spark_consumer import preflight as looks
+from spark_consumer.preflight import preflight, refuse_unfit_java, refuse_unreadable_jars, refuse_unwritable_lake
+from spark_consumer.session import CONNECTOR
+
+NOBODY = "127.0.0.1:1"
+SUBMITTED = {"PYSPARK_GATEWAY_PORT": "1"}
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def wait_for_broker(servers: str, timeout_s: float = 0.3, stop: threading.Event | None = None) -> None:
+    looks.wait_for_broker(servers, timeout_s, stop or threading.Event())
+
+
+def java(place: Path, version: str) -> Path:
+    program = place / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(0o755)
+    return place
+
+
+def test_lake_inside_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(OperatorError, match="cannot be written: Not a directory") as refused:
+        refuse_unwritable_lake(str(tmp_path / "file" / "lake"))
+
+    assert "[lake] path" in refused.value.remedy
+
+
+def test_trying_a_lake_leaves_nothing(tmp_path: Path) -> None:
+    refuse_unwritable_lake(str(tmp_path / "new" / "lake"))
+    refuse_unwritable_lake(str(tmp_path))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_store_is_left_to_its_first_write() -> None:
+    refuse_unwritable_lake("s3://bucket/lake")
+
+
+def test_jar_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / f"{CONNECTOR}.jar").touch()
+    (tmp_path / "gone.jar").symlink_to(tmp_path / "nowhere")
+
+    with pytest.raises(OperatorError, match=r"cannot read gone\.jar"):
+        refuse_unreadable_jars(str(tmp_path))
+
+
+def test_java_home_without_java_is_refused_even_if_there_is_one_on_the_path(tmp_path: Path) -> None:
+    """Spark's script looks nowhere else."""
+    on_path = java(tmp_path / "path", "17.0.1")
+
+    with pytest.raises(OperatorError, match="no Java in JAVA_HOME") as refused:
+        refuse_unfit_java({"JAVA_HOME": str(tmp_path), "PATH": str(on_path / "bin")})
+
+    assert "Java 17 or 21" in refused.value.remedy
+
+
+def test_no_java_at_all_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match="no Java on PATH"):
+        refuse_unfit_java({"PATH": str(tmp_path)})
+
+
+@pytest.mark.parametrize(("version", "fits"), [("17.0.1", True), ("21", True), ("11.0.2", False), ("25", False)])
+def test_only_java_17_and_21_will_do(tmp_path: Path, version: str, fits: bool) -> None:
+    found = java(tmp_path / "java", version)
+    expected = contextlib.nullcontext() if fits else pytest.raises(OperatorError, match="needs 17 or 21")
+
+    with expected:
+        refuse_unfit_java({"PATH": str(found / "bin")})
+
+
+def test_broker_that_does_not_answer_is_refused_when_time_is_up() -> None:
+    with pytest.raises(
+        OperatorError, match=r"no answer within 0\.3 s: .*127\.0\.0\.1:1: Connection refused"
+    ) as refused:
+        wait_for_broker(NOBODY)
+
+    assert "bootstrap_servers" in refused.value.remedy
+
+
+def test_one_server_of_several_is_enough() -> None:
+    with listening() as server:
+        wait_for_broker(f"{NOBODY}, PLAINTEXT://{server}")
+
+
+def test_broker_that_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.ExitStack() as stack:
+        asked: list[tuple[str, int]] = []
+        connect = socket.create_connection
+
+        def late(address: tuple[str, int], timeout: float) -> socket.socket:
+            asked.append(address)
+            return (
+                connect(("127.0.0.1", int(stack.enter_context(listening())[10:])), timeout) if asked[1:] else refuse()
+            )
+
+        def refuse() -> socket.socket:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+        monkeypatch.setattr(socket, "create_connection", late)
+        wait_for_broker(NOBODY, timeout_s=30)
+
+    assert asked == [("127.0.0.1", 1)] * 2
+
+
+def test_waiting_for_a_broker_ends_when_asked_to_stop() -> None:
+    stop = threading.Event()
+    stop.set()
+
+    wait_for_broker(NOBODY, timeout_s=3600, stop=stop)
+
+
+@pytest.mark.parametrize("servers", ["kafka", "", "kafka:", ":9092", "kafka:x", "kafka:9092,"])
+def test_server_without_host_or_port_is_refused_at_once(servers: str) -> None:
+    with pytest.raises(OperatorError, match="not host:port"):
+        wait_for_broker(servers, timeout_s=3600)
+
+
+def test_port_that_cannot_be_is_refused() -> None:
+    with pytest.raises(OperatorError, match=r"127\.0\.0\.1:99999"):
+        wait_for_broker("127.0.0.1:99999")
+
+
+def test_under_spark_submit_java_and_jars_are_sparks_own(tmp_path: Path) -> None:
+    with listening() as server:
+        settings = Settings(kafka={"bootstrap_servers": server}, lake={"path": str(tmp_path)})  # type: ignore[arg-type]
+        preflight(settings, threading.Event(), SUBMITTED)
+        with pytest.raises(OperatorError, match="jars"):
+            preflight(settings, threading.Event(), {})
