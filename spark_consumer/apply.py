@@ -1,6 +1,6 @@
 """One plan to one table: from the plan's records to Delta commits, exactly once.
 
-In: the records of the whole plan, the relation versions, the table's part of the plan. Out: the
+In: the plan's records of the table, the relation versions, the table's part of the plan. Out: the
 table's head. Called from several threads, one a table; nothing here changes a session.
 
     1. the head is the base, or this plan's own work so far; else the base is restored   (I5)
@@ -13,18 +13,16 @@ A crash leaves the table between two commits, and the next call goes on from the
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame, SparkSession
-
 from schemas.errors import OperatorError
 from schemas.kill_points import kill_point
 from schemas.metadata_record import RelationRecord
 from schemas.topics import table_path
+from spark_consumer.change_reader import TableRecords
 from spark_consumer.changes import write_changes
 from spark_consumer.head import segments_done
 from spark_consumer.plan import Plan, TableHead, TablePlan
 from spark_consumer.reshape import reshape
 from spark_consumer.shape import TableShape
-from spark_consumer.slices import Volume, volumes
 from spark_consumer.table import CREATE, RESTORE, SHAPE, Commit, ConcurrentCommit, LakeTable, VersionGone
 
 ATTEMPTS_MAX = 3
@@ -33,9 +31,8 @@ HISTORY_PER_SEGMENT = 8
 
 
 def apply_table(
-    spark: SparkSession,
     lake: str,
-    records: DataFrame,
+    records: TableRecords,
     relations: Mapping[str, RelationRecord],
     table_plan: TablePlan,
     plan: Plan,
@@ -46,7 +43,7 @@ def apply_table(
     """Apply a plan to one table; again after a crash, with the same result.
 
     Args:
-        records: ``topic, partition, offset, key, value`` of the whole plan, persisted.
+        records: the plan's records of the table's topic.
         relations: by schema id.
 
     Raises:
@@ -70,7 +67,7 @@ class Application:
     """One plan on one table."""
 
     lake: str
-    records: DataFrame
+    records: TableRecords
     relations: Mapping[str, RelationRecord]
     table_plan: TablePlan
     plan: Plan
@@ -96,7 +93,7 @@ class Application:
 
     def apply(self) -> TableHead:
         """All segments that are not done yet."""
-        found = self._volumes()
+        self._refuse_unknown_schemas()
         table = LakeTable.open(self.uri, self.storage_options)
         done = 0
         if table is not None:
@@ -115,7 +112,7 @@ class Application:
             if not segment.empties:
                 reshape(table, shape, self._shape_before(segment.index), replace(commit, step=SHAPE))
                 kill_point("apply:table-reshaped")
-            write_changes(table, self.records, shape, segment, found.get(segment.schema_id, Volume()), commit)
+            write_changes(table, self.records, shape, segment, commit)
             kill_point("apply:segment-applied")
         assert table is not None
         return self._head(table)
@@ -168,13 +165,11 @@ class Application:
         relation = self.relations.get(schema_id)
         return None if relation is None else TableShape(relation)
 
-    def _volumes(self) -> dict[str, Volume]:
-        """Volume of each schema id of the topic; each must be known, and have its segment (I7)."""
-        found: dict[str, Volume] = {}
+    def _refuse_unknown_schemas(self) -> None:
+        """Each schema id of the topic must be known, and have its segment (I7)."""
         used = {segment.schema_id for segment in self.table_plan.segments}
-        for (topic, schema_id), volume in volumes(self.records).items():
-            if topic != self.table_plan.topic:
-                continue
+        topic = self.table_plan.topic
+        for schema_id, volume in self.records.volumes.items():
             if schema_id is None:
                 raise OperatorError(
                     f"topic {topic} holds {volume.rows} records that walbridge did not write",
@@ -187,8 +182,6 @@ class Application:
                     f"topic {topic} holds records of schema {schema_id} that no cut announces",
                     remedy=f"copy the table again: walbridge copy (relation {self.table_plan.relation_id})",
                 )
-            found[schema_id] = volume
-        return found
 
     def _relation(self, schema_id: str) -> RelationRecord:
         relation = self.relations.get(schema_id)

@@ -11,32 +11,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from schemas.errors import OperatorError
 from spark_consumer import multiset
-from spark_consumer.fold import fold_by_key, root_name, rows_as_they_are
-from spark_consumer.lineage import complete_unknown, fold_by_chain, refuse_missing
+from spark_consumer.change_reader import TableRecords
+from spark_consumer.fold import root_name
+from spark_consumer.lineage import complete_unknown, refuse_missing
 from spark_consumer.merge import key_merge, missing_sql, multiset_merge, same_key
 from spark_consumer.plan import Segment
-from spark_consumer.schema_join import events, of_schema, place_name, refuse_malformed
+from spark_consumer.schema_join import place_name, refuse_malformed
+from spark_consumer.segment_rows import SegmentRows
 from spark_consumer.shape import STRUCT, TableShape
-from spark_consumer.slices import ONE_TASK_ROWS_MAX, Volume, in_slice, slices_of
 from spark_consumer.spool import Spool, spooled
 from spark_consumer.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
 
 
-def write_changes(
-    table: LakeTable, records: DataFrame, shape: TableShape, segment: Segment, volume: Volume, commit: Commit
-) -> None:
+def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, segment: Segment, commit: Commit) -> None:
     """Apply one segment.
 
     Raises:
         OperatorError: undecodable records, or values that cannot be known.
     """
-    changes = Changes(table, records, shape, segment, volume, commit)
-    if volume.rows == 0:
+    found = SegmentRows(records, shape, segment)
+    changes = Changes(table, found, shape, segment, commit)
+    if found.volume.rows == 0:
         if segment.empties:
             changes.empty()
         return
@@ -48,7 +46,7 @@ def write_changes(
         else:
             changes.merge()
     except (PySparkException, Py4JError):
-        refuse_malformed(records, shape.relation)
+        refuse_malformed(records.frame, shape.relation)
         raise
 
 
@@ -61,10 +59,9 @@ class Changes:
     """One segment on its way into the table."""
 
     table: LakeTable
-    records: DataFrame
+    found: SegmentRows
     shape: TableShape
     segment: Segment
-    volume: Volume
     commit: Commit
 
     def empty(self) -> None:
@@ -73,9 +70,8 @@ class Changes:
 
     def append(self) -> None:
         """Copied rows, or inserts without a key."""
-        by = F.struct("partition", "offset")
-        slices = self._slices_of_records(by, lambda some: rows_as_they_are(some, self.shape))
-        with spooled(self._schema(), slices) as rows:
+        schema = self._schema()
+        with spooled(schema, self.found.as_they_are(schema)) as rows:
             allowed = ["r"] if self.segment.copies else ["c", "r"]
             for batch in rows.batches():
                 ops = pc.struct_field(batch.column("w"), "op")
@@ -85,14 +81,12 @@ class Changes:
 
     def merge(self) -> None:
         """Changes of rows with a key."""
-        slices = self._slices_of_records(F.col("key"), lambda some: fold_by_key(some, self.shape))
-        with spooled(self._schema(*self._fold_fields()), slices) as rows:
+        schema = self._schema(*self._fold_fields())
+        with spooled(schema, self.found.folded_by_key(schema)) as rows:
             if not self._needs_chains(rows):
                 self._merge_folded(rows)
                 return
-        by = F.struct("w.commit_lsn", "w.ordinal")
-        chained = slices_of(fold_by_chain(self._events(self.records), self.shape), by, self.volume.slices)
-        with spooled(self._schema(*self._fold_fields()), chained) as rows:
+        with spooled(schema, self.found.folded_by_chain()) as rows:
             base = None if self.segment.empties else self.table
             with spooled(rows.schema, complete_unknown(base, rows, self.shape)) as complete:
                 self._merge_folded(complete)
@@ -117,9 +111,7 @@ class Changes:
 
     def net(self) -> None:
         """Changes of rows without a key: each takes away or adds one of several equal rows."""
-        by = F.struct("w.commit_lsn", "w.ordinal")
-        slices = slices_of(multiset.net_rows(self._events(self.records), self.shape), by, self.volume.slices)
-        with spooled(self._schema(pa.field("net", pa.int32())), slices) as rows:
+        with spooled(self._schema(pa.field("net", pa.int32())), self.found.netted()) as rows:
             gone = sum(_gone(batch).num_rows for batch in rows.batches())
             if gone == 0:
                 self._add(rows, _copies)
@@ -161,18 +153,6 @@ class Changes:
             for batch in some.to_batches()
         )
         return pa.RecordBatchReader.from_batches(schema, batches)
-
-    def _slices_of_records(self, by: Column, rows: Callable[[DataFrame], DataFrame]) -> Iterator[pa.Table]:
-        """Rows of events, slice by slice of the records: each record is decoded once."""
-        slices = self.volume.slices
-        for place in range(slices):
-            some = self.records if slices == 1 else self.records.where(in_slice(by, place, slices))
-            yield rows(self._events(some)).toArrow()
-
-    def _events(self, records: DataFrame) -> DataFrame:
-        few = self.volume.rows <= ONE_TASK_ROWS_MAX
-        mine = of_schema(records, self.shape.relation)
-        return events(mine.coalesce(1) if few else mine, self.shape.relation, self.segment)
 
     def _needs_chains(self, rows: Spool) -> bool:
         """A key change left columns out; or an unknown column may have a text in the lake's map."""

@@ -14,14 +14,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from schemas.errors import OperatorError
 from schemas.kill_points import kill_point
 from schemas.position import format_lsn
 from schemas.settings import Settings, flatten
 from spark_consumer.apply import apply_table
-from spark_consumer.change_reader import planned_records
+from spark_consumer.change_reader import TableRecords, planned_records
 from spark_consumer.cuts_source import Cuts, CutsSource
 from spark_consumer.kafka_log import KafkaLog
 from spark_consumer.lake_state import LakeState, Relations, same_tables
@@ -41,7 +41,7 @@ class Job:
     def __init__(
         self, spark: SparkSession, settings: Settings, stop: threading.Event, metrics: JobMetrics | None = None
     ) -> None:
-        self._spark, self._settings, self._stop = spark, settings, stop
+        self._settings, self._stop = settings, stop
         self._metrics = metrics or JobMetrics()
         self._lake = settings.lake.path.rstrip("/")
         self._storage_options = flatten(settings.lake.storage_options)
@@ -145,7 +145,7 @@ class Job:
             watch.lap("read_ms")
 
             def apply_one(table: TablePlan) -> TableHead:
-                head = self._apply_table(records, relations, table, plan)
+                head = self._apply_table(records.of(table.topic), relations, table, plan)
                 self._metrics.pulse.beat()
                 kill_point("job:table-applied")
                 return head
@@ -156,16 +156,9 @@ class Job:
             watch.lap("apply_ms")
             return [each.result() for each in applied]
 
-    def _apply_table(self, records: DataFrame, relations: Relations, table: TablePlan, plan: Plan) -> TableHead:
+    def _apply_table(self, records: TableRecords, relations: Relations, table: TablePlan, plan: Plan) -> TableHead:
         return apply_table(
-            self._spark,
-            self._lake,
-            records.where(records.topic == table.topic),
-            relations,
-            table,
-            plan,
-            self._settings.name,
-            storage_options=self._storage_options,
+            self._lake, records, relations, table, plan, self._settings.name, storage_options=self._storage_options
         )
 
 

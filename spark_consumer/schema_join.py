@@ -10,7 +10,8 @@ schema resolution does the renaming.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -44,9 +45,10 @@ def place_name(place: int) -> str:
     return f"_u0063{place}"
 
 
-def reader_schema(relation: RelationRecord) -> str:
-    """The Avro schema to decode into, JSON."""
-    schema = subset(json.loads(relation.value_schema), _WANTED)
+@lru_cache(maxsize=1024)
+def reader_schema(value_schema: str) -> str:
+    """The Avro schema to decode an envelope into, JSON."""
+    schema = subset(json.loads(value_schema), _WANTED)
     before = next(field for field in schema["fields"] if field["name"] == "before")
     row = before["type"][1]
     row["fields"] = [
@@ -85,7 +87,7 @@ def of_schema(records: DataFrame, relation: RelationRecord) -> DataFrame:
 
 def _decoded(relation: RelationRecord, mode: str) -> Column:
     body = F.substring("value", HEADER_BYTES + 1, 2**31 - 1)
-    return from_avro(body, relation.value_schema, {"avroSchema": reader_schema(relation), "mode": mode})
+    return from_avro(body, relation.value_schema, {"avroSchema": reader_schema(relation.value_schema), "mode": mode})
 
 
 def _between(start: Position | None, end: Position | None) -> Column:
@@ -112,8 +114,13 @@ def refuse_malformed(records: DataFrame, relation: RelationRecord) -> None:
     ranges = broken.groupBy("partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
     found = [f"partition {row.partition} offsets {row.first} to {row.last}" for row in ranges.collect()]
     if found:
-        raise OperatorError(
-            f"topic {relation.topic} holds records that are not of schema {relation.schema_id} "
-            f"though they say so: {', '.join(sorted(found))}",
-            remedy="find who else writes to this topic, then copy the table again: walbridge copy",
-        )
+        raise malformed_records(relation, found)
+
+
+def malformed_records(relation: RelationRecord, places: Sequence[str]) -> OperatorError:
+    """Records that do not decode; ``places``: partitions and offsets."""
+    return OperatorError(
+        f"topic {relation.topic} holds records that are not of schema {relation.schema_id} "
+        f"though they say so: {', '.join(sorted(places))}",
+        remedy="find who else writes to this topic, then copy the table again: walbridge copy",
+    )

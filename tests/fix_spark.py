@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_consumer import change_reader
+from spark_consumer.slices import Volume
 from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
@@ -56,6 +58,14 @@ def spark() -> Iterator[SparkSession]:
         session.stop()
         patch.undo()
         run.remove()
+
+
+@pytest.fixture(params=["driver", "spark"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What decodes and folds: few records are the driver's, all others Spark's. A test runs with both."""
+    if request.param == "spark":
+        monkeypatch.setattr(change_reader, "FEW", Volume())
+    return str(request.param)
 
 
 @pytest.fixture

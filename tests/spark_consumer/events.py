@@ -19,6 +19,7 @@ from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
 from schemas.table_schema import Column, TableSchema
 from schemas.topics import data_topic
 from spark_consumer.apply import apply_table
+from spark_consumer.change_reader import PlannedRecords, TableRecords, measured
 from spark_consumer.plan import Plan, Segment, TableHead, TablePlan
 from tests.contract_writer import Event, encode_event, encode_key
 
@@ -90,6 +91,11 @@ def records_frame(spark: SparkSession, rows: Sequence[Mapping[str, object]]) -> 
     return spark.createDataFrame(pa.Table.from_pylist(list(rows), _SCHEMA))
 
 
+def table_records(frame: DataFrame, part: TablePlan) -> TableRecords:
+    """The table's part of a plan's records."""
+    return PlannedRecords(frame, measured(frame)).of(part.topic)
+
+
 def plan_of(to_cut: int, tables: Sequence[TablePlan], rows: int = 0, end_lsn: int = 0x2000) -> Plan:
     """A plan of one cut."""
     ranges = {(table.topic, 0): PartitionRange(table.topic, 0, 0, rows, rows) for table in tables}
@@ -116,9 +122,8 @@ def applied(
 ) -> TableHead:
     """Apply one table's part of a plan."""
     return apply_table(
-        spark,
         str(lake),
-        log.frame(spark),
+        table_records(log.frame(spark), part),
         {each.schema_id: each for each in relations},
         part,
         plan_of(to_cut, [part], len(log.rows)),

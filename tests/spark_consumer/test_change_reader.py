@@ -11,9 +11,11 @@ from pyspark.sql import SparkSession
 from schemas.cut import Cut, PartitionRange
 from schemas.errors import OperatorError
 from schemas.settings import Settings
+from spark_consumer import change_reader
 from spark_consumer.change_reader import planned_records, refuse_other_counts
 from spark_consumer.kafka_log import KafkaLog
 from spark_consumer.plan import Plan, make_plan
+from spark_consumer.slices import Volume
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from walbridge.embedded.kafka import KafkaBroker
 
@@ -54,13 +56,46 @@ def test_a_plan_reads_its_records_and_none_that_were_aborted(log: KafkaLog, writ
     writer.send(inserts(table, 0x4000, *range(9)))
 
     with planned_records(log, plan_of(first, second)) as records:
-        assert records.count() == sum(part.records for cut in (first, second) for part in cut.partitions)
+        of_table = records.of(table.topic)
+        assert of_table.frame.count() == sum(part.records for cut in (first, second) for part in cut.partitions)
+        assert {of.rows for of in of_table.volumes.values()} == {of_table.frame.count()}
+
+
+def test_tables_of_few_records_come_to_the_driver_and_others_do_not(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I9."""
+    monkeypatch.setattr(change_reader, "FEW", Volume(rows=3, bytes=1_000))
+    few, many, large = (
+        writer.relation(name, COLUMNS, relation_id=n) for n, name in enumerate(("few", "many", "large"))
+    )
+    rows = [{"id": i, "v": "x"} for i in range(4)]
+    cut = writer.copy([(few, rows[:1]), (many, rows), (large, [{"id": 1, "v": "x" * 1_000}])])
+
+    with planned_records(log, plan_of(cut)) as records:
+        fetched = {of.topic: records.of(of.topic).fetched for of in (few, many, large)}
+    assert [topic for topic, found in fetched.items() if found is not None] == [few.topic]
+
+
+def test_the_driver_holds_no_more_than_it_may_of_all_tables(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I9."""
+    monkeypatch.setattr(change_reader, "FETCHED_MAX", Volume(rows=5, bytes=2**20))
+    tables = [writer.relation(f"t{n}", COLUMNS, relation_id=n) for n in range(4)]
+    cut = writer.copy([(table, [{"id": 1}, {"id": 2}]) for table in tables])
+
+    with planned_records(log, plan_of(cut)) as records:
+        fetched = [records.of(table.topic).fetched for table in tables]
+    assert sum(found.num_rows for found in fetched if found is not None) <= 5
+    assert any(found is not None for found in fetched)
 
 
 def test_a_plan_of_barriers_alone_reads_nothing(log: KafkaLog, writer: ContractWriter) -> None:
     with planned_records(log, plan_of(writer.send())) as records:
-        assert records.columns == ["topic", "partition", "offset", "key", "value"]
-        assert records.count() == 0
+        of_table = records.of("p.public.t")
+        assert of_table.frame.columns == ["topic", "partition", "offset", "key", "value"]
+        assert (of_table.frame.count(), of_table.volumes) == (0, {})
 
 
 def test_records_of_an_open_transaction_are_waited_for_and_then_the_job_stops(

@@ -436,7 +436,7 @@ def test_a_failed_table_fails_the_plan_but_every_other_table_is_finished_first(
     real = apply_table
 
     def fail_first(*arguments: Any, **named: Any) -> Any:
-        if arguments[4].topic == accounts.topic:
+        if arguments[3].topic == accounts.topic:
             raise OperatorError("no", remedy="none")
         return real(*arguments, **named)
 

@@ -16,6 +16,7 @@ from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation
 from tests.spark_consumer.test_apply import copied, read
 
+pytestmark = pytest.mark.usefixtures("engine")
 LSN = 0x1100
 UTC = datetime.UTC
 VALUES: list[tuple[str, int, Any]] = [
