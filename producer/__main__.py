@@ -14,6 +14,7 @@ import structlog
 
 from producer.metrics import ProducerMetrics
 from producer.pipeline import Pipeline
+from schemas.bugs import report_bug
 from schemas.errors import OperatorError, report
 from schemas.health import STOPPED
 from schemas.http_endpoint import HttpEndpoint
@@ -54,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _run(load_settings(arguments.config), stop)
     except OperatorError as error:
         return report(error)
+    except Exception as error:
+        return report_bug(error)
     return 0
 
 

@@ -15,6 +15,7 @@ from types import FrameType
 import structlog
 from pyspark.sql import SparkSession
 
+from schemas.bugs import report_bug
 from schemas.errors import OperatorError, report
 from schemas.health import STOPPED
 from schemas.http_endpoint import HttpEndpoint
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _run(load_settings(options.config, secrets=("spark",)), once=options.once)
     except OperatorError as error:
         return report(error)
+    except Exception as error:
+        return report_bug(error)
     return 0
 
 

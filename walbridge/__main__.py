@@ -6,6 +6,7 @@ Exit 0: done. 1: unequal (verify) or a bug. 2: the operator must act; what and h
 import sys
 from collections.abc import Sequence
 
+from schemas.bugs import report_bug
 from schemas.errors import OperatorError, report
 from walbridge.cli import app
 
@@ -18,6 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return report(error)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Exception as error:
+        return report_bug(error)
     return 0
 
 

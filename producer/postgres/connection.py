@@ -57,8 +57,12 @@ _DEFINITE = {
     "28": "check user and password in [postgres] dsn and the server's pg_hba.conf",
     "3D": "check the database name in [postgres] dsn",
     "42": "grant the role what it lacks: walbridge init prints the SQL",
+    "22": "a row filter of the publication fails on a row, or a value has no place in UTF-8: mend the filter or the "
+    "row; the WAL keeps what it holds, so then start over with a new copy: another name and slot",
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",
 }
+_QUOTES_VALUES = ("22", "23")
+"""Data and constraint errors: 'invalid input syntax for type integer: "..."' (I10)."""
 
 
 @contextlib.contextmanager
@@ -157,10 +161,19 @@ def classified(error: psycopg.Error) -> OperatorError | RetryableError:
 
 def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
     """Sort a server error by who must act."""
+    if sqlstate[:2] in _QUOTES_VALUES:
+        message = _name_of(sqlstate)
     remedy = _DEFINITE.get(sqlstate[:2])
     if remedy is not None:
         return OperatorError(f"Postgres refused ({sqlstate}): {message}", remedy)
     return RetryableError(f"Postgres ({sqlstate or 'no SQLSTATE'}): {message}")
+
+
+def _name_of(sqlstate: str) -> str:
+    try:
+        return psycopg.errors.lookup(sqlstate).__name__
+    except KeyError:
+        return "its words may quote a row"
 
 
 def _by_text(message: str) -> OperatorError | RetryableError:

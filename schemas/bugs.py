@@ -1,0 +1,51 @@
+"""A bug's place without its words: what a crash may write into a log (I10).
+
+In: an exception nobody foresaw. Out: its stack on stderr, classes and lines of code of Python
+and Java, and exit code 1. Messages of libraries are left out: Delta's quote the row that breaks a
+constraint, Arrow's and Java's the value that does not fit.
+"""
+
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+
+from schemas.errors import EXIT_BUG, WalbridgeError
+
+_JAVA_FRAME = re.compile(r"\s*at [\w.$/<>-]+\([\w.: ]*\)")
+_JAVA_CLASS = re.compile(r"\s*(?:Caused by: |: )?((?:[a-z]\w*\.)+[A-Z][\w$]*)(?=:|$)")
+
+
+def report_bug(error: BaseException) -> int:
+    """Say on stderr where it came up; the exit code."""
+    sys.stderr.write(
+        "Traceback (most recent call last):\n" + "".join(_lines(error)) + f"error: a bug: {_name(error)}; its message "
+        "may quote rows and is left out\nremedy: start again, nothing is lost; report the lines above\n"
+    )
+    return EXIT_BUG
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    """Of its cause first, as Python does."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        yield from _lines(cause)
+        yield "\nwhich led to:\n\n"
+    yield from traceback.format_tb(error.__traceback__)
+    yield f"{_name(error)}: {error}\n" if isinstance(error, WalbridgeError) else f"{_name(error)}\n"
+    yield from _java_lines(str(error))
+
+
+def _name(error: BaseException) -> str:
+    return f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+
+
+def _java_lines(message: str) -> Iterator[str]:
+    """Classes and frames of a Java stack, which py4j gives as text."""
+    if not any(map(_JAVA_FRAME.fullmatch, message.splitlines())):
+        return
+    for line in message.splitlines():
+        if _JAVA_FRAME.fullmatch(line):
+            yield f"  {line.strip()}\n"
+        elif found := _JAVA_CLASS.match(line):
+            yield f"  {found[1]}\n"
