@@ -1,64 +1,28 @@
 """Changes of rows to Kafka records: operations, images, keys, what is known and what is not."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.pgoutput.messages import Delete, Field, Insert, Unsent, Update
-from producer.record import KafkaRecord, RecordWriter, TransactionSource, encode_tuple, fill
+from producer.pgoutput.messages import Delete, Field
+from producer.record import TransactionSource, encode_tuple, fill
 from schemas.errors import OperatorError, ProtocolError
-from schemas.metadata_record import RelationRecord
-from schemas.table_schema import TableSchema
-from tests.producer.avro_reader import envelope, key, record_of
+from tests.producer.avro_reader import key
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.strategies import FIELDS, TUPLES
-from tests.schemas.strategies import column, table
-
-NULL, UNCHANGED = Unsent.NULL, Unsent.UNCHANGED_TOAST
-COMMIT_LSN, COMMIT_TIME_US = 0x1_0000_0010, 1_700_000_000_123_456
-SOURCE = TransactionSource.of(COMMIT_LSN, COMMIT_TIME_US, 700, None)
-TS_MS = b"\x02\x54"  # 42
-
-ID, NAME, BIG = column("id", 23, is_key=True), column("name", 25), column("big", 25)
-DAY = column("day", 1082)
-KEYED = table(ID, NAME, BIG)
-TEXT_KEYED = table(column("code", 25, is_key=True), NAME, BIG)
-KEYLESS = TableSchema(16_384, "public", "orders", "f", (column("line", 25), BIG))
-FULL = TableSchema(16_384, "public", "orders", "f", (ID, NAME, BIG))
-
-
-def _data(fields: tuple[Field, ...] | None) -> bytes | None:
-    return None if fields is None else tuple_data(*fields)
-
-
-class Written:
-    """The writer of a table, and its records read back."""
-
-    def __init__(self, of: TableSchema) -> None:
-        self.record: RelationRecord = record_of(of=of)
-        self.writer = RecordWriter(self.record, "p", "shop")
-
-    def read(self, records: list[KafkaRecord]) -> list[dict[str, Any]]:
-        return [envelope(self.record, record.value) for record in records]
-
-    def inserted(self, *fields: Field, source: TransactionSource = SOURCE) -> tuple[KafkaRecord, dict[str, Any]]:
-        (record,) = self.writer.insert(Insert(16_384, tuple_data(*fields)), source, 3, TS_MS)
-        return record, self.read([record])[0]
-
-    def updated(
-        self, *new: Field, key: tuple[Field, ...] | None = None, old: tuple[Field, ...] | None = None
-    ) -> tuple[list[KafkaRecord], list[dict[str, Any]]]:
-        change = Update(16_384, _data(key), _data(old), tuple_data(*new))
-        records = self.writer.update(change, SOURCE, 3, TS_MS)
-        return records, self.read(records)
-
-    def deleted(
-        self, key: tuple[Field, ...] | None = None, old: tuple[Field, ...] | None = None
-    ) -> tuple[KafkaRecord, dict[str, Any]]:
-        (record,) = self.writer.delete(Delete(16_384, _data(key), _data(old)), SOURCE, 3, TS_MS)
-        return record, self.read([record])[0]
+from tests.producer.written_record import (
+    COMMIT_LSN,
+    COMMIT_TIME_US,
+    FULL,
+    KEYED,
+    KEYLESS,
+    NULL,
+    SOURCE,
+    TEXT_KEYED,
+    TS_MS,
+    UNCHANGED,
+    Written,
+)
 
 
 def test_insert_is_a_c_with_the_row_after_it_and_its_whole_source() -> None:
@@ -257,38 +221,6 @@ def test_delete_under_full_identity_has_the_old_row() -> None:
 def test_delete_without_a_tuple_is_refused() -> None:
     with pytest.raises(ProtocolError):
         Written(KEYED).writer.delete(Delete(16_384, None, b""), SOURCE, 0, TS_MS)
-
-
-DAYS = table(column("day", 1082, is_key=True), column("until", 1082))
-
-
-def test_exceptional_texts_of_both_images_stand_apart() -> None:
-    _, (gone, came) = Written(DAYS).updated(b"10000-01-01", b"infinity", key=(b"-infinity", NULL))
-
-    assert (gone["exceptional"], gone["before_exceptional"]) == (None, {"day": "-infinity"})
-    assert came["exceptional"] == {"day": "10000-01-01", "until": "infinity"}
-    assert came["before_exceptional"] == {"day": "-infinity"}
-
-
-def test_exceptional_texts_of_an_insert_are_told() -> None:
-    _, event = Written(DAYS).inserted(b"2000-01-01", b"0044-03-15 BC")
-
-    assert (event["exceptional"], event["before_exceptional"]) == ({"until": "0044-03-15 BC"}, None)
-
-
-def test_exceptional_key_that_stays_is_no_key_change() -> None:
-    of = TableSchema(16_384, "public", "orders", "f", DAYS.columns)
-    _, (event,) = Written(of).updated(b"infinity", NULL, old=(b"infinity", b"2000-01-01"))
-
-    assert (
-        event["op"], event["exceptional"], event["before_exceptional"],
-    ) == ("u", {"day": "infinity"}, {"day": "infinity"})  # fmt: skip
-
-
-def test_exceptional_key_that_changes_is_a_key_change() -> None:
-    _, events = Written(DAYS).updated(b"-infinity", NULL, key=(b"infinity", NULL))
-
-    assert [event["op"] for event in events] == ["d", "c"]
 
 
 @given(TUPLES)

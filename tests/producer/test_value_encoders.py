@@ -1,46 +1,17 @@
 """Postgres text to Avro bytes, one value at a time; fastavro is the reader."""
 
 import struct
-import tracemalloc
-from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
-from typing import Any
 
 import fastavro
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from producer.value_encoders import encoder_of, split_array
-from schemas.pg_types import BUILTIN_NAMES, ColumnType, column_type
+from producer.value_encoders import encoder_of
+from tests.producer.encoded_values import is_exceptional, through, type_named
 from tests.schemas.strategies import INT_64, numeric_typmod
-
-_OIDS = {name: oid for oid, name in BUILTIN_NAMES.items()}
-
-
-def type_named(name: str, typmod: int = -1) -> ColumnType:
-    """A built-in type; ``_name`` is its array."""
-    return column_type(_OIDS[name], typmod, {})
-
-
-def read(known: ColumnType, encoded: bytes | None) -> Any:
-    """What an Avro reader makes of the bytes, which must be used up."""
-    assert encoded is not None
-    source = BytesIO(encoded)
-    value = fastavro.schemaless_reader(source, fastavro.parse_schema(["null", known.avro]), None)
-    assert source.tell() == len(encoded)
-    return value
-
-
-def through(name: str, text: str | bytes, typmod: int = -1) -> Any:
-    """Text of a built-in type, encoded and read back."""
-    known = type_named(name, typmod)
-    return read(known, encoder_of(known)(text if isinstance(text, bytes) else text.encode()))
-
-
-def is_exceptional(name: str, text: str, typmod: int = -1) -> bool:
-    return encoder_of(type_named(name, typmod))(text.encode()) is None
 
 
 @pytest.mark.parametrize(("text", "value"), [("t", True), ("f", False)])
@@ -178,64 +149,6 @@ def test_numeric_without_bounds_is_its_text() -> None:
     assert through("numeric", "1.50") == "1.50"
 
 
-@given(st.dates())
-@example(date(1, 1, 1))
-@example(date(9999, 12, 31))
-@example(date(1582, 10, 10))  # a day that the Julian calendar left out; Postgres' is proleptic
-def test_any_date_from_year_1_to_9999_reads_back(day: date) -> None:
-    assert day == through("date", day.isoformat())
-
-
-@given(st.datetimes())
-@example(datetime(1, 1, 1))
-@example(datetime(9999, 12, 31, 23, 59, 59, 999_999))
-@example(datetime(1969, 12, 31, 23, 59, 59, 999_999))
-def test_any_timestamp_from_year_1_to_9999_reads_back(at: datetime) -> None:
-    # Postgres prints as many decimals as there are, and none for none.
-    text = at.isoformat(" ").rstrip("0") if at.microsecond else at.isoformat(" ")
-
-    assert at == through("timestamp", text)
-    assert at.replace(tzinfo=UTC) == through("timestamptz", text + "+00")
-
-
-@pytest.mark.parametrize("decimals", range(7))
-def test_every_number_of_decimals_of_a_second_is_understood(decimals: int) -> None:
-    text = "2024-02-29 13:14:15" + (f".{'123456'[:decimals]}" if decimals else "")
-    micros = int("123456"[:decimals].ljust(6, "0"))
-
-    assert datetime(2024, 2, 29, 13, 14, 15, micros) == through("timestamp", text)
-
-
-def test_values_of_one_minute_are_told_apart() -> None:
-    """Minutes are cached: their seconds must not be."""
-    start = datetime(2024, 1, 1)
-    for second in (0, 59, 1):
-        at = start + timedelta(seconds=second)
-        assert at == through("timestamp", at.isoformat(" "))
-
-
-OUTSIDE = ["infinity", "-infinity", "10000-01-01", "5874897-12-31", "0001-12-31 BC", "4713-01-01 BC"]
-
-
-@pytest.mark.parametrize("text", OUTSIDE)
-def test_date_outside_year_1_to_9999_is_exceptional(text: str) -> None:
-    through("date", text[:10]) if text[:4].isdigit() and text[4] == "-" else None  # its day may be cached
-    assert is_exceptional("date", text)
-
-
-@pytest.mark.parametrize("name", ["timestamp", "timestamptz"])
-@pytest.mark.parametrize(
-    "text",
-    ["infinity", "-infinity", "10000-01-01 00:00:00", "294276-12-31 23:59:59.999999", "0001-12-31 23:59:59 BC",
-     "0044-03-15 12:00:00.123456 BC"],
-)  # fmt: skip
-def test_timestamp_outside_year_1_to_9999_is_exceptional(name: str, text: str) -> None:
-    if text.endswith(" BC"):  # its minute may be cached
-        through("timestamp", text[:-3])
-    zone = "+00" if name == "timestamptz" and text[-1].isdigit() else ""
-    assert is_exceptional(name, text.replace(" BC", "+00 BC") if name == "timestamptz" else text + zone)
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [("bool", "x"), ("bool", ""), ("int4", ""), ("int4", "1.5"), ("float4", "1e"), ("float8", ""), ("bytea", "abc"),
@@ -251,72 +164,3 @@ def test_text_that_postgres_never_prints_is_no_value(name: str, text: str) -> No
         return
     assert encoded is None
     assert known.may_be_exceptional
-
-
-@pytest.mark.parametrize(
-    ("text", "items"),
-    [
-        ("{}", []),
-        ("{NULL}", [None]),
-        ('{"NULL"}', [b"NULL"]),
-        ('{"null",NULL}', [b"null", None]),
-        ('{""}', [b""]),
-        ("{a,b}", [b"a", b"b"]),
-        ('{"a,b","{}"," "}', [b"a,b", b"{}", b" "]),
-        (r'{"\"","\\","\\\""}', [b'"', b"\\", b'\\"']),
-        ('{"line\nfeed"}', [b"line\nfeed"]),
-        ('{"\\\n"}', [b"\n"]),
-        (r'{"{\"{\\\\}\"}"}', [b'{"{\\\\}"}']),
-        ("{é,😀}", ["é".encode(), "😀".encode()]),
-    ],
-)
-def test_elements_of_an_array_are_unquoted(text: str, items: list[bytes | None]) -> None:
-    assert items == split_array(text.encode())
-
-
-@pytest.mark.parametrize("text", ["[0:1]={a,b}", "[2:2]={a}", "{{a},{b}}", "{{}}", "[1:1][0:1]={{a,b}}", "[-1:0]={}"])
-def test_array_of_another_shape_is_exceptional(text: str) -> None:
-    assert split_array(text.encode()) is None
-
-
-def literal(items: list[str | None]) -> str:
-    """As ``array_out`` prints it."""
-    return "{" + ",".join(map(_element, items)) + "}"
-
-
-def _element(item: str | None) -> str:
-    if item is None:
-        return "NULL"
-    if item and item.upper() != "NULL" and not any(char in '{}",\\ \t\n\r\v\f' for char in item):
-        return item
-    return '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-@given(st.lists(st.none() | st.text(st.sampled_from(',"\\{}NUL null\n é😀'), max_size=12) | st.text(max_size=8)))
-def test_any_array_of_text_reads_back(items: list[str | None]) -> None:
-    assert items == through("_text", literal(items))
-
-
-@given(st.lists(st.none() | st.integers(-(2**31), 2**31 - 1)))
-def test_any_array_of_int4_reads_back(items: list[int | None]) -> None:
-    assert items == through("_int4", literal([None if item is None else str(item) for item in items]))
-
-
-def test_array_with_an_element_that_its_type_cannot_hold_is_exceptional() -> None:
-    assert is_exceptional("_date", "{2000-01-01,infinity}")
-    assert is_exceptional("_numeric", "{1.00,NaN}", numeric_typmod(10, 2))
-    assert [date(2000, 1, 1), None] == through("_date", "{2000-01-01,NULL}")
-
-
-def test_long_element_takes_memory_as_its_length() -> None:
-    """I9: a pattern that can go back keeps a hundred bytes a character."""
-    for item in ("x" * 200_000, '"' * 100_000, 'a"' * 60_000):
-        text = ('{"' + item.replace('"', '\\"') + '"}').encode()
-        tracemalloc.start()
-        try:
-            items = split_array(text)
-            _, peak_bytes = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert [item.encode()] == items
-        assert peak_bytes < 9 * len(text)
