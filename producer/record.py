@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from producer.pgoutput.decoder import decode_tuple
-from producer.pgoutput.messages import Delete, Field, Insert, Unsent, Update
+from producer.pgoutput.messages import Binary, Delete, Field, Insert, Unsent, Update
 from producer.transcoder import EncodedTuple, Transcoder, make_plain_encoder, make_transcoder, text_array, text_map
 from producer.value_encoders import NULL, VALUE
 from schemas.avro_codec import header, long_bytes, string_value
@@ -232,7 +232,11 @@ def fill(new: bytes, old: bytes, wanted: tuple[bool, ...] | None) -> bytes:
 
 def encode_tuple(fields: list[Field]) -> bytes:
     """TupleData of these fields, as pgoutput writes it."""
-    return len(fields).to_bytes(2, "big") + b"".join(
-        field.value.encode() if isinstance(field, Unsent) else b"t" + len(field).to_bytes(4, "big") + field
-        for field in fields
-    )
+    return len(fields).to_bytes(2, "big") + b"".join(map(_encode_field, fields))
+
+
+def _encode_field(field: Field) -> bytes:
+    if isinstance(field, Unsent):
+        return field.value.encode()
+    kind, data = (b"b", field.data) if isinstance(field, Binary) else (b"t", field)
+    return kind + len(data).to_bytes(4, "big") + data

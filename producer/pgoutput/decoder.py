@@ -6,20 +6,30 @@ refused. The last tuple of a message is taken whole and checked by whoever walks
 transcoder on its way to Avro, or ``decode_tuple``. Source: PostgreSQL ``proto.c``; pgoutput.md §5.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from producer.pgoutput.frames import POSTGRES_EPOCH_US
 from producer.pgoutput.messages import (
     Begin,
+    BeginPrepare,
+    Binary,
     Commit,
+    CommitPrepared,
     Delete,
     Field,
     Insert,
+    LogicalMessage,
     Message,
     Origin,
+    Prepare,
     Relation,
     RelationColumn,
+    RollbackPrepared,
     StreamAbort,
+    StreamCommit,
+    StreamPrepare,
+    StreamStart,
+    StreamStop,
     Truncate,
     Type,
     Unsent,
@@ -29,40 +39,28 @@ from producer.pgoutput.wire import WireReader
 from schemas.errors import ProtocolError
 from schemas.position import Lsn
 
-_NULL, _UNCHANGED, _TEXT = b"nut"
+_NULL, _UNCHANGED, _TEXT, _BINARY = b"nutb"
 _KEY, _OLD, _NEW = b"KON"
 
-
-def decode_message(payload: bytes) -> Message:
-    """Decode one pgoutput message, tag byte included.
-
-    Raises:
-        ProtocolError: unknown tag, truncated payload or bytes left over. Nothing else.
-    """
-    if payload[:1] == b"I" and payload[5:6] == b"N":
-        # The one message that comes by the million; the same as its entry in DECODERS.
-        return Insert(int.from_bytes(payload[1:5], "big"), payload[6:])
-    wire = WireReader(payload)
-    decode = DECODERS.get(tag := wire.byte())
-    if decode is None:
-        raise ProtocolError(f"unknown message tag {bytes([tag])!r}")
-    message = decode(wire)
-    wire.expect_end()
-    return message
+Decoder = Callable[[WireReader], Message]
 
 
 def _begin(wire: WireReader) -> Begin:
-    return Begin(Lsn(wire.uint64()), wire.int64() + POSTGRES_EPOCH_US, wire.uint32())
+    return Begin(_lsn(wire), _time_us(wire), wire.uint32())
+
+
+def _message(wire: WireReader) -> LogicalMessage:
+    transactional = _flag(wire)
+    return LogicalMessage(transactional, _lsn(wire), wire.string(), wire.take(wire.int32()))
 
 
 def _commit(wire: WireReader) -> Commit:
-    if flags := wire.byte():
-        raise ProtocolError(f"Commit with unknown flags {flags}")
-    return Commit(Lsn(wire.uint64()), Lsn(wire.uint64()), wire.int64() + POSTGRES_EPOCH_US)
+    _no_flags(wire)
+    return Commit(_lsn(wire), _lsn(wire), _time_us(wire))
 
 
 def _origin(wire: WireReader) -> Origin:
-    return Origin(Lsn(wire.uint64()), wire.string())
+    return Origin(_lsn(wire), wire.string())
 
 
 def _relation(wire: WireReader) -> Relation:
@@ -113,13 +111,56 @@ def _truncate(wire: WireReader) -> Truncate:
     return Truncate(bool(options & 1), bool(options & 2), tuple(wire.uint32() for _ in range(count)))
 
 
+def _stream_start(wire: WireReader) -> StreamStart:
+    return StreamStart(wire.uint32(), _flag(wire))
+
+
+def _stream_stop(wire: WireReader) -> StreamStop:
+    return StreamStop()
+
+
+def _stream_commit(wire: WireReader) -> StreamCommit:
+    xid = wire.uint32()
+    _no_flags(wire)
+    return StreamCommit(xid, _lsn(wire), _lsn(wire), _time_us(wire))
+
+
 def _stream_abort(wire: WireReader) -> StreamAbort:
-    # Of version 2: the 16 bytes more of streaming = parallel are not asked for here.
-    return StreamAbort(wire.uint32(), wire.uint32())
+    xid, subxid = wire.uint32(), wire.uint32()
+    # Whether the rest is there depends on streaming = parallel, not on the protocol's version.
+    if wire.is_at_end:
+        return StreamAbort(xid, subxid)
+    return StreamAbort(xid, subxid, _lsn(wire), _time_us(wire))
 
 
-DECODERS: dict[int, Callable[[WireReader], Message]] = {
+def _begin_prepare(wire: WireReader) -> BeginPrepare:
+    return BeginPrepare(_lsn(wire), _lsn(wire), _time_us(wire), wire.uint32(), wire.string())
+
+
+def _prepare(wire: WireReader) -> Prepare:
+    _no_flags(wire)
+    return Prepare(_lsn(wire), _lsn(wire), _time_us(wire), wire.uint32(), wire.string())
+
+
+def _commit_prepared(wire: WireReader) -> CommitPrepared:
+    _no_flags(wire)
+    return CommitPrepared(_lsn(wire), _lsn(wire), _time_us(wire), wire.uint32(), wire.string())
+
+
+def _rollback_prepared(wire: WireReader) -> RollbackPrepared:
+    _no_flags(wire)
+    ends, times = (_lsn(wire), _lsn(wire)), (_time_us(wire), _time_us(wire))
+    return RollbackPrepared(*ends, *times, wire.uint32(), wire.string())
+
+
+def _stream_prepare(wire: WireReader) -> StreamPrepare:
+    _no_flags(wire)
+    return StreamPrepare(_lsn(wire), _lsn(wire), _time_us(wire), wire.uint32(), wire.string())
+
+
+DECODERS: dict[int, Decoder] = {
     ord("B"): _begin,
+    ord("M"): _message,
     ord("C"): _commit,
     ord("O"): _origin,
     ord("R"): _relation,
@@ -128,8 +169,49 @@ DECODERS: dict[int, Callable[[WireReader], Message]] = {
     ord("U"): _update,
     ord("D"): _delete,
     ord("T"): _truncate,
+    ord("S"): _stream_start,
+    ord("E"): _stream_stop,
+    ord("c"): _stream_commit,
     ord("A"): _stream_abort,
+    ord("b"): _begin_prepare,
+    ord("P"): _prepare,
+    ord("K"): _commit_prepared,
+    ord("r"): _rollback_prepared,
+    ord("p"): _stream_prepare,
 }
+PLAIN_TAGS = b"BCORYIUDTA"
+"""What comes without any option; Stream Abort only by a fault of the server."""
+_PLAIN = {tag: DECODERS[tag] for tag in PLAIN_TAGS}
+
+
+def decode_message(payload: bytes, decoders: Mapping[int, Decoder] = _PLAIN) -> Message:
+    """Decode one message, tag byte included, as it is laid out outside streamed blocks.
+
+    Args:
+        decoders: of the messages that this session may get: those of a session without options,
+            or ``DECODERS`` for all.
+
+    Raises:
+        ProtocolError: unknown tag, a message that was not asked for, truncated payload or bytes
+            left over. Nothing else.
+    """
+    if payload[:1] == b"I" and payload[5:6] == b"N":
+        # The one message that comes by the million; the same as its entry in DECODERS.
+        return Insert(int.from_bytes(payload[1:5], "big"), payload[6:])
+    wire = WireReader(payload)
+    decode = decoders.get(tag := wire.byte())
+    if decode is None:
+        raise _refused(tag)
+    message = decode(wire)
+    wire.expect_end()
+    return message
+
+
+def _refused(tag: int) -> ProtocolError:
+    known = DECODERS.get(tag)
+    if known is None:
+        return ProtocolError(f"unknown message tag {bytes([tag])!r}")
+    return ProtocolError(f"a message was sent that was not asked for: {known.__name__.strip('_')} {bytes([tag])!r}")
 
 
 def decode_tuple(data: bytes) -> tuple[Field, ...]:
@@ -150,6 +232,8 @@ def _field(wire: WireReader) -> Field:
         return wire.take(wire.int32())
     if kind in (_NULL, _UNCHANGED):
         return Unsent(chr(kind))
+    if kind == _BINARY:
+        return Binary(wire.take(wire.int32()))
     raise ProtocolError(f"unknown kind of field {bytes([kind])!r}")
 
 
@@ -170,3 +254,22 @@ def _count(count: int) -> int:
 def _expect(wire: WireReader, kind: int) -> None:
     if (found := wire.byte()) != kind:
         raise ProtocolError(f"expected tuple {bytes([kind])!r}, found {bytes([found])!r}")
+
+
+def _lsn(wire: WireReader) -> Lsn:
+    return Lsn(wire.uint64())
+
+
+def _time_us(wire: WireReader) -> int:
+    return wire.int64() + POSTGRES_EPOCH_US
+
+
+def _flag(wire: WireReader) -> bool:
+    if (flags := wire.byte()) > 1:
+        raise ProtocolError(f"unknown flags {flags}")
+    return bool(flags)
+
+
+def _no_flags(wire: WireReader) -> None:
+    if flags := wire.byte():
+        raise ProtocolError(f"unknown flags {flags}")

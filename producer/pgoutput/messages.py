@@ -1,8 +1,10 @@
-"""The messages of pgoutput, protocol version 1, in the manual's order.
+"""The messages of pgoutput, protocol versions 1 to 4, in the manual's order.
 
 Tuples stay bytes: ``new``, ``key`` and ``old`` are TupleData as sent, number of columns
 included. The transcoder walks them once, on its way to Avro; ``decoder.decode_tuple`` is for
-whoever wants fields. Source: PostgreSQL manual, "Logical Replication Message Formats".
+whoever wants fields. A change is the same value streamed or not: the xid that a streamed one
+carries stands beside it (``streamed.py``). Times are microseconds since 1970.
+Source: PostgreSQL manual, "Logical Replication Message Formats"; pgoutput.md §5.
 """
 
 from dataclasses import dataclass
@@ -18,14 +20,32 @@ class Unsent(Enum):
     UNCHANGED_TOAST = "u"  # out-of-line value that the update did not touch: unknown, not null
 
 
-Field = bytes | Unsent
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A field in its type's binary format: option ``binary``, and a type that has a send function."""
+
+    data: bytes
+
+
+Field = bytes | Binary | Unsent
+"""Text, unless it says otherwise. One tuple may mix all kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
     final_lsn: Lsn  # of the commit record: equals Commit.commit_lsn
-    commit_time_us: int  # since 1970; the origin's clock when replayed, so not monotonic
+    commit_time_us: int  # the origin's clock when replayed, so not monotonic
     xid: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalMessage:
+    """The manual's "Message": what pg_logical_emit_message wrote, option ``messages``."""
+
+    transactional: bool  # if not, it comes at once, outside every transaction, rolled back or not
+    message_lsn: Lsn  # end of its record: what pg_logical_emit_message returned
+    prefix: str
+    content: bytes  # raw, in no encoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +114,102 @@ class Truncate:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamStart:
+    xid: int  # of the top-level transaction; each change has that of its subtransaction
+    is_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStop:
+    """The block ends; its transaction goes on in a later one, or ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCommit:
+    xid: int
+    commit_lsn: Lsn
+    end_lsn: Lsn
+    commit_time_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class StreamAbort:
-    """Postgres 18.0 to 18.6 sends it unasked for a large aborted subtransaction: it means nothing here."""
+    """The changes of ``subxid`` are void; of the whole transaction, when both are the same.
+
+    Legal for xids never heard of. Postgres 18.0 to 18.6 sends it even to sessions without
+    streaming, for a large aborted subtransaction.
+    """
 
     xid: int
     subxid: int
+    abort_lsn: Lsn | None = None  # only with streaming = parallel; 0 where a crash aborted it
+    abort_time_us: int | None = None
 
 
-Message = StreamAbort | Begin | Commit | Origin | Relation | Type | Insert | Update | Delete | Truncate
+@dataclass(frozen=True, slots=True)
+class BeginPrepare:
+    prepare_lsn: Lsn
+    end_lsn: Lsn  # of the prepare record
+    prepare_time_us: int
+    xid: int
+    gid: str  # may be empty; unique only among those prepared at one time
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    prepare_lsn: Lsn
+    end_lsn: Lsn
+    prepare_time_us: int
+    xid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPrepared:
+    commit_lsn: Lsn
+    end_lsn: Lsn
+    commit_time_us: int
+    xid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPrepared:
+    prepare_end_lsn: Lsn  # with prepare_time_us: tells which prepare of this gid is meant
+    rollback_end_lsn: Lsn
+    prepare_time_us: int
+    rollback_time_us: int
+    xid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPrepare:
+    """A streamed transaction is prepared: Prepare of what came in blocks."""
+
+    prepare_lsn: Lsn
+    end_lsn: Lsn
+    prepare_time_us: int
+    xid: int
+    gid: str
+
+
+Change = Insert | Update | Delete | Truncate
+Message = (
+    Begin
+    | LogicalMessage
+    | Commit
+    | Origin
+    | Relation
+    | Type
+    | Change
+    | StreamStart
+    | StreamStop
+    | StreamCommit
+    | StreamAbort
+    | BeginPrepare
+    | Prepare
+    | CommitPrepared
+    | RollbackPrepared
+    | StreamPrepare
+)

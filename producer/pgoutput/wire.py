@@ -67,6 +67,10 @@ class WireReader:
         """All that is left."""
         return self.take(len(self.data) - self.at)
 
+    @property
+    def is_at_end(self) -> bool:
+        return self.at == len(self.data)
+
     def expect_end(self) -> None:
         """Refuse bytes that no field claims."""
         if self.at != len(self.data):

@@ -7,15 +7,25 @@ from hypothesis import strategies as st
 
 from producer.pgoutput.messages import (
     Begin,
+    BeginPrepare,
+    Binary,
     Commit,
+    CommitPrepared,
     Delete,
     Field,
     Insert,
+    LogicalMessage,
     Message,
     Origin,
+    Prepare,
     Relation,
     RelationColumn,
+    RollbackPrepared,
     StreamAbort,
+    StreamCommit,
+    StreamPrepare,
+    StreamStart,
+    StreamStop,
     Truncate,
     Type,
     Unsent,
@@ -30,15 +40,17 @@ from tests.schemas.strategies import INT_32, pg_names
 LSNS = st.integers(0, 2**64 - 1).map(Lsn)
 OIDS = st.integers(0, 2**32 - 1)
 TIMES_US = st.integers(-(2**62), 2**62)
-FIELDS: st.SearchStrategy[Field] = st.sampled_from(Unsent) | st.binary(max_size=40)
+FIELDS: st.SearchStrategy[Field] = (
+    st.sampled_from(Unsent) | st.binary(max_size=40) | st.builds(Binary, st.binary(max_size=40))
+)
 TUPLES = st.lists(FIELDS, max_size=12)
 TUPLE_BYTES = TUPLES.map(lambda fields: tuple_data(*fields))
 _COLUMNS = st.builds(RelationColumn, st.booleans(), pg_names(), OIDS, INT_32)
 
-MESSAGES: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Begin, LSNS, TIMES_US, OIDS),
-    st.builds(Commit, LSNS, LSNS, TIMES_US),
-    st.builds(Origin, LSNS, pg_names()),
+_PREPARED = (LSNS, LSNS, TIMES_US, OIDS, pg_names())
+
+PREFIXED: st.SearchStrategy[Message] = st.one_of(
+    st.builds(LogicalMessage, st.booleans(), LSNS, pg_names(), st.binary(max_size=40)),
     st.builds(
         Relation, OIDS, pg_names(), pg_names(), st.sampled_from("dnfi"), st.lists(_COLUMNS, max_size=5).map(tuple)
     ),
@@ -48,8 +60,23 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(Update, OIDS, st.none(), TUPLE_BYTES, TUPLE_BYTES),
     st.builds(Delete, OIDS, TUPLE_BYTES, st.none()),
     st.builds(Delete, OIDS, st.none(), TUPLE_BYTES),
-    st.builds(StreamAbort, OIDS, OIDS),
     st.builds(Truncate, st.booleans(), st.booleans(), st.lists(OIDS, max_size=8).map(tuple)),
+)
+"""Those that carry an xid inside a streamed block."""
+MESSAGES: st.SearchStrategy[Message] = PREFIXED | st.one_of(
+    st.builds(Begin, LSNS, TIMES_US, OIDS),
+    st.builds(Commit, LSNS, LSNS, TIMES_US),
+    st.builds(Origin, LSNS, pg_names()),
+    st.builds(StreamStart, OIDS, st.booleans()),
+    st.just(StreamStop()),
+    st.builds(StreamCommit, OIDS, LSNS, LSNS, TIMES_US),
+    st.builds(StreamAbort, OIDS, OIDS),
+    st.builds(StreamAbort, OIDS, OIDS, LSNS, TIMES_US),
+    st.builds(BeginPrepare, *_PREPARED),
+    st.builds(Prepare, *_PREPARED),
+    st.builds(CommitPrepared, *_PREPARED),
+    st.builds(RollbackPrepared, LSNS, LSNS, TIMES_US, TIMES_US, OIDS, pg_names()),
+    st.builds(StreamPrepare, *_PREPARED),
 )
 
 

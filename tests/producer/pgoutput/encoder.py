@@ -1,4 +1,4 @@
-"""What a walsender writes: the inverse of ``producer.pgoutput``, for every message of protocol 1.
+"""What a walsender writes: the inverse of ``producer.pgoutput``, for every message.
 
 In: messages and frames as values; out: bytes. Written from the manual and ``proto.c``, not from
 the decoder. Source: PostgreSQL manual, "Logical Replication Message Formats".
@@ -10,14 +10,24 @@ from typing import Any
 
 from producer.pgoutput.messages import (
     Begin,
+    BeginPrepare,
+    Binary,
     Commit,
+    CommitPrepared,
     Delete,
     Field,
     Insert,
+    LogicalMessage,
     Message,
     Origin,
+    Prepare,
     Relation,
+    RollbackPrepared,
     StreamAbort,
+    StreamCommit,
+    StreamPrepare,
+    StreamStart,
+    StreamStop,
     Truncate,
     Type,
     Unsent,
@@ -33,6 +43,12 @@ def encode_message(message: Message) -> bytes:
     return _ENCODERS[type(message)](message)
 
 
+def encode_streamed(xid: int, message: Message) -> bytes:
+    """A message as it is inside a streamed block, if it is one that carries an xid there."""
+    payload = encode_message(message)
+    return payload[:1] + pack(">I", xid) + payload[1:]
+
+
 def tuple_data(*fields: Field) -> bytes:
     """TupleData: the number of columns, then the kind of each with its text."""
     return pack(">h", len(fields)) + b"".join(map(_field, fields))
@@ -41,7 +57,8 @@ def tuple_data(*fields: Field) -> bytes:
 def _field(field: Field) -> bytes:
     if isinstance(field, Unsent):
         return {Unsent.NULL: b"n", Unsent.UNCHANGED_TOAST: b"u"}[field]
-    return b"t" + pack(">i", len(field)) + field
+    kind, data = (b"b", field.data) if isinstance(field, Binary) else (b"t", field)
+    return kind + pack(">i", len(data)) + data
 
 
 def xlog_data(payload: bytes, wal_start: int = 0, wal_end: int = 0, sent_us: int = 0) -> bytes:
@@ -62,9 +79,21 @@ def _begin(message: Begin) -> bytes:
     return b"B" + pack(">QqI", message.final_lsn, message.commit_time_us - EPOCH_US, message.xid)
 
 
+def _message(message: LogicalMessage) -> bytes:
+    head = pack(">bQ", message.transactional, message.message_lsn) + _string(message.prefix)
+    return b"M" + head + pack(">i", len(message.content)) + message.content
+
+
 def _commit(message: Commit) -> bytes:
-    times = message.commit_lsn, message.end_lsn, message.commit_time_us - EPOCH_US
-    return b"C" + pack(">bQQq", 0, *times)
+    return b"C\0" + _ended(message.commit_lsn, message.end_lsn, message.commit_time_us)
+
+
+def _ended(lsn: int, end_lsn: int, time_us: int) -> bytes:
+    return pack(">QQq", lsn, end_lsn, time_us - EPOCH_US)
+
+
+def _of_gid(xid: int, gid: str) -> bytes:
+    return pack(">I", xid) + _string(gid)
 
 
 def _origin(message: Origin) -> bytes:
@@ -110,12 +139,57 @@ def _truncate(message: Truncate) -> bytes:
     return b"T" + pack(f">ib{len(ids)}I", len(ids), options, *ids)
 
 
+def _stream_start(message: StreamStart) -> bytes:
+    return b"S" + pack(">Ib", message.xid, message.is_first)
+
+
+def _stream_stop(message: StreamStop) -> bytes:
+    return b"E"
+
+
+def _stream_commit(message: StreamCommit) -> bytes:
+    end = _ended(message.commit_lsn, message.end_lsn, message.commit_time_us)
+    return b"c" + pack(">Ib", message.xid, 0) + end
+
+
 def _stream_abort(message: StreamAbort) -> bytes:
-    return b"A" + pack(">II", message.xid, message.subxid)
+    xids = pack(">II", message.xid, message.subxid)
+    if message.abort_lsn is None or message.abort_time_us is None:
+        return b"A" + xids
+    return b"A" + xids + pack(">Qq", message.abort_lsn, message.abort_time_us - EPOCH_US)
+
+
+def _prepared(message: BeginPrepare | Prepare | StreamPrepare) -> bytes:
+    end = _ended(message.prepare_lsn, message.end_lsn, message.prepare_time_us)
+    return end + _of_gid(message.xid, message.gid)
+
+
+def _begin_prepare(message: BeginPrepare) -> bytes:
+    return b"b" + _prepared(message)
+
+
+def _prepare(message: Prepare) -> bytes:
+    return b"P\0" + _prepared(message)
+
+
+def _commit_prepared(message: CommitPrepared) -> bytes:
+    end = _ended(message.commit_lsn, message.end_lsn, message.commit_time_us)
+    return b"K\0" + end + _of_gid(message.xid, message.gid)
+
+
+def _rollback_prepared(message: RollbackPrepared) -> bytes:
+    prepared = _ended(message.prepare_end_lsn, message.rollback_end_lsn, message.prepare_time_us)
+    rolled_back = pack(">q", message.rollback_time_us - EPOCH_US)
+    return b"r\0" + prepared + rolled_back + _of_gid(message.xid, message.gid)
+
+
+def _stream_prepare(message: StreamPrepare) -> bytes:
+    return b"p\0" + _prepared(message)
 
 
 _ENCODERS: dict[type[Message], Callable[[Any], bytes]] = {
     Begin: _begin,
+    LogicalMessage: _message,
     Commit: _commit,
     Origin: _origin,
     Relation: _relation,
@@ -124,5 +198,13 @@ _ENCODERS: dict[type[Message], Callable[[Any], bytes]] = {
     Update: _update,
     Delete: _delete,
     Truncate: _truncate,
+    StreamStart: _stream_start,
+    StreamStop: _stream_stop,
+    StreamCommit: _stream_commit,
     StreamAbort: _stream_abort,
+    BeginPrepare: _begin_prepare,
+    Prepare: _prepare,
+    CommitPrepared: _commit_prepared,
+    RollbackPrepared: _rollback_prepared,
+    StreamPrepare: _stream_prepare,
 }

@@ -12,17 +12,19 @@ from struct import pack
 import fastavro
 import pytest
 
-from producer.pgoutput.decoder import decode_message, decode_tuple
-from producer.pgoutput.messages import Delete, Insert, Message, Relation, Update
+from producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
+from producer.pgoutput.messages import Delete, Insert, Message, Relation, StreamStart, Update
+from producer.pgoutput.streamed import StreamDecoder
 from producer.record import KafkaRecord, RecordWriter, TransactionSource
 from producer.relation_cache import RelationCache, TopicPlace, describe
 from schemas.avro_codec import decode_body
 from schemas.errors import OperatorError, ProtocolError
 from tests.producer.pgoutput.corpus import load
+from tests.producer.pgoutput.test_decoder import WRITTEN_OUT
 
 MUTATED_COUNT = 100_000
 _INTERESTING = [0, 1, 2, 0x6E, 0x74, 0x75, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1]
-_TAGS = b"BCORYIUDTNKOntub\0\xff"
+_TAGS = bytes(DECODERS) + b"Nntu\0\xff"
 SOURCE = TransactionSource.of(0x100, 1_700_000_000_000_000, 7, None)
 TS_MS = b"\x02\x02"
 
@@ -151,3 +153,22 @@ def test_every_byte_of_every_short_message_replaced_by_every_tag_is_decoded_or_r
                     receiver.records(decode_message(damaged))
                 except (ProtocolError, OperatorError):
                     continue
+
+
+@pytest.mark.parametrize("is_in_block", [False, True])
+def test_mutated_message_of_any_protocol_version_is_decoded_or_refused(corpus: list[bytes], is_in_block: bool) -> None:
+    plain = [payload for payload, _ in WRITTEN_OUT.values()] + [payload for payload in corpus if len(payload) < 200]
+    sent = [payload[:1] + b"\0\0\3\1" + payload[1:] for payload in plain] if is_in_block else plain
+    decoder = StreamDecoder()
+    accepted: set[int] = set()
+    for payload in mutated(sent, Random(99), MUTATED_COUNT // 4):
+        decoder.block = StreamStart(0x300, False) if is_in_block else None
+        try:
+            _, message = decoder.decode(payload)
+            for name in ("new", "key", "old"):
+                if (data := getattr(message, name, None)) is not None:
+                    decode_tuple(data)
+        except ProtocolError:
+            continue
+        accepted.add(payload[0])
+    assert accepted == (set(b"MRYIUDTOE") if is_in_block else {*DECODERS} - {ord("E")})

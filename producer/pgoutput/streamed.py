@@ -1,0 +1,76 @@
+"""Streamed blocks: which messages carry an xid, told by the messages before them.
+
+In: payloads in the order they came. Out: each message, beside it the xid of the
+(sub)transaction that made the change, or None outside blocks.
+
+    OUTSIDE --Stream Start--> BLOCK --Stream Stop--> OUTSIDE
+
+Only inside a block a change, a Relation, a Type and a Message have an xid behind their tag; an
+Origin there has none. Nothing else is legal in a block, and blocks never nest (pgoutput.md §6).
+Without its xid such a payload is the very message that would have come unstreamed, so what a
+spool keeps goes through the same pipeline as any other transaction.
+"""
+
+from producer.pgoutput.decoder import DECODERS, decode_message
+from producer.pgoutput.messages import Message, Origin, StreamStart, StreamStop
+from schemas.errors import ProtocolError
+
+_XID_BYTES = 4
+_PREFIXED = frozenset(b"MRYIUDT")
+
+
+class StreamDecoder:
+    """Decodes the messages of one session, of any protocol version and option."""
+
+    def __init__(self) -> None:
+        self.block: StreamStart | None = None
+        """The block that is open."""
+
+    def decode(self, payload: bytes) -> tuple[int | None, Message]:
+        """One message, tag byte included, and the xid of its change inside a block.
+
+        A transactional Message has the top-level xid, whichever subtransaction made it.
+
+        Raises:
+            ProtocolError: malformed, or not legal here. Nothing else.
+        """
+        if self.block is None:
+            return None, self._outside(decode_message(payload, DECODERS))
+        if payload[:1] and payload[0] in _PREFIXED:
+            return decode_streamed(payload)
+        return self.block.xid, self._inside(decode_message(payload, DECODERS))
+
+    def _outside(self, message: Message) -> Message:
+        if isinstance(message, StreamStop):
+            raise ProtocolError("StreamStop without a block")
+        if isinstance(message, StreamStart):
+            self.block = message
+        return message
+
+    def _inside(self, message: Message) -> Message:
+        if isinstance(message, StreamStop):
+            self.block = None
+        elif not isinstance(message, Origin):
+            raise ProtocolError(f"{type(message).__name__} inside a streamed block")
+        return message
+
+
+def decode_streamed(payload: bytes) -> tuple[int, Message]:
+    """The xid and the message of a payload inside a block that carries one.
+
+    Raises:
+        ProtocolError: malformed, or a message without an xid. Nothing else.
+    """
+    xid, plain = split_xid(payload)
+    return xid, decode_message(plain, DECODERS)
+
+
+def split_xid(payload: bytes) -> tuple[int, bytes]:
+    """The xid, and the payload as it would have come unstreamed.
+
+    Raises:
+        ProtocolError: too short, or a message without an xid.
+    """
+    if len(payload) <= _XID_BYTES or payload[0] not in _PREFIXED:
+        raise ProtocolError(f"no xid in message {payload[:1]!r} of {len(payload)} bytes inside a streamed block")
+    return int.from_bytes(payload[1 : 1 + _XID_BYTES], "big"), payload[:1] + payload[1 + _XID_BYTES :]

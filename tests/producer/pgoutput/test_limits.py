@@ -1,0 +1,68 @@
+"""Time and memory of decoding grow with the bytes that were sent, not with what they claim (I9)."""
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from struct import pack
+
+import pytest
+
+from producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
+from producer.pgoutput.streamed import decode_streamed
+from schemas.errors import ProtocolError
+
+SIZE, GROWTH = 3_000, 10
+ALLOWED_GROWTH = 60
+"""Ten times the bytes in a hundred times the time would be quadratic; a busy machine is not."""
+
+LARGE: dict[str, Callable[[int], bytes]] = {
+    "Insert of many fields": lambda size: b"I\0\0\0\1N" + pack(">h", size) + b"n" * size,
+    "Update with a key of many fields": lambda size: (
+        b"U\0\0\0\1" + b"K" + pack(">h", size) + b"n" * size + b"N" + pack(">h", size) + b"u" * size
+    ),
+    "Delete of many binary fields": lambda size: b"D\0\0\0\1O" + pack(">h", size) + b"b\0\0\0\1x" * size,
+    "Relation of many columns": lambda size: b"R\0\0\0\1s\0t\0d" + pack(">h", size) + (b"\0c\0" + b"\0" * 8) * size,
+    "Truncate of many relations": lambda size: b"T" + pack(">ib", size, 0) + b"\0\0\0\1" * size,
+    "Message of many bytes": lambda size: b"M\0" + b"\0" * 8 + b"p" * size + b"\0" + pack(">i", size) + b"c" * size,
+    "gid of many bytes": lambda size: b"b" + b"\0" * 28 + b"g" * size + b"\0",
+    "gid without an end": lambda size: b"b" + b"\0" * 28 + b"g" * size,
+}
+
+
+def decode_whole(payload: bytes) -> None:
+    """Plain and streamed, tuples included."""
+    try:
+        message = decode_message(payload, DECODERS)
+        decode_streamed(payload[:1] + b"\0\0\3\1" + payload[1:])
+        for name in ("new", "key", "old"):
+            if (data := getattr(message, name, None)) is not None:
+                decode_tuple(data)
+    except ProtocolError:
+        return
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_time_grows_with_the_bytes_sent(name: str) -> None:
+    assert _time_s(LARGE[name](SIZE * GROWTH)) < ALLOWED_GROWTH * _time_s(LARGE[name](SIZE)) + 0.001
+
+
+def _time_s(payload: bytes) -> float:
+    times_s = []
+    for _ in range(5):
+        begun_s = time.perf_counter()
+        decode_whole(payload)
+        times_s.append(time.perf_counter() - begun_s)
+    return min(times_s)
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_memory_grows_with_the_bytes_sent(name: str) -> None:
+    payload = LARGE[name](SIZE * GROWTH)
+    tracemalloc.start()
+    try:
+        decode_whole(payload)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # A field of one byte is an object of some 60 where fields are asked for.
+    assert peak_bytes < 100 * len(payload)
