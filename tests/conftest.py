@@ -53,6 +53,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if SERVER_FIXTURES & fixtures:
             item.add_marker(pytest.mark.servers)
         item.add_marker(pytest.mark.xdist_group(_group(item, fixtures)))
+    # What takes long and cannot be divided begins first; seeds fill what is left at the end.
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.get_closest_marker("simulation"):
+        return 3
+    if "spark" in getattr(item, "fixturenames", ()):
+        return 0
+    return 1 if "/campaign/" in item.nodeid else 2
 
 
 def _group(item: pytest.Item, fixtures: set[str]) -> str:
