@@ -7,11 +7,15 @@ from schemas.errors import OperatorError
 _ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
 
 
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def publication_missing(publication: str) -> OperatorError:
     """Never made unasked: FOR ALL TABLES needs a superuser and takes tables nobody meant."""
     return OperatorError(
         f"publication {publication} does not exist",
-        remedy=f'CREATE PUBLICATION "{publication}" FOR TABLE ...; or name its tables in [postgres] '
+        remedy=f"CREATE PUBLICATION {_quoted(publication)} FOR TABLE ...; or name its tables in [postgres] "
         "publication_tables and run walbridge init",
     )
 
@@ -36,7 +40,7 @@ def operations_missing(publication: str, operations: Sequence[str]) -> OperatorE
     """Postgres leaves them out without a word."""
     return OperatorError(
         f"publication {publication} does not publish {', '.join(operations)}: such changes do not come",
-        remedy=f"ALTER PUBLICATION \"{publication}\" SET (publish = 'insert, update, delete, truncate'); "
+        remedy=f"ALTER PUBLICATION {_quoted(publication)} SET (publish = 'insert, update, delete, truncate'); "
         "if there were any since the copy, " + _ANEW,
     )
 
@@ -72,7 +76,7 @@ def not_published(publication: str) -> OperatorError:
     """An empty publication would copy nothing and say that all is well."""
     return OperatorError(
         f"publication {publication} holds no tables",
-        remedy=f'ALTER PUBLICATION "{publication}" ADD TABLE ...;',
+        remedy=f"ALTER PUBLICATION {_quoted(publication)} ADD TABLE ...;",
     )
 
 

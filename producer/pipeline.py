@@ -5,7 +5,6 @@ In: settings. Out: Kafka topics that hold everything Postgres committed, in orde
     connect → guards → [first copy] → stream from the floor ⟲ reconnect with back-off
 """
 
-import time
 from collections.abc import Callable
 
 import structlog
@@ -16,10 +15,11 @@ from producer.kafka.control_topics import MetadataWriter, read_metadata, read_pr
 from producer.kafka.publisher import Publisher
 from producer.kafka.topics import TopicAdmin, control_topics
 from producer.metrics import COPYING, ProducerMetrics
-from producer.postgres import catalog, slot
+from producer.postgres import slot
 from producer.postgres.connection import SqlConnection, connect_sql, connect_walsender, retry_at_start
 from producer.postgres.facts import ServerIdentity
 from producer.postgres.replication_stream import ReplicationStream
+from producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
 from producer.progress import (
     ProgressTracker,
     refuse_bad_copy,
@@ -29,6 +29,7 @@ from producer.progress import (
 )
 from producer.relation_cache import RelationCache
 from producer.source_watch import SourceWatch
+from producer.stop_request import Stopped, StopRequest
 from producer.streaming import Session
 from producer.tables import Tables
 from schemas.errors import OperatorError, RetryableError
@@ -37,14 +38,6 @@ from schemas.progress_record import TIMELINE_OPTION, Progress
 from schemas.settings import Settings
 
 log = structlog.get_logger()
-
-BACKOFF_MAX_S = 30.0
-STOP_PATIENCE_S = 3.0
-"""For the open batch, once asked to stop while Kafka does not answer. What it gives up comes again."""
-
-
-class Stopped(Exception):
-    """The operator asked to stop, at a place where stopping loses nothing."""
 
 
 class Pipeline:
@@ -56,12 +49,11 @@ class Pipeline:
         if not settings.postgres.dsn.get_secret_value():
             raise errors.no_dsn()
         self._settings = settings
-        self._should_stop = should_stop
+        self._stop = StopRequest(should_stop)
         self._metrics = metrics or ProducerMetrics()
         self._stream: ReplicationStream | None = None
         self._connection: SqlConnection | None = None
         self._give_up_batch: Callable[[], None] = lambda: None
-        self._stop_seen_s: float | None = None
 
     def run(self) -> None:
         """Until asked to stop.
@@ -112,7 +104,7 @@ class Pipeline:
     def _start(self) -> None:
         """Guards, then the copy unless Kafka holds it."""
         timeout_s = self._settings.postgres.start_timeout_s
-        server, progress = retry_at_start(self._prepare, timeout_s, pause=self._sleep)
+        server, progress = retry_at_start(self._prepare, timeout_s, pause=self._stop.sleep)
         if progress is None or progress.state != "streaming":
             self._copy(server)
 
@@ -165,14 +157,14 @@ class Pipeline:
                     self._out,
                     self._tables,
                     self._watch(self._connection),
-                    self._check_stop,
+                    self._stop.check,
                 )
                 return
             except RetryableError as error:
                 self._metrics.peer_away(error)
                 log.warning("copy begins again", reason=str(error))
                 self._out.abandon()
-                pause_s = self._pause(pause_s)
+                pause_s = self._stop.back_off(pause_s)
 
     def _follow(self) -> None:
         pause_s = 0.0
@@ -187,7 +179,7 @@ class Pipeline:
                     pause_s = 0.0  # it worked meanwhile: this is another trouble than the last one
                 log.warning("stream begins again", reason=str(error), pause_s=round(pause_s, 1))
                 self._out.abandon()
-                pause_s = self._pause(pause_s)
+                pause_s = self._stop.back_off(pause_s)
 
     def _stream_once(self) -> None:
         """One session, from the floor that Kafka holds."""
@@ -221,7 +213,7 @@ class Pipeline:
             self._metrics.watch_stream(stream)
             try:
                 session = Session(self._settings, stream, self._tables, self._out, watch)
-                session.run(self._should_stop)
+                session.run(self._stop.is_made)
             finally:
                 self._stream = None
 
@@ -264,56 +256,7 @@ class Pipeline:
     def _wait(self) -> None:
         """Between slices of a wait for Kafka: keep Postgres' session alive, listen for a stop."""
         if self._stream is None:
-            self._check_stop()
-            return
-        self._stream.keep_alive()
-        if self._should_stop():
-            self._stop_seen_s = self._stop_seen_s or time.monotonic()
-            if time.monotonic() - self._stop_seen_s > STOP_PATIENCE_S:
-                raise Stopped
-
-    def _check_stop(self) -> None:
-        if self._should_stop():
-            raise Stopped
-
-    def _sleep(self, pause_s: float) -> None:
-        deadline_s = time.monotonic() + pause_s
-        self._check_stop()
-        while (left_s := deadline_s - time.monotonic()) > 0:
-            time.sleep(min(0.1, left_s))
-            self._check_stop()
-
-    def _pause(self, pause_s: float) -> float:
-        self._sleep(pause_s)
-        return min(max(2 * pause_s, 0.25), BACKOFF_MAX_S)
-
-
-def stream_options(settings: Settings) -> dict[str, str]:
-    """Options of START_REPLICATION. Names are quoted: unquoted ones are folded to lower case."""
-    quoted = '"' + settings.postgres.publication.replace('"', '""') + '"'
-    return {"proto_version": "1", "publication_names": quoted}
-
-
-def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:
-    """What must hold of the server and the publication before anything is made.
-
-    Raises:
-        OperatorError: wal_level, encoding or publication do not fit.
-    """
-    if (level := catalog.setting(connection, "wal_level")) != "logical":
-        raise errors.wal_level_too_low(level)
-    if (encoding := catalog.setting(connection, "server_encoding")) == "SQL_ASCII":
-        raise errors.not_utf8(encoding)
-    if not settings.postgres.publication_tables and not catalog.publication_exists(
-        connection, settings.postgres.publication
-    ):
-        raise errors.publication_missing(settings.postgres.publication)
-
-
-def ensure_publication(connection: SqlConnection, settings: Settings) -> None:
-    """Make a missing publication, if settings name its tables. Before a copy only: later the
-    changes between the drop and this would be missing, without a word."""
-    publication, tables = settings.postgres.publication, settings.postgres.publication_tables
-    if not catalog.publication_exists(connection, publication):
-        catalog.create_publication(connection, publication, tables)
-        log.info("publication created", publication=publication, tables=list(tables))
+            self._stop.check()
+        else:
+            self._stream.keep_alive()
+            self._stop.check_patience()

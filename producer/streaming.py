@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable
 from struct import Struct
 
-import structlog
-
 from producer.batching import OpenBatch
+from producer.cut_maker import CutMaker
 from producer.pgoutput.decoder import decode_message
 from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_frame
 from producer.pgoutput.messages import (
@@ -33,12 +32,8 @@ from producer.record import KafkaRecord, RecordWriter, TransactionSource
 from producer.source_watch import SourceWatch
 from producer.tables import Tables
 from producer.transaction import OpenTransaction, TransactionTracker
-from schemas.kill_points import kill_point
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, Position
+from schemas.position import Position
 from schemas.settings import Settings
-
-log = structlog.get_logger()
 
 _XLOG_DATA = ord("w")
 _NEW = ord("N")
@@ -63,12 +58,12 @@ class Session:
         out: OpenBatch,
         watch: SourceWatch,
     ) -> None:
-        self._watch = watch
         self._limits = settings.producer
         self._stream = stream
         self._tables = tables
         self._out = out
         progress = out.tracker.progress
+        self._cuts = CutMaker(self._limits.idle_cut_interval_ms, stream, tables, out, watch, self._departed)
         self._copied = frozenset(progress.relation_ids)
         self._transactions = TransactionTracker(progress.done, progress.split, XLOG_DATA_HEADER_BYTES)
         self._transaction: OpenTransaction | None = None
@@ -77,8 +72,6 @@ class Session:
         """Writers whose version has begun: the next row wants no barrier."""
         self._split_rows = 0
         self._split_bytes = 0
-        self._last_cut_s = time.monotonic()
-        self._wal_end = Lsn(0)
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Follow the stream until asked to stop: at a batch boundary, which a backlog or a huge
@@ -89,8 +82,8 @@ class Session:
                 self.receive(data)
                 continue
             if self._transaction is None:
-                self._close()
-                self._idle_cut()
+                self._cuts.close()
+                self._cuts.idle_cut()
                 if should_stop():
                     return
             self._stream.wait(min(WAIT_S, self._limits.idle_cut_interval_ms / 1000))
@@ -140,11 +133,14 @@ class Session:
 
     def _keepalive(self, frame: PrimaryKeepalive) -> None:
         self._stream.received = max(self._stream.received, frame.wal_end)
-        self._wal_end = max(self._wal_end, frame.wal_end)
+        self._cuts.wal_end = max(self._cuts.wal_end, frame.wal_end)
         if frame.reply_requested:
-            self._close_if_outside()
-            if time.monotonic() - self._last_cut_s >= REPLY_INTERVAL_S:
-                self._idle_cut(asked=True)
+            is_outside = self._transaction is None
+            if is_outside:
+                self._cuts.close()
+            if time.monotonic() - self._cuts.last_cut_s >= REPLY_INTERVAL_S:
+                if is_outside:
+                    self._cuts.idle_cut(asked=True)
                 self._stream.send_status()
             else:
                 # It asks once and then waits for an answer: late, but not as late as the next due one.
@@ -220,7 +216,7 @@ class Session:
         if transaction.skipped:
             return
         # Also a transaction without published changes moves the LSN; before Postgres 15 they all come.
-        self._wal_end = max(self._wal_end, message.end_lsn)
+        self._cuts.wal_end = max(self._cuts.wal_end, message.end_lsn)
         if not self._out.is_open:
             split = self._out.tracker.progress.split
             if split is None or split.commit_lsn != message.commit_lsn:
@@ -232,7 +228,7 @@ class Session:
         batch.commit_lsn, batch.commit_time_us = message.commit_lsn, message.commit_time_us
         batch.end_lsn = message.end_lsn
         if self._out.is_full:
-            self._close()
+            self._cuts.close()
 
     def _split_if_too_large(self) -> None:
         """Only a transaction that alone exceeds the limits is cut in two (DESIGN §4)."""
@@ -247,57 +243,12 @@ class Session:
     def _split(self) -> None:
         batch, begin = self._out.batch, self._open_transaction().begin
         batch.commit_lsn, batch.commit_time_us = begin.final_lsn, begin.commit_time_us
-        self._out.close(self._transactions.split())
-        kill_point("produce:split")
+        self._cuts.split(self._transactions.split())
         self._may_hold(Batch())
-        self._last_cut_s = time.monotonic()
-        self._stream.keep_alive()
 
-    def _close_if_outside(self) -> None:
-        if self._transaction is None:
-            self._close()
-
-    def _close(self) -> None:
-        if not self._out.is_open:
-            return
-        kill_point("produce:before-commit")
-        self._out.close(None)
-        self._after_cut()
-
-    def _idle_cut(self, *, asked: bool = False) -> None:
-        """Nothing is in flight: what the server has decoded, and nothing beyond, is done."""
-        due = asked or (time.monotonic() - self._last_cut_s) * 1000 >= self._limits.idle_cut_interval_ms
-        if self._transaction is not None or self._out.is_open or not due or self._wal_end <= self._out.tracker.end_lsn:
-            return
-        if self._out.tracker.progress.split is not None:
-            return  # a complete cut would hold half a transaction, and progress would forget how much
-        self._watch.look()  # without a publication the stream is silent, and this cut would confirm it
-        self._out.open()
-        self._out.batch.end_lsn = self._wal_end
-        for record in self._tables.newest(self._watch.departed_by(self._wal_end)):
-            self._depart(record)
-        self._out.close(None)
-        self._after_cut()
-
-    def _depart(self, record: RelationRecord) -> None:
-        """A table left the publication: what comes of it after this cut is nowhere, and the cut says so."""
-        table = record.table
-        self._out.depart(record, Position(self._wal_end, 0))
-        self._copied -= {table.relation_id}
-        self._ready.pop(table.relation_id, None)
-        self._tables.forget(table.relation_id)
-        log.warning(
-            "table left the publication, or was dropped: the lake keeps it as it is, marked stale",
-            table=table.qualified_name,
-            remedy="to follow it again: a new pipeline, which copies it",
-        )
-
-    def _after_cut(self) -> None:
-        self._watch.look_if_due()
-        self._last_cut_s = time.monotonic()
-        kill_point("produce:before-confirm")
-        self._stream.confirm(self._out.tracker.confirmable_lsn)
-        kill_point("produce:confirmed")
+    def _departed(self, relation_id: int) -> None:
+        self._copied -= {relation_id}
+        self._ready.pop(relation_id, None)
 
 
 BARRIERS_SPLIT = 14

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from confluent_kafka import Message
 
 from producer.kafka.control_topics import read_metadata
+from producer.kafka.partition_log import PartitionLog
 from schemas.cut import Cut, decode_cut
 from schemas.errors import OperatorError, ProtocolError
 from schemas.metadata_record import RelationRecord
 from schemas.progress_record import Progress, decode_progress, progress_key
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, metadata_topic, progress_topic
-from walbridge.topic_log import PartitionLog
 
 
 @dataclass(frozen=True, slots=True)

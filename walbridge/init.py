@@ -13,10 +13,11 @@ from psycopg import sql
 
 from producer import errors
 from producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
-from producer.pipeline import Pipeline, ensure_publication, refuse_unfit_server
+from producer.pipeline import Pipeline
 from producer.postgres import catalog, slot
 from producer.postgres.connection import connect_sql, retry_at_start
 from producer.postgres.facts import PublishedTable
+from producer.postgres.requirements import ensure_publication, refuse_unfit_server
 from producer.relation_cache import announced, describe
 from schemas.errors import OperatorError
 from schemas.settings import Settings

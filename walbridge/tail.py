@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from producer.kafka.partition_log import SLICE_S, PartitionLog, reader_config
 from producer.kafka.topics import TopicAdmin
 from producer.postgres.connection import retry_at_start
 from schemas.errors import OperatorError, ProtocolError, RetryableError
@@ -22,7 +23,6 @@ from schemas.position import COPIED_ORDINAL, Position, parse_lsn
 from schemas.settings import Settings
 from walbridge.control_records import relations
 from walbridge.readable_event import EventDecoder, ReadableEvent
-from walbridge.topic_log import SLICE_S, PartitionLog, reader_config
 
 ANSWER_S = 10.0
 _AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)

@@ -5,12 +5,12 @@ that names it: markers of one transaction become visible on its partitions at di
 so the same transaction would not do (I2).
 """
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 
+from producer.kafka.partition_log import SLICE_S, PartitionLog
 from producer.kafka.topics import client_config, message_bytes_max
 from schemas.errors import KafkaAway, OperatorError, ProtocolError
 from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
@@ -18,8 +18,8 @@ from schemas.progress_record import Progress, decode_progress, progress_key
 from schemas.settings import Settings
 from schemas.topics import metadata_topic, progress_topic
 
-SLICE_S = 0.5
-READ_TIMEOUT_S = 30.0
+_NEWEST_RECORDS = 8
+"""Looked at for another slot's: more than the last one, which may be of either."""
 
 
 class MetadataWriter:
@@ -67,29 +67,32 @@ def read_metadata(settings: Settings) -> tuple[list[RelationRecord | TypeRecord]
         OperatorError: a record that this code cannot read.
     """
     records, end_offset = [], 0
-    for message in _read_all(settings, metadata_topic(settings.name)):
-        try:
-            records.append(decode_metadata(message.value() or b""))
-        except ProtocolError as error:
-            raise OperatorError(
-                f"{metadata_topic(settings.name)} at offset {message.offset()}: {error}",
-                remedy="run the version of walbridge that wrote it, or a newer one",
-            ) from None
-        end_offset = (message.offset() or 0) + 1
+    with PartitionLog(settings, metadata_topic(settings.name), 0) as log:
+        for message in log.read(0):
+            try:
+                records.append(decode_metadata(message.value() or b""))
+            except ProtocolError as error:
+                raise OperatorError(
+                    f"{metadata_topic(settings.name)} at offset {message.offset()}: {error}",
+                    remedy="run the version of walbridge that wrote it, or a newer one",
+                ) from None
+            end_offset = (message.offset() or 0) + 1
     return records, end_offset
 
 
 def read_progress(settings: Settings) -> Progress | None:
     """The newest progress of our slot; None where nothing was ever written.
 
-    Read after ``init_transactions``: before it, an older instance's commit may still land.
+    Read after ``init_transactions``: before it, an older instance's commit may still land. Only the
+    end is read: every batch leaves a record, and the topic may not be compacted yet.
 
     Raises:
         OperatorError: a record that this code cannot read, or one of another slot: the cuts of two
             slots in one topic would be no chain.
     """
     topic = progress_topic(settings.name)
-    newest = {message.key(): message for message in _read_all(settings, topic)}
+    with PartitionLog(settings, topic, 0) as log:
+        newest = {message.key(): message for message in log.last(_NEWEST_RECORDS)}
     own = newest.pop(progress_key(settings.postgres.slot), None)
     if newest:
         other = _progress_in(next(iter(newest.values())))
@@ -108,46 +111,3 @@ def _progress_in(message: Message) -> Progress:
             f"{message.topic()} at offset {message.offset()}: {error}",
             remedy="run the version of walbridge that wrote it, or a newer one",
         ) from None
-
-
-def _read_all(settings: Settings, topic: str) -> Iterator[Message]:
-    """Partition 0 from its beginning to its end, as a read_committed reader sees it.
-
-    The last offset of a transactional log is a marker that is never delivered, so the end is
-    told by the partition-EOF event, not by counting.
-    """
-    config = {
-        "group.id": f"walbridge-{settings.name}-reader",
-        "isolation.level": "read_committed",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "auto.offset.reset": "earliest",
-        "fetch.wait.max.ms": 10,  # the broker would hold the fetch that finds the end for 500
-        "log_level": 0,
-        "error_cb": lambda error: None,
-    }
-    consumer = Consumer(client_config(settings) | config)
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        deadline_s = time.monotonic() + READ_TIMEOUT_S
-        while True:
-            message = consumer.poll(SLICE_S)
-            if message is None:
-                if time.monotonic() > deadline_s:
-                    raise KafkaAway(f"topic {topic} cannot be read")
-                continue
-            error = message.error()
-            if error is None:
-                deadline_s = time.monotonic() + READ_TIMEOUT_S
-                yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return
-            elif not error.retriable() and error.code() not in (
-                KafkaError._TRANSPORT,
-                KafkaError._ALL_BROKERS_DOWN,
-            ):
-                raise KafkaAway(f"topic {topic} cannot be read: {error.str()}")
-    except KafkaException as error:
-        raise KafkaAway(f"topic {topic} cannot be read: {error.args[0].str()}") from None
-    finally:
-        consumer.close()

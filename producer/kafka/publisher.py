@@ -9,7 +9,6 @@ flight (reliability.md §2.2). Every wait is cut into slices so that Postgres he
 """
 
 import contextlib
-import logging
 import math
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
-from producer.kafka.topics import refusing_properties, transactional_config
+from producer.kafka.instance import FENCED, SLICE_S, another_runs, opened
 from producer.record import Headers, KafkaRecord
 from schemas.cut import PartitionRange
 from schemas.errors import KafkaAway, OperatorError
@@ -27,10 +26,6 @@ from schemas.settings import Settings
 
 log = structlog.get_logger()
 
-_SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
-
-SLICE_S = 0.5
-"""Of every wait for Kafka; between slices Postgres gets its status."""
 POLL_EVERY_RECORDS = 500
 ERROR_LOG_INTERVAL_S = 10.0
 
@@ -73,33 +68,8 @@ class Publisher:
         """
         self._producer = None
         self.in_transaction = False
-        # Without a logger librdkafka prints fatal errors to stderr itself; we say them in our words.
-        with refusing_properties(self._settings):
-            producer = Producer(
-                transactional_config(self._settings, self._id) | {"error_cb": self._on_error}, logger=_SILENT
-            )
-        pause_s, deadline_s = 0.1, time.monotonic() + timeout_s
-        while True:
-            try:
-                producer.init_transactions(SLICE_S)
-                break
-            except KafkaException as error:
-                reason = error.args[0]
-                if reason.code() in _FENCED:
-                    raise self._another_runs() from None
-                if reason.fatal() or reason.code() in _DEFINITE:
-                    raise OperatorError(
-                        f"Kafka refuses transactional id {self._id}: {reason.str()}",
-                        remedy="grant Write and Describe on that transactional id, or mend [kafka.client]",
-                    ) from None
-                if time.monotonic() > deadline_s:
-                    where = self._settings.kafka.bootstrap_servers
-                    raise KafkaAway(f"Kafka at {where} opens no transactions: {reason.str()}") from None
-                self._on_wait()
-                with contextlib.suppress(KafkaException):
-                    producer.poll(pause_s)
-                pause_s = min(2 * pause_s, 1.0)
-        self._producer, self._suspect, self._is_fenced = producer, False, False
+        self._producer = opened(self._settings, self._id, self._on_error, self._on_wait, timeout_s)
+        self._suspect, self._is_fenced = False, False
         self.instance_count += 1
 
     def begin(self) -> None:
@@ -279,20 +249,14 @@ class Publisher:
     def _aborted(self, reason: KafkaError | str) -> BatchAborted | OperatorError:
         age_ms = (time.monotonic() - self._begun_s) * 1000
         text = reason if isinstance(reason, str) else reason.str()
-        if isinstance(reason, KafkaError) and reason.code() in _FENCED:
+        if isinstance(reason, KafkaError) and reason.code() in FENCED:
             # Later errors of this instance say only that it is dead, not why.
             self._is_fenced = True
         self.abort()
         # A transaction that outlived its timeout gets the same answer as one that was fenced.
         if self._is_fenced and age_ms < self._settings.producer.transaction_timeout_ms:
-            return self._another_runs()
+            return another_runs(self._id)
         return BatchAborted(f"Kafka transaction given up: {text}")
-
-    def _another_runs(self) -> OperatorError:
-        return OperatorError(
-            f"another producer runs under transactional id {self._id}",
-            remedy="stop one of the two",
-        )
 
     def _on_error(self, error: KafkaError) -> None:
         # Called by poll for every broker that is away, many times a second: say it now and then.
@@ -300,15 +264,3 @@ class Publisher:
         if time.monotonic() >= self._next_error_log_s:
             self._next_error_log_s = time.monotonic() + ERROR_LOG_INTERVAL_S
             log.warning("kafka", reason=error.str(), code=error.name())
-
-
-_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-_DEFINITE = frozenset(
-    {
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.INVALID_TRANSACTION_TIMEOUT,
-        KafkaError._AUTHENTICATION,
-        KafkaError._UNSUPPORTED_FEATURE,
-    }
-)

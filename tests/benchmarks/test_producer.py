@@ -19,9 +19,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from psycopg import pq
 
-from producer.pipeline import stream_options
 from producer.postgres.connection import connect_walsender
 from producer.postgres.replication_stream import ReplicationStream
+from producer.postgres.requirements import stream_options
 from schemas.position import parse_lsn
 from schemas.settings import Settings
 from schemas.topics import data_topic

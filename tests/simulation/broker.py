@@ -50,10 +50,14 @@ class Log:
         self.append(None, b"", None, MARKER)
         return done
 
+    @property
+    def stable_end(self) -> int:
+        """The last stable offset: nothing from the first open record on is told to a reader."""
+        return self.unresolved[0].offset if self.unresolved else len(self.entries)
+
     def committed(self) -> list[Entry]:
-        """What a read_committed reader sees: nothing beyond the first open record."""
-        end = self.unresolved[0].offset if self.unresolved else len(self.entries)
-        return [entry for entry in self.entries[:end] if entry.state == COMMITTED]
+        """What a read_committed reader sees."""
+        return [entry for entry in self.entries[: self.stable_end] if entry.state == COMMITTED]
 
 
 Committed = dict[Place, list[Entry]]

@@ -7,7 +7,8 @@ from random import Random
 
 from pydantic import SecretStr
 
-from producer.pipeline import Pipeline, stream_options
+from producer.pipeline import Pipeline
+from producer.postgres.requirements import stream_options
 from schemas.errors import OperatorError
 from schemas.progress_record import Progress, encode_progress
 from schemas.settings import Postgres, Producer, Settings, Topics

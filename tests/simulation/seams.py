@@ -18,20 +18,26 @@ from producer.postgres.facts import PublicationState
 from producer.postgres.publication import EVERY_TABLE
 from schemas.pg_types import TypeFacts
 from schemas.position import Lsn
-from tests.simulation import kafka_client
 from tests.simulation.broker import Broker
+from tests.simulation.kafka_consumer import Consumer
+from tests.simulation.kafka_producer import Producer
 from tests.simulation.postgres import Select, Server, Walsender
 from tests.simulation.world import Clock, Silence, World
 
 _MODULES = (
     "producer.batching",
+    "producer.cut_maker",
     "producer.pipeline",
     "producer.source_watch",
+    "producer.stop_request",
     "producer.streaming",
     "producer.tables",
     "producer.kafka.control_topics",
+    "producer.kafka.instance",
+    "producer.kafka.partition_log",
     "producer.kafka.publisher",
     "producer.postgres.replication_stream",
+    "producer.postgres.requirements",
 )
 
 
@@ -86,16 +92,17 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
         server.connect("catalog")
         return SimpleNamespace(close=lambda: None)
 
-    def make_producer(config: dict[str, Any], **_: Any) -> kafka_client.Producer:
-        return kafka_client.Producer(world, broker, config)
+    def make_producer(config: dict[str, Any], **_: Any) -> Producer:
+        return Producer(world, broker, config)
 
-    def make_consumer(config: dict[str, Any], **_: Any) -> kafka_client.Consumer:
-        return kafka_client.Consumer(world, broker, config)
+    def make_consumer(config: dict[str, Any], **_: Any) -> Consumer:
+        return Consumer(world, broker, config)
 
     shared = {"time": Clock(world), "log": Silence(world), "kill_point": kill_point}
     special: dict[str, dict[str, Any]] = {
-        "producer.kafka.publisher": {"Producer": make_producer},
-        "producer.kafka.control_topics": {"Producer": make_producer, "Consumer": make_consumer},
+        "producer.kafka.instance": {"Producer": make_producer},
+        "producer.kafka.control_topics": {"Producer": make_producer},
+        "producer.kafka.partition_log": {"Consumer": make_consumer},
         "producer.pipeline": {
             "connect_sql": connect_sql,
             "connect_walsender": lambda *_: Walsender(server, world),

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from producer.cut_maker import CutMaker
 from producer.kafka.publisher import Publisher
 from producer.pipeline import Pipeline
 from producer.progress import ProgressTracker
@@ -48,21 +49,21 @@ MUTANTS = {
         TransactionTracker.receive_change, "transaction.ordinal = resume.next_ordinal", "pass"
     ),
     "what a batch holds is confirmed before its commit": Mutant(
-        Session._close,
+        CutMaker.close,
         'kill_point("produce:before-commit")',
         "self._stream.confirmed = max(self._stream.confirmed, self._out.batch.end_lsn or 0)\n"
         '    self._stream.send_status(); kill_point("produce:before-commit")',
     ),
     "what was received is confirmed, not what was published": Mutant(
-        Session._after_cut, "self._out.tracker.confirmable_lsn", "self._stream.received"
+        CutMaker._after_cut, "self._out.tracker.confirmable_lsn", "self._stream.received"
     ),
     "a keepalive is confirmed at once": Mutant(
         Session._keepalive,
-        "self._wal_end = max(self._wal_end, frame.wal_end)",
-        "self._wal_end = max(self._wal_end, frame.wal_end); self._stream.confirm(frame.wal_end)",
+        "self._cuts.wal_end = max(self._cuts.wal_end, frame.wal_end)",
+        "self._cuts.wal_end = max(self._cuts.wal_end, frame.wal_end); self._stream.confirm(frame.wal_end)",
     ),
     "an idle cut is made inside a half published transaction": Mutant(
-        Session._idle_cut, "self._out.tracker.progress.split is not None", "False"
+        CutMaker.idle_cut, "self._out.tracker.progress.split is not None", "False"
     ),
     "progress is not read again at a restart of the stream": Mutant(
         Pipeline._stream_once, "progress = read_progress(self._settings)", "progress = self._out.tracker.progress"

@@ -146,7 +146,7 @@ def publication_findings(
     if not tables:
         yield refused(PUBLICATION, errors.not_published(name))
     else:
-        yield ok(PUBLICATION, f"{name} publishes {', '.join(facts.kinds) or 'nothing'} of {len(tables)} tables")
+        yield ok(PUBLICATION, f"{name} publishes {', '.join(facts.kinds) or 'nothing'} of {_tables(len(tables))}")
     quoted = sql.Identifier(name).as_string(None)
     if missing := [kind for kind in _KINDS if kind not in facts.kinds]:
         yield refused(PUBLICATION, errors.operations_missing(name, missing))
@@ -199,7 +199,7 @@ def table_findings(
         found += 1
         yield refused(TABLES, refusal)
     if not found and tables:
-        yield ok(TABLES, f"{len(tables)} tables: each can be followed, topic names do not collide")
+        yield ok(TABLES, f"{_tables(len(tables))}: each can be followed, topic names do not collide")
 
 
 def table_cases(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[TableCase]:
@@ -250,6 +250,10 @@ def judged(case: TableCase, facts: PublicationFacts) -> Iterator[Finding]:
             "large values, and the producer stops there",
             full,
         )
+
+
+def _tables(count: int) -> str:
+    return "1 table" if count == 1 else f"{count} tables"
 
 
 def _quoted(table: PublishedTable) -> str:

@@ -1,32 +1,34 @@
-"""What ``walbridge check`` prints: a table on a terminal, lines elsewhere, or one JSON object."""
+"""What ``walbridge check`` prints: by area on a terminal, lines elsewhere, or one JSON object."""
 
 import json
+import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from rich.table import Table
 from rich.text import Text
 
 from walbridge.check.finding import Finding, Severity
 
-_STYLES = {Severity.OK: "green", Severity.ADVICE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "bold red"}
+_STYLES = {Severity.OK: "green", Severity.ADVICE: "blue", Severity.WARNING: "yellow", Severity.ERROR: "bold red"}
+_INDENT = 11
+"""Where findings begin: behind the longest severity."""
+_TEXT_MIN = 20
 
 
-def as_table(findings: Sequence[Finding]) -> Table:
-    """For a terminal; what mends a finding stands below it, whole, so that it can be copied."""
-    table = Table(show_lines=False, pad_edge=False)
-    for heading in ("area", "", "finding"):
-        table.add_column(heading, overflow="fold", no_wrap=heading != "finding")
+def for_terminal(findings: Sequence[Finding], width: int) -> Iterator[Text]:
+    """By area, wrapped to the width; but what mends a finding is one line, so that it can be copied whole."""
     area = ""
     for finding in findings:
-        text = Text(finding.text)
+        if finding.area != area:
+            area = finding.area
+            yield Text(area, style="bold")
+        severity = Text(f"  {finding.severity:<9}", style=_STYLES[finding.severity])
+        first, *more = textwrap.wrap(finding.text, max(width - _INDENT, _TEXT_MIN), break_on_hyphens=False)
+        yield severity + Text(first)
+        yield from (Text(" " * _INDENT + line) for line in more)
         if finding.remedy:
-            text.append(f"\n→ {finding.remedy}", style="dim")
-        severity = Text(finding.severity, style=_STYLES[finding.severity])
-        table.add_row(finding.area if finding.area != area else "", severity, text)
-        area = finding.area
-    return table
+            yield Text(" " * (_INDENT - 2)) + Text(f"→ {finding.remedy}", style="cyan")
 
 
 def as_text(findings: Sequence[Finding]) -> str:

@@ -7,8 +7,8 @@ stop the producer at its start, asked here without starting it.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from producer.pipeline import stream_options
 from producer.postgres.facts import ServerIdentity, SlotState
+from producer.postgres.requirements import stream_options
 from producer.progress import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
 from schemas.errors import OperatorError
 from schemas.progress_record import Progress

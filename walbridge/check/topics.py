@@ -162,7 +162,8 @@ def _creatable(settings: Settings, specs: list[TopicSpec]) -> Iterator[Finding]:
         NewTopic(spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config))
         for spec in specs
     ]
-    tried = _admin(settings).create_topics(wanted, validate_only=True, request_timeout=REQUEST_TIMEOUT_S)
+    admin = _admin(settings)  # held: its answers are lost with it
+    tried = admin.create_topics(wanted, validate_only=True, request_timeout=REQUEST_TIMEOUT_S)
     faults = 0
     for name, future in tried.items():
         try:

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 
 from producer import errors
+from producer.kafka.partition_log import PartitionLog
 from producer.kafka.topics import TopicAdmin
 from producer.postgres import catalog, slot
 from producer.postgres.connection import SqlConnection, classified, connect_sql, connect_walsender, retry_at_start
@@ -26,7 +27,6 @@ from walbridge.check import slot as slot_check
 from walbridge.check.finding import Finding, error, exit_code, not_checked, ok, refused
 from walbridge.control_records import newest_progress, relations
 from walbridge.status.look import slot_of, source_of
-from walbridge.topic_log import PartitionLog
 
 ANSWER_S = 5.0
 """A peer that is there answers at once; this much is for a busy machine."""
@@ -54,8 +54,9 @@ def check(settings: Settings, *, as_json: bool) -> int:
     if as_json:
         print(report.as_json(findings))
     elif console.is_terminal:
-        console.print(report.as_table(findings))
-        console.print(report.verdict(findings), highlight=False)
+        for line in report.for_terminal(findings, console.width):
+            console.print(line, soft_wrap=True)
+        console.print(f"\n{report.verdict(findings)}", highlight=False)
     else:
         print(f"{report.as_text(findings)}\n{report.verdict(findings)}")
     return exit_code(findings)

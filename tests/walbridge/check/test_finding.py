@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
-from rich.console import Console
 
 from walbridge.check import report
 from walbridge.check.finding import Finding, advice, error, exit_code, not_checked, ok, warning
@@ -57,13 +55,14 @@ def test_verdict_counts_each_severity() -> None:
     assert report.verdict([FINE, FINE, HINT, BAD]) == "errors: 1, warnings: 0, advice: 1, ok: 2"
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_table_fits_the_terminal_and_loses_no_word_of_a_remedy(width: int) -> None:
-    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
-    console.print(report.as_table([FINE, warning("server", "no limit", LONG), BAD]))
-    assert isinstance(console.file, io.StringIO)
-    lines = console.file.getvalue().splitlines()
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_findings_are_wrapped_to_the_terminal_and_a_remedy_is_one_line_to_copy(width: int) -> None:
+    shown = [line.plain for line in report.for_terminal([FINE, warning("server", LONG, LONG), BAD], width)]
 
-    assert max(map(len, lines)) <= width
-    findings = [line.split("│")[3].strip() for line in lines if line.count("│") == 4]
-    assert LONG in " ".join(findings)
+    assert shown[:2] == ["server", "  ok       Postgres 18.4"]
+    assert shown[-3:] == ["role", "  error    r may not replicate", '         → ALTER ROLE "r" REPLICATION;']
+    remedy = shown.index(f"         → {LONG}")
+    wrapped = shown[2:remedy]
+    assert max(map(len, wrapped)) <= width
+    assert wrapped[0].startswith("  warning  ALTER")
+    assert " ".join(line[11:] for line in wrapped) == LONG

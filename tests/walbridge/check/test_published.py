@@ -67,7 +67,7 @@ TABLES: dict[str, tuple[dict[str, Any], list[Finding]]] = {
 ALL = "insert, update, delete, truncate"
 ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
 PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[PublishedTable], list[Finding]]] = {
-    "all is published": (EVERYTHING, {}, [ORDERS], [ok("publication", f"walbridge publishes {ALL} of 1 tables")]),
+    "all is published": (EVERYTHING, {}, [ORDERS], [ok("publication", f"walbridge publishes {ALL} of 1 table")]),
     "missing, to be made by hand": (
         None,
         {},
@@ -104,7 +104,7 @@ PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[Publ
         {},
         [ORDERS],
         [
-            ok("publication", "walbridge publishes insert of 1 tables"),
+            ok("publication", "walbridge publishes insert of 1 table"),
             error(
                 "publication",
                 "publication walbridge does not publish update, delete, truncate: such changes do not come",
@@ -117,7 +117,7 @@ PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[Publ
         {},
         [ORDERS],
         [
-            ok("publication", f"walbridge publishes {ALL} of 1 tables"),
+            ok("publication", f"walbridge publishes {ALL} of 1 table"),
             warning(
                 "publication",
                 "walbridge takes in every table that is created later: the first change of one stops the producer",
@@ -130,7 +130,7 @@ PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[Publ
         {},
         [ORDERS],
         [
-            ok("publication", f"walbridge publishes {ALL} of 1 tables"),
+            ok("publication", f"walbridge publishes {ALL} of 1 table"),
             advice(
                 "publication",
                 "walbridge has publish_via_partition_root = false: each partition is a table of its own",
@@ -142,14 +142,14 @@ PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[Publ
         replace(EVERYTHING, has_partitioned=True),
         {},
         [ORDERS],
-        [ok("publication", f"walbridge publishes {ALL} of 1 tables")],
+        [ok("publication", f"walbridge publishes {ALL} of 1 table")],
     ),
     "fewer than settings name": (
         EVERYTHING,
         {"publication_tables": ("orders", "public.lines", "sales.t")},
         [ORDERS],
         [
-            ok("publication", f"walbridge publishes {ALL} of 1 tables"),
+            ok("publication", f"walbridge publishes {ALL} of 1 table"),
             warning(
                 "publication",
                 "walbridge does not publish public.lines, sales.t, which publication_tables names",

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from producer.pipeline import stream_options
 from producer.postgres.facts import ServerIdentity, SlotState
+from producer.postgres.requirements import stream_options
 from schemas.position import Lsn
 from schemas.progress_record import Progress
 from schemas.settings import Settings

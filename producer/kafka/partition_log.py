@@ -2,7 +2,8 @@
 
 In: settings, topic, partition. Out: messages. No group is joined and nothing is committed, so a
 look disturbs nobody; each wait has a bound. Transaction markers and aborted records take offsets
-but are never delivered, so the end is told by the partition-EOF event and never by counting.
+but are never delivered, so the end is told by the partition-EOF event and never by counting: an
+end offset only says from how far before it to begin, and more is read until enough is found.
 """
 
 import time
@@ -13,7 +14,7 @@ from typing import Any, Self, TypeVar
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from producer.kafka.topics import CONTACT_TIMEOUT_S, client_config
-from schemas.errors import RetryableError
+from schemas.errors import KafkaAway
 from schemas.settings import Settings
 
 T = TypeVar("T")
@@ -43,7 +44,8 @@ class PartitionLog:
     """A context manager: it holds a consumer. ``next_offset`` is where the next read would go on."""
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
-        self._consumer = Consumer(reader_config(settings))
+        # The broker would hold the fetch that finds the end for as long as this.
+        self._consumer = Consumer(reader_config(settings) | {"fetch.wait.max.ms": 10})
         self._topic = topic
         self._partition = partition
         self.next_offset = 0
@@ -85,7 +87,7 @@ class PartitionLog:
             message = self._consumer.poll(SLICE_S)
             if message is None:
                 if time.monotonic() - heard_s > SILENCE_S:
-                    raise RetryableError(f"topic {self._topic} cannot be read: no answer within {SILENCE_S:g} s")
+                    raise KafkaAway(f"topic {self._topic} cannot be read: no answer within {SILENCE_S:g} s")
                 continue
             fault, offset = message.error(), message.offset() or 0
             if fault is None:
@@ -97,7 +99,7 @@ class PartitionLog:
             elif fault.code() == KafkaError._PARTITION_EOF:
                 self.next_offset = max(self.next_offset, offset)
                 return
-            elif fault.code() not in _AWAY:
+            elif not fault.retriable() and fault.code() not in _AWAY:
                 raise _unreadable(self._topic, fault)
 
     def last(self, count: int) -> list[Message]:
@@ -140,5 +142,5 @@ class PartitionLog:
         return low
 
 
-def _unreadable(topic: str, error: KafkaError) -> RetryableError:
-    return RetryableError(f"topic {topic} cannot be read: {error.str()}")
+def _unreadable(topic: str, error: KafkaError) -> KafkaAway:
+    return KafkaAway(f"topic {topic} cannot be read: {error.str()}")

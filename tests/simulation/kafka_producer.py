@@ -1,6 +1,6 @@
-"""``confluent_kafka`` as the producer sees it: Producer and Consumer of the simulated broker.
+"""``confluent_kafka.Producer`` as the producer sees it, of the simulated broker.
 
-Stands below the real ``Publisher``, ``MetadataWriter`` and ``read_progress``. Delivery callbacks
+Stands below the real ``Publisher`` and ``MetadataWriter``. Delivery callbacks
 keep the order of their partition and no other; commits and aborts may time out, fail though they
 were applied, or be held back by the network and arrive later.
 """
@@ -11,45 +11,14 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 from zlib import crc32
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
-from tests.simulation.broker import COMMITTED, Broker, Entry, Fenced, NotInTransaction, Place
-from tests.simulation.world import Violation, World
+from tests.simulation.broker import Broker, Entry, Fenced, NotInTransaction, Place
+from tests.simulation.kafka_message import Delivered, failure
+from tests.simulation.world import World
 
-OnDelivery = Callable[[KafkaError | None, "Delivered"], None]
+OnDelivery = Callable[[KafkaError | None, Delivered], None]
 QUEUE_MAX = 40
-
-
-class Delivered:
-    """A message as callbacks and readers get it."""
-
-    __slots__ = ("_entry", "_error", "_place")
-
-    def __init__(self, place: Place, entry: Entry | None, error: KafkaError | None = None) -> None:
-        self._place, self._entry, self._error = place, entry, error
-
-    def topic(self) -> str:
-        return self._place[0]
-
-    def partition(self) -> int:
-        return self._place[1]
-
-    def offset(self) -> int:
-        return self._entry.offset if self._entry else -1001
-
-    def key(self) -> bytes | None:
-        return self._entry.key if self._entry else None
-
-    def value(self) -> bytes | None:
-        return self._entry.value if self._entry else None
-
-    def error(self) -> KafkaError | None:
-        return self._error
-
-
-def failure(code: int, *, fatal: bool = False, retriable: bool = False, abort: bool = False) -> KafkaException:
-    """An error as librdkafka raises it."""
-    return KafkaException(KafkaError(code, "simulated", fatal, retriable, abort))
 
 
 class Producer:
@@ -283,28 +252,3 @@ def _schema_ids(entry: Entry) -> list[bytes]:
     """I2 is checked against the ids that metadata keys name: ``relation/<id>/<schema id>``."""
     kind, _, rest = (entry.key or b"").partition(b"/")
     return [bytes.fromhex(rest.rpartition(b"/")[2].decode())] if kind == b"relation" else []
-
-
-class Consumer:
-    """Reads one partition from its beginning to its end, as read_committed does."""
-
-    def __init__(self, world: World, broker: Broker, config: dict[str, Any]) -> None:
-        if config["isolation.level"] != "read_committed":
-            raise Violation("progress is read uncommitted")
-        self._world, self._broker = world, broker
-        self._messages: deque[Delivered] = deque()
-
-    def assign(self, partitions: list[TopicPartition]) -> None:
-        for each in partitions:
-            place = each.topic, each.partition
-            self._world.step(f"read {each.topic}")
-            entries = self._broker.log(*place).committed()
-            assert all(entry.state == COMMITTED for entry in entries)
-            self._messages.extend(Delivered(place, entry) for entry in entries)
-            self._messages.append(Delivered(place, None, KafkaError(KafkaError._PARTITION_EOF, "simulated")))
-
-    def poll(self, timeout: float = -1) -> Delivered | None:
-        return self._messages.popleft() if self._messages else None
-
-    def close(self) -> None:
-        """Nothing is held."""

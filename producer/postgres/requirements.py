@@ -1,0 +1,44 @@
+"""What server and publication must be for a pipeline, and the options that the stream is asked for.
+
+In: a connection and settings. Out: refusals, a publication that was missing, options.
+"""
+
+import structlog
+
+from producer import errors
+from producer.postgres import catalog
+from producer.postgres.connection import SqlConnection
+from schemas.settings import Settings
+
+log = structlog.get_logger()
+
+
+def stream_options(settings: Settings) -> dict[str, str]:
+    """Options of START_REPLICATION. Names are quoted: unquoted ones are folded to lower case."""
+    quoted = '"' + settings.postgres.publication.replace('"', '""') + '"'
+    return {"proto_version": "1", "publication_names": quoted}
+
+
+def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:
+    """What must hold of the server and the publication before anything is made.
+
+    Raises:
+        OperatorError: wal_level, encoding or publication do not fit.
+    """
+    if (level := catalog.setting(connection, "wal_level")) != "logical":
+        raise errors.wal_level_too_low(level)
+    if (encoding := catalog.setting(connection, "server_encoding")) == "SQL_ASCII":
+        raise errors.not_utf8(encoding)
+    if not settings.postgres.publication_tables and not catalog.publication_exists(
+        connection, settings.postgres.publication
+    ):
+        raise errors.publication_missing(settings.postgres.publication)
+
+
+def ensure_publication(connection: SqlConnection, settings: Settings) -> None:
+    """Make a missing publication, if settings name its tables. Before a copy only: later the
+    changes between the drop and this would be missing, without a word."""
+    publication, tables = settings.postgres.publication, settings.postgres.publication_tables
+    if not catalog.publication_exists(connection, publication):
+        catalog.create_publication(connection, publication, tables)
+        log.info("publication created", publication=publication, tables=list(tables))

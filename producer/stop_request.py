@@ -1,0 +1,58 @@
+"""Waits that end when the operator asks to stop.
+
+In: whether a stop was asked for. Out: ``Stopped``, raised at a place where stopping loses nothing.
+"""
+
+import time
+from collections.abc import Callable
+
+BACKOFF_MIN_S = 0.25
+BACKOFF_MAX_S = 30.0
+PATIENCE_S = 3.0
+"""For the open batch, once asked to stop while Kafka does not answer. What it gives up comes again."""
+_SLICE_S = 0.1
+
+
+class Stopped(Exception):
+    """The operator asked to stop, at a place where stopping loses nothing."""
+
+
+class StopRequest:
+    """Asked again and again; remembers when it was first seen."""
+
+    def __init__(self, should_stop: Callable[[], bool]) -> None:
+        self.is_made = should_stop
+        self._seen_s: float | None = None
+
+    def check(self) -> None:
+        """End here, if asked to.
+
+        Raises:
+            Stopped: a stop was asked for.
+        """
+        if self.is_made():
+            raise Stopped
+
+    def check_patience(self) -> None:
+        """End here, if asked to and the open batch was waited for long enough.
+
+        Raises:
+            Stopped: as ``check``.
+        """
+        if self.is_made():
+            self._seen_s = self._seen_s or time.monotonic()
+            if time.monotonic() - self._seen_s > PATIENCE_S:
+                raise Stopped
+
+    def sleep(self, pause_s: float) -> None:
+        """Sleep. Raises as ``check``."""
+        deadline_s = time.monotonic() + pause_s
+        self.check()
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            time.sleep(min(_SLICE_S, left_s))
+            self.check()
+
+    def back_off(self, pause_s: float) -> float:
+        """Sleep between two attempts; the pause before the next. Raises as ``check``."""
+        self.sleep(pause_s)
+        return min(max(2 * pause_s, BACKOFF_MIN_S), BACKOFF_MAX_S)

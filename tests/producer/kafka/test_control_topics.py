@@ -1,0 +1,137 @@
+"""Progress is read back from the end of its topic, however long the topic is and whatever is in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from producer.kafka import partition_log
+from producer.kafka.control_topics import read_progress
+from schemas.errors import KafkaAway, OperatorError
+from schemas.progress_record import Progress, encode_progress
+from schemas.settings import Settings
+from schemas.topics import progress_topic
+from walbridge.embedded.kafka import KafkaBroker
+
+WAIT_S = 30
+OURS = Progress("streaming", "7", 1, "walbridge", "shop")
+
+
+@pytest.fixture
+def settings(kafka: KafkaBroker, pipeline_name: str) -> Settings:
+    """Of a pipeline that has a progress topic, and nothing in it."""
+    made = Settings.model_validate({"name": pipeline_name, "kafka": {"bootstrap_servers": kafka.bootstrap_servers}})
+    topic = NewTopic(progress_topic(pipeline_name), 1, 1, config={"cleanup.policy": "compact"})
+    client = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    client.create_topics([topic])[topic.topic].result(WAIT_S)
+    return made
+
+
+class Writer:
+    """A producer of progress: each ``write`` is one Kafka transaction."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._topic = progress_topic(settings.name)
+        servers = settings.kafka.bootstrap_servers
+        self._producer = Producer(
+            {"bootstrap.servers": servers, "transactional.id": settings.name, "linger.ms": 0, "log_level": 0}
+        )
+        self._producer.init_transactions(WAIT_S)
+
+    def write(self, records: Sequence[Progress], *, commit: bool = True) -> None:
+        self._producer.begin_transaction()
+        for record in records:
+            self._producer.produce(self._topic, encode_progress(record), record.key)
+        assert self._producer.flush(WAIT_S) == 0
+        if commit:
+            self._producer.commit_transaction(WAIT_S)
+        else:
+            self._producer.abort_transaction(WAIT_S)
+
+
+@pytest.fixture
+def polled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Offsets of everything that was read."""
+    offsets: list[int] = []
+
+    class Counting(Consumer):
+        def poll(self, timeout: float = -1) -> object:  # type: ignore[override]
+            message = super().poll(timeout)
+            if message is not None and message.error() is None:
+                offsets.append(message.offset() or 0)
+            return message
+
+    monkeypatch.setattr(partition_log, "Consumer", Counting)
+    return offsets
+
+
+def at(cut_id: int) -> Progress:
+    return replace(OURS, cut_id=cut_id)
+
+
+def test_nothing_was_ever_written(settings: Settings) -> None:
+    assert read_progress(settings) is None
+
+
+def test_of_a_long_topic_only_the_end_is_read(settings: Settings, polled: list[int]) -> None:
+    writer = Writer(settings)
+    writer.write([at(cut_id) for cut_id in range(3000)])
+    writer.write([at(3000)])
+
+    assert read_progress(settings) == at(3000)
+    assert len(polled) < 50
+    assert min(polled) > 2900
+
+
+def test_newest_record_is_found_behind_hundreds_of_aborted_ones(settings: Settings, polled: list[int]) -> None:
+    """They take offsets and are never delivered: an end offset says nothing of what there is before it."""
+    writer = Writer(settings)
+    writer.write([at(cut_id) for cut_id in range(400)])
+    for cut_id in range(3):
+        writer.write([at(1000 + cut_id)] * 200, commit=False)
+
+    assert read_progress(settings) == at(399)
+    assert len(polled) < 400
+
+
+def test_record_of_an_open_transaction_is_not_believed(settings: Settings) -> None:
+    writer = Writer(settings)
+    writer.write([at(1)])
+    writer._producer.begin_transaction()
+    writer._producer.produce(progress_topic(settings.name), encode_progress(at(2)), OURS.key)
+    assert writer._producer.flush(WAIT_S) == 0
+
+    assert read_progress(settings) == at(1)
+
+    writer._producer.commit_transaction(WAIT_S)
+    assert read_progress(settings) == at(2)
+
+
+def test_everything_was_aborted(settings: Settings) -> None:
+    Writer(settings).write([at(1)] * 300, commit=False)
+
+    assert read_progress(settings) is None
+
+
+@pytest.mark.parametrize("order", [["other", "ours"], ["ours", "other"], ["other"]])
+def test_record_of_another_slot_near_the_end_is_refused(settings: Settings, order: list[str]) -> None:
+    slots = {"ours": OURS, "other": replace(OURS, slot="rival", database="theirs")}
+    writer = Writer(settings)
+    for slot in order:
+        writer.write([slots[slot]])
+
+    with pytest.raises(OperatorError, match="is of slot rival in database theirs") as refused:
+        read_progress(settings)
+
+    assert '[postgres] slot = "rival"' in refused.value.remedy
+
+
+def test_without_a_broker_it_says_so_at_once() -> None:
+    away = Settings.model_validate({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
+
+    with pytest.raises(KafkaAway, match="cannot be read"):
+        read_progress(away)
