@@ -8,57 +8,26 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
-from io import BytesIO
 from typing import Any
 
-import fastavro
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from schemas.avro_codec import header, schema_id
-from schemas.avro_schema import Json, key_schema, value_schema
+from schemas.avro_codec import schema_id
+from schemas.avro_schema import key_schema, value_schema
 from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
 from schemas.metadata_record import RelationRecord, encode_metadata
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
-from schemas.position import Lsn, Position
-from schemas.table_schema import Column, TableSchema
-from schemas.topics import avro_name, cuts_topic, data_topic, metadata_topic
+from schemas.table_schema import TableSchema
+from schemas.topics import cuts_topic, data_topic, metadata_topic
+from tests.contract_events import Barriers, ColumnSpec, Event, Row, copy_barriers, described, encode_event, encode_key
 
 WAIT_S = 30
 FIRST_EPOCH = Epoch("7000000000000000001", 1, "walbridge", 0x1000)
-_OIDS = {name: oid for oid, name in BUILTIN_NAMES.items()}
-Row = Mapping[str, Any]
-Barriers = Sequence[tuple[RelationRecord, Barrier]]
 
 
-@dataclass(frozen=True)
-class ColumnSpec:
-    """``type_name``: a built-in type's name (``_int4`` is an array), or any other for one that travels as text."""
-
-    name: str
-    type_name: str = "text"
-    is_key: bool = False
-    typmod: int = -1
-
-
-@dataclass(frozen=True)
-class Event:
-    """One change. Rows map Postgres column names to values; a column left out is null."""
-
-    relation: RelationRecord
-    op: str
-    commit_lsn: int
-    ordinal: int
-    after: Row | None = None
-    before: Row | None = None
-    unchanged: Sequence[str] | None = None
-    before_image: str | None = None
-    exceptional: Mapping[str, str] | None = None
-    before_exceptional: Mapping[str, str] | None = None
-    partition: int | None = None
-    """None: by the key, as the producer does; a truncate without one goes to every partition."""
+# Whoever writes needs what is written.
+__all__ = ["ColumnSpec", "ContractWriter", "Event", "copy_barriers", "encode_event", "encode_key"]
 
 
 @dataclass
@@ -127,7 +96,7 @@ class ContractWriter:
         announce: bool = True,
     ) -> RelationRecord:
         """Create the topic, announce the Relation (I2), return its record."""
-        described = tuple(_column(spec, attnum, replica_identity) for attnum, spec in enumerate(columns, 1))
+        described = tuple(described(spec, attnum, replica_identity) for attnum, spec in enumerate(columns, 1))
         table = TableSchema(relation_id, namespace, name, replica_identity, described)
         value, key = value_schema(self.pipeline, table, revision), key_schema(self.pipeline, table, revision)
         topic = data_topic(self.pipeline, namespace, name)
@@ -267,91 +236,6 @@ class ContractWriter:
             partitions=tuple(_ranges(delivered)),
             tables=tuple(_table_changes(events, barriers)),
         )
-
-
-def copy_barriers(relation: RelationRecord, lsn: int) -> list[tuple[RelationRecord, Barrier]]:
-    """copy_begin and copy_end of a copy whose snapshot is at ``lsn``."""
-    return [
-        (relation, Barrier("copy_begin", Position(Lsn(lsn), -1), relation.schema_id)),
-        (relation, Barrier("copy_end", Position(Lsn(lsn), 0))),
-    ]
-
-
-def encode_event(event: Event, pipeline: str) -> bytes:
-    """The Kafka value of an event."""
-    table = event.relation.table
-    source = {
-        "version": "0",
-        "connector": "walbridge",
-        "name": pipeline,
-        "db": "test",
-        "schema": table.namespace,
-        "table": table.name,
-        "relation_id": table.relation_id,
-        "snapshot": "true" if event.op == "r" else None,
-        "ts_ms": 0,
-        "ts_us": 1_700_000_000_000_000 + event.commit_lsn,
-        "lsn": event.commit_lsn,
-        "commit_lsn": event.commit_lsn,
-        "ordinal": event.ordinal,
-    }
-    record = {
-        "before": _row(event.before),
-        "after": _row(event.after),
-        "source": source,
-        "op": event.op,
-        "unchanged": list(event.unchanged) if event.unchanged else None,
-        "before_image": event.before_image,
-        "exceptional": dict(event.exceptional) if event.exceptional else None,
-        "before_exceptional": dict(event.before_exceptional) if event.before_exceptional else None,
-    }
-    return _encode(event.relation.value_schema, event.relation.schema_id, record)
-
-
-def encode_key(event: Event) -> bytes | None:
-    """The Kafka key: the key columns of the row that the event is about."""
-    relation = event.relation
-    if relation.key_schema is None or relation.key_schema_id is None:
-        return None
-    gone = event.op == "d"
-    row = (event.before if gone else event.after) or {}
-    key: dict[str, Any] = {avro_name(c.name): row.get(c.name) for c in relation.table.key_columns}
-    texts = (event.before_exceptional if gone else event.exceptional) or {}
-    names = {column.name for column in relation.table.key_columns}
-    key["_exceptional"] = {name: text for name, text in texts.items() if name in names} or None
-    return _encode(relation.key_schema, relation.key_schema_id, key)
-
-
-@cache
-def _parsed(schema: str) -> Json:
-    return fastavro.parse_schema(json.loads(schema))
-
-
-def _encode(schema: str, with_id: str, record: Mapping[str, Any]) -> bytes:
-    out = BytesIO()
-    out.write(header(with_id))
-    fastavro.schemaless_writer(out, _parsed(schema), record)
-    return out.getvalue()
-
-
-def _row(row: Row | None) -> dict[str, Any] | None:
-    return None if row is None else {avro_name(name): value for name, value in row.items()}
-
-
-def _column(spec: ColumnSpec, attnum: int, replica_identity: str) -> Column:
-    oid = _OIDS.get(spec.type_name, 600_000 + attnum)
-    types: dict[int, TypeFacts] = {}
-    return Column(
-        spec.name,
-        oid,
-        spec.type_name,
-        spec.typmod,
-        column_type(oid, spec.typmod, types),
-        in_replica_identity=spec.is_key or replica_identity == "f",
-        is_key=spec.is_key,
-        attnum=attnum,
-        nullable=not spec.is_key,
-    )
 
 
 def _collect_into(delivered: list[_Sent]) -> Any:

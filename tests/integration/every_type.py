@@ -8,9 +8,7 @@ beside it, numerics of many scales, enums, and types that travel as text.
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -18,10 +16,34 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from tests.integration.drawn_values import (
+    DATE_EDGES,
+    FLOAT_EDGES,
+    INTEGER_EDGES,
+    JSON_EDGES,
+    SHORT_TEXT_EDGES,
+    TEXT_EDGES,
+    TIMESTAMP_EDGES,
+    Draw,
+    any_bytea,
+    any_date,
+    any_float,
+    any_integer,
+    any_interval,
+    any_json,
+    any_numeric,
+    any_text,
+    any_time,
+    any_timestamp,
+    any_uuid,
+    any_zone,
+    one_of,
+    with_zone,
+)
+
 Literal = str | None
 Row = tuple[Literal, ...]
 """In the order of COLUMNS."""
-Draw = Callable[[Random], str]
 
 TYPES_SQL = """
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'it''s "fine"', 'NULL', '', '{a,b}', '😀');
@@ -47,139 +69,12 @@ class TypedColumn:
         return max(precision, scale) if scale >= 0 else precision - scale
 
 
-def _integer(bits: int) -> Draw:
-    def draw(random: Random) -> str:
-        size = random.randrange(1, bits)
-        return str(random.choice((1, -1)) * random.getrandbits(size))
-
-    return draw
-
-
-def _float(code: str) -> Draw:
-    """Any bits that are no NaN, of which Postgres prints one kind."""
-
-    def draw(random: Random) -> str:
-        (value,) = struct.unpack(code, random.randbytes(struct.calcsize(code)))
-        if random.random() < 0.3:
-            value = round(random.uniform(-1000, 1000), random.randrange(4))
-        return "NaN" if value != value else repr(value)
-
-    return draw
-
-
-def _numeric(precision: int, scale: int) -> Draw:
-    def draw(random: Random) -> str:
-        if random.random() < 0.02:
-            return "NaN"
-        digits = random.randrange(10 ** random.randint(0, precision))
-        return f"{random.choice(('', '-'))}{digits}e{-scale}"
-
-    return draw
-
-
-_CHARACTERS = "abcXYZ019 \t\n\r\\\"'{},;:.|()<>éßÅ漢字😀🏳️\u200d\u2028\u00a0\ufeff\x01\x7f\b\f\v"
-
-
-def _text(length_max: int) -> Draw:
-    def draw(random: Random) -> str:
-        length = random.choice((0, 1, 3, random.randrange(length_max + 1)))
-        return "".join(random.choices(_CHARACTERS, k=min(length, length_max)))
-
-    return draw
-
-
-def _bytea(random: Random) -> str:
-    return "\\x" + random.randbytes(random.choice((0, 1, random.randrange(60)))).hex()
-
-
-def _year(random: Random) -> int:
-    return random.choice((random.randint(1, 9999), random.randint(1900, 2100), random.randint(1, 12_000)))
-
-
-def _date(random: Random) -> str:
-    if random.random() < 0.03:
-        return random.choice(("infinity", "-infinity"))
-    before_christ = random.random() < 0.03
-    year = random.randint(1, 4712) if before_christ else _year(random)
-    return f"{year:04}-{random.randint(1, 12):02}-{random.randint(1, 28):02}{' BC' if before_christ else ''}"
-
-
-def _time(random: Random) -> str:
-    text = f"{random.randrange(24):02}:{random.randrange(60):02}:{random.randrange(60):02}"
-    decimals = random.randrange(7)
-    return text + (f".{random.randrange(10**decimals):0{decimals}}" if decimals else "")
-
-
-def _timestamp(random: Random) -> str:
-    day = _date(random)
-    if "infinity" in day:
-        return day
-    day, _, era = day.partition(" ")
-    return f"{day} {_time(random)} {era}".strip()
-
-
-def _zone(random: Random) -> str:
-    return f"{random.choice('+-')}{random.randrange(15):02}:{random.choice((0, 15, 30, 45)):02}"
-
-
-def _interval(random: Random) -> str:
-    parts = random.sample(("years", "mons", "days", "hours", "mins", "secs"), 3)
-    return " ".join(f"{random.randint(-500, 500)} {part}" for part in parts)
-
-
-def _uuid(random: Random) -> str:
-    return random.randbytes(16).hex()
-
-
-def _json_value(random: Random, depth: int = 0) -> Any:
-    kind = random.randrange(7 if depth < 3 else 5)
-    if kind == 5:
-        return [_json_value(random, depth + 1) for _ in range(random.randrange(3))]
-    if kind == 6:
-        return {_text(4)(random): _json_value(random, depth + 1) for _ in range(random.randrange(3))}
-    return (None, True, random.randint(-9, 9), random.random(), _text(8)(random))[kind]
-
-
-def _json(random: Random) -> str:
-    # Blanks and escapes that json keeps verbatim and jsonb does not.
-    ascii_only, indent = random.random() < 0.5, random.choice((None, 1))
-    return json.dumps(_json_value(random), ensure_ascii=ascii_only, indent=indent)
-
-
-def _one_of(*texts: str) -> Draw:
-    return lambda random: random.choice(texts)
-
-
-_INTEGER_EDGES = ("0", "1", "-1", "63", "64", "-64", "-65", "127", "128", "8191", "8192", "-8193")
-_FLOAT_EDGES = ("0", "-0", "NaN", "Infinity", "-Infinity", "1e16", "1e-5", "123456789", "0.1", "-1.5")
-_DATE_EDGES = (
-    "infinity", "-infinity", "0001-01-01", "9999-12-31", "10000-01-01", "0001-12-31 BC", "4713-01-01 BC",
-    "5874897-12-31", "1970-01-01", "1969-12-31", "2000-02-29", "1900-03-01", "1582-10-10", "epoch",
-)  # fmt: skip
-_TIMESTAMP_EDGES = (
-    "infinity", "-infinity", "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", "10000-01-01 00:00:00",
-    "0001-12-31 23:59:59.999999 BC", "4713-11-24 00:00:00 BC", "294276-12-31 23:59:59.999999",
-    "1970-01-01 00:00:00", "1969-12-31 23:59:59.999999", "2000-01-01 00:00:00.000001", "2024-02-29 23:59:59.9",
-    "2024-12-31 23:59:60", "2024-05-06 24:00:00", "epoch",
-)  # fmt: skip
-_TEXT_EDGES = (
-    "", " ", "NULL", "null", "\\N", "\\", "\\\\", "\t", "\n", "\r\n", "\r", "\b\f\v", '"', "'", "{}", "{,}", ",",
-    "é", "😀", "🏳️\u200d🌈", "\u2028", "a\u0300", "\U0010ffff", "\ufffd", "\x01", "\x7f", "\\x00", "\\.", "x" * 4095,
-    "x" * 4096, "long " * 3000,
-)  # fmt: skip
-_SHORT_TEXT_EDGES = tuple(text for text in _TEXT_EDGES if len(text) < 30)
-_JSON_EDGES = (
-    "null", "true", "0", "-0.0", "1e400", "[]", "{}", '""', '{"b":1,  "a":[1,2 , null]}', '{"a":1,"a":2}',
-    '"\\u00e9 \\ud83d\\ude00"', ' { "x" : "\\"{}\\\\" }\n', "12345678901234567890.12345678901234567890",
-)  # fmt: skip
-
-
 def _scalars() -> Iterator[TypedColumn]:
-    int2, int4, int8 = _integer(16), _integer(32), _integer(64)
-    yield TypedColumn("a_bool", "bool", ("t", "f"), _one_of("t", "f"))
-    yield TypedColumn("a_int2", "int2", (*_INTEGER_EDGES, "32767", "-32768"), int2)
-    yield TypedColumn("a_int4", "int4", (*_INTEGER_EDGES, "2147483647", "-2147483648"), int4)
-    yield TypedColumn("a_int8", "int8", (*_INTEGER_EDGES, str(2**63 - 1), str(-(2**63))), int8)
+    int2, int4, int8 = any_integer(16), any_integer(32), any_integer(64)
+    yield TypedColumn("a_bool", "bool", ("t", "f"), one_of("t", "f"))
+    yield TypedColumn("a_int2", "int2", (*INTEGER_EDGES, "32767", "-32768"), int2)
+    yield TypedColumn("a_int4", "int4", (*INTEGER_EDGES, "2147483647", "-2147483648"), int4)
+    yield TypedColumn("a_int8", "int8", (*INTEGER_EDGES, str(2**63 - 1), str(-(2**63))), int8)
     yield TypedColumn(
         "a_oid", "oid", ("0", "4294967295", "2147483648"), lambda random: str(random.getrandbits(random.randint(1, 32)))
     )
@@ -192,45 +87,38 @@ def _scalars() -> Iterator[TypedColumn]:
         "7.038531e-26",
         "1.1754942e-38",
     )
-    yield TypedColumn("a_float4", "float4", _FLOAT_EDGES + float4_edges, _float("<f"))
+    yield TypedColumn("a_float4", "float4", FLOAT_EDGES + float4_edges, any_float("<f"))
     float8_edges = ("1.7976931348623157e308", "2.2250738585072014e-308", "5e-324", "-5e-324", "0.30000000000000004")
-    yield TypedColumn("a_float8", "float8", _FLOAT_EDGES + float8_edges, _float("<d"))
+    yield TypedColumn("a_float8", "float8", FLOAT_EDGES + float8_edges, any_float("<d"))
     numeric_edges = ("0", "NaN", "Infinity", "-Infinity", "1.500", "-0.0", "1e-1000", "-1e1000", "9" * 200)
-    yield TypedColumn("a_numeric", "numeric", numeric_edges, _numeric(60, 20))
-    yield TypedColumn("a_text", "text", _TEXT_EDGES, _text(60))
-    yield TypedColumn("a_varchar", "varchar(40)", _SHORT_TEXT_EDGES, _text(40))
-    yield TypedColumn("a_char", "char(12)", ("", " ", "a", "a  ", "\n", "😀", "twelve chars"), _text(12))
-    yield TypedColumn("a_name", "name", ("", "x" * 63, "A b", '"'), _text(15))
-    yield TypedColumn("a_quoted_char", '"char"', ("", "a", "\\", '"', ",", "\\001", "\\177"), _one_of(*"abc,'{"))
+    yield TypedColumn("a_numeric", "numeric", numeric_edges, any_numeric(60, 20))
+    yield TypedColumn("a_text", "text", TEXT_EDGES, any_text(60))
+    yield TypedColumn("a_varchar", "varchar(40)", SHORT_TEXT_EDGES, any_text(40))
+    yield TypedColumn("a_char", "char(12)", ("", " ", "a", "a  ", "\n", "😀", "twelve chars"), any_text(12))
+    yield TypedColumn("a_name", "name", ("", "x" * 63, "A b", '"'), any_text(15))
+    yield TypedColumn("a_quoted_char", '"char"', ("", "a", "\\", '"', ",", "\\001", "\\177"), one_of(*"abc,'{"))
     all_bytes = "\\x" + bytes(range(256)).hex()
-    yield TypedColumn("a_bytea", "bytea", ("\\x", "\\x00", all_bytes, "\\x" + "ff" * 5000), _bytea)
-    yield TypedColumn("a_date", "date", _DATE_EDGES, _date)
-    yield TypedColumn("a_timestamp", "timestamp", _TIMESTAMP_EDGES, _timestamp)
+    yield TypedColumn("a_bytea", "bytea", ("\\x", "\\x00", all_bytes, "\\x" + "ff" * 5000), any_bytea)
+    yield TypedColumn("a_date", "date", DATE_EDGES, any_date)
+    yield TypedColumn("a_timestamp", "timestamp", TIMESTAMP_EDGES, any_timestamp)
     yield TypedColumn(
-        "a_timestamptz", "timestamptz", _TIMESTAMP_EDGES, lambda random: _with_zone(_timestamp(random), random)
+        "a_timestamptz", "timestamptz", TIMESTAMP_EDGES, lambda random: with_zone(any_timestamp(random), random)
     )
-    yield TypedColumn("a_time", "time", ("00:00:00", "24:00:00", "23:59:59.999999", "12:00:00.1"), _time)
+    yield TypedColumn("a_time", "time", ("00:00:00", "24:00:00", "23:59:59.999999", "12:00:00.1"), any_time)
     timetz_edges = ("00:00:00+00", "24:00:00-15:59:59", "12:00:00.5+15:59:59", "23:59:59.999999-00:00:01")
-    yield TypedColumn("a_timetz", "timetz", timetz_edges, lambda random: _time(random) + _zone(random))
+    yield TypedColumn("a_timetz", "timetz", timetz_edges, lambda random: any_time(random) + any_zone(random))
     interval_edges = (
         "0", "1 year 2 mons -3 days 04:05:06.789", "-1 mon +2 days -3.5 h", "infinity", "-infinity", "0.000001 s",
         "178000000 years", "-178000000 years", "-00:00:00.5",
     )  # fmt: skip
-    yield TypedColumn("a_interval", "interval", interval_edges, _interval)
-    yield TypedColumn("a_uuid", "uuid", ("0" * 32, "f" * 32), _uuid)
-    yield TypedColumn("a_json", "json", _JSON_EDGES, _json)
-    yield TypedColumn("a_jsonb", "jsonb", tuple(edge for edge in _JSON_EDGES), _json)
-    yield TypedColumn("a_mood", "mood", _MOODS, _one_of(*_MOODS))
+    yield TypedColumn("a_interval", "interval", interval_edges, any_interval)
+    yield TypedColumn("a_uuid", "uuid", ("0" * 32, "f" * 32), any_uuid)
+    yield TypedColumn("a_json", "json", JSON_EDGES, any_json)
+    yield TypedColumn("a_jsonb", "jsonb", tuple(edge for edge in JSON_EDGES), any_json)
+    yield TypedColumn("a_mood", "mood", _MOODS, one_of(*_MOODS))
 
 
 _MOODS = ("sad", "ok", 'it\'s "fine"', "NULL", "", "{a,b}", "😀")
-
-
-def _with_zone(text: str, random: Random) -> str:
-    if "infinity" in text:
-        return text
-    day_and_time, space, era = text.partition(" BC")
-    return day_and_time + _zone(random) + space + era
 
 
 NUMERIC_SCALES = (
@@ -244,7 +132,7 @@ def _numerics() -> Iterator[TypedColumn]:
         largest = f"{'9' * precision}e{-scale}"
         edges = ("0", f"1e{-scale}", f"-1e{-scale}", largest, f"-{largest}", "NaN", "-0")
         name = f"n_{precision}_{scale}".replace("-", "m")
-        yield TypedColumn(name, f"numeric({precision},{scale})", edges, _numeric(precision, scale))
+        yield TypedColumn(name, f"numeric({precision},{scale})", edges, any_numeric(precision, scale))
 
 
 def array_literal(items: Iterable[Literal]) -> str:
@@ -307,7 +195,7 @@ _AS_TEXT = {
 def _as_text() -> Iterator[TypedColumn]:
     for sql_type, texts in _AS_TEXT.items():
         name = "text_" + "".join(char if char.isalnum() else "_" for char in sql_type)
-        yield TypedColumn(name, sql_type, texts, _one_of(*texts))
+        yield TypedColumn(name, sql_type, texts, one_of(*texts))
 
 
 _SCALARS = tuple(_scalars())

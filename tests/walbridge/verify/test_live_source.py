@@ -14,8 +14,8 @@ import pytest
 
 from schemas.position import parse_lsn
 from tests.fix_postgres import Database
+from tests.walbridge.verify.accounts import verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
-from tests.walbridge.verify.test_verify import verdict
 from walbridge.verify.lake import Lake, PublishedCut
 
 TYPES = {"id": pa.int32(), "value": pa.string()}

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from tests.fix_postgres import Database
+from tests.walbridge.verify.accounts import FAR_AHEAD, verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
-from tests.walbridge.verify.test_verify import FAR_AHEAD, verdict
 
 
 class Exceptional(str):

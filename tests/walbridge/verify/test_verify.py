@@ -2,60 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pydantic import SecretStr
 
-from schemas.errors import OperatorError
-from schemas.settings import Lake, Postgres, Settings
 from tests.fix_postgres import Database
+from tests.walbridge.verify.accounts import ACCOUNT_TYPES, ACCOUNTS, FAR_AHEAD, accounts, settings_of, verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.verify import verify
-
-FAR_AHEAD = 2**60
-"""A published LSN that covers whatever the source has written."""
-
-
-@pytest.fixture
-def handmade(lake: Path) -> HandmadeLake:
-    return HandmadeLake(lake)
-
-
-def settings_of(database: Database, handmade: HandmadeLake) -> Settings:
-    postgres = Postgres(dsn=SecretStr(database.dsn), publication="pub")
-    return Settings(postgres=postgres, lake=Lake(path=str(handmade.path)))
-
-
-def verdict(database: Database, handmade: HandmadeLake, **options: Any) -> tuple[int, dict[str, Any]]:
-    """Exit code and the JSON form, its tables by name."""
-    said: list[str] = []
-    options = {"timeout_s": 5.0} | options
-    code = verify(settings_of(database, handmade), as_json=True, out=said.append, **options)
-    report = json.loads(said[0])
-    assert report["equal"] == (code == 0)
-    return code, {table["table"]: table for table in report["tables"]}
-
-
-def accounts(database: Database, handmade: HandmadeLake, lake_rows: list[dict[str, Any]]) -> None:
-    """Five accounts in the source; the lake holds what is given, from two cuts on."""
-    database.execute(
-        "CREATE TABLE accounts (id int PRIMARY KEY, owner text, balance float8);"
-        "INSERT INTO accounts SELECT n, 'owner ' || n, n / 4.0 FROM generate_series(1, 5) n;"
-        "CREATE PUBLICATION pub FOR ALL TABLES"
-    )
-    handmade.write("public.accounts", ACCOUNT_TYPES, lake_rows)
-    handmade.publish(FAR_AHEAD)
-
-
-ACCOUNT_TYPES = {"id": pa.int32(), "owner": pa.string(), "balance": pa.float64()}
-ACCOUNTS = [{"id": n, "owner": f"owner {n}", "balance": n / 4} for n in range(1, 6)]
 
 
 def test_a_lake_that_holds_the_same_rows_is_equal(database: Database, handmade: HandmadeLake) -> None:
@@ -236,62 +194,6 @@ def test_what_is_fetched_stays_bounded_when_everything_differs(
     code, tables = verdict(database, handmade)
     assert (code, tables["public.accounts"]["whole"]) == (1, False)
     assert 0 < tables["public.accounts"]["missing"] <= 10
-
-
-def test_a_lake_without_a_published_cut_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
-    database.execute("CREATE TABLE t (id int); CREATE PUBLICATION pub FOR ALL TABLES")
-    with pytest.raises(OperatorError, match=r"published no cut .* it has none"):
-        verdict(database, handmade, timeout_s=0.1)
-
-
-def test_a_lake_that_lags_is_not_compared(database: Database, handmade: HandmadeLake) -> None:
-    accounts(database, handmade, ACCOUNTS)
-    handmade.publish(5)
-    with pytest.raises(OperatorError, match="its newest is at 0/5"):
-        verdict(database, handmade, timeout_s=0.1)
-
-
-def test_a_table_that_the_lake_lacks_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
-    accounts(database, handmade, ACCOUNTS)
-    database.execute("CREATE TABLE later (id int)")
-    with pytest.raises(OperatorError, match=r"does not hold table public\.later"):
-        verdict(database, handmade)
-    assert verdict(database, handmade, tables=["public.accounts"])[0] == 0
-
-
-def test_an_unpublished_table_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
-    accounts(database, handmade, ACCOUNTS)
-    with pytest.raises(OperatorError, match=r"does not publish a table public\.typo"):
-        verdict(database, handmade, tables=["public.typo"])
-
-
-@pytest.mark.parametrize("dsn", ["host=127.0.0.1 port=1 password=hush", "password:hush", "postgresql://a:hush@[x/y"])
-def test_a_wrong_dsn_is_the_operators_and_keeps_its_password(handmade: HandmadeLake, dsn: str) -> None:  # I10
-    settings = Settings(postgres=Postgres(dsn=SecretStr(dsn)), lake=Lake(path=str(handmade.path)))
-    with pytest.raises(OperatorError) as caught:
-        verify(settings, timeout_s=0.1)
-    assert "hush" not in str(caught.value)
-
-
-def test_a_role_that_may_not_read_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
-    accounts(database, handmade, ACCOUNTS)
-    database.execute(f"CREATE ROLE reader_{database.name} LOGIN")
-    try:
-        settings = settings_of(database, handmade)
-        dsn = f"{database.dsn} user=reader_{database.name}"
-        limited = settings.model_copy(update={"postgres": settings.postgres.model_copy(update={"dsn": SecretStr(dsn)})})
-        with pytest.raises(OperatorError, match="permission denied for table accounts"):
-            verify(limited, timeout_s=5)
-    finally:
-        database.execute(f"DROP ROLE reader_{database.name}")
-
-
-def test_a_lake_table_whose_files_are_gone_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
-    accounts(database, handmade, ACCOUNTS)
-    for file in (handmade.path / "public" / "accounts").glob("*.parquet"):
-        file.unlink()
-    with pytest.raises(OperatorError, match="public/accounts cannot be read"):
-        verdict(database, handmade)
 
 
 def test_the_last_lines_are_the_verdict_per_table(database: Database, handmade: HandmadeLake) -> None:

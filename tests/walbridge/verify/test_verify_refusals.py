@@ -1,0 +1,69 @@
+"""What verify cannot compare is the operator's: one sentence of what is missing, and no verdict."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import SecretStr
+
+from schemas.errors import OperatorError
+from schemas.settings import Lake, Postgres, Settings
+from tests.fix_postgres import Database
+from tests.walbridge.verify.accounts import ACCOUNTS, accounts, settings_of, verdict
+from tests.walbridge.verify.handmade_lake import HandmadeLake
+from walbridge.verify import verify
+
+
+def test_a_lake_without_a_published_cut_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
+    database.execute("CREATE TABLE t (id int); CREATE PUBLICATION pub FOR ALL TABLES")
+    with pytest.raises(OperatorError, match=r"published no cut .* it has none"):
+        verdict(database, handmade, timeout_s=0.1)
+
+
+def test_a_lake_that_lags_is_not_compared(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    handmade.publish(5)
+    with pytest.raises(OperatorError, match="its newest is at 0/5"):
+        verdict(database, handmade, timeout_s=0.1)
+
+
+def test_a_table_that_the_lake_lacks_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    database.execute("CREATE TABLE later (id int)")
+    with pytest.raises(OperatorError, match=r"does not hold table public\.later"):
+        verdict(database, handmade)
+    assert verdict(database, handmade, tables=["public.accounts"])[0] == 0
+
+
+def test_an_unpublished_table_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    with pytest.raises(OperatorError, match=r"does not publish a table public\.typo"):
+        verdict(database, handmade, tables=["public.typo"])
+
+
+@pytest.mark.parametrize("dsn", ["host=127.0.0.1 port=1 password=hush", "password:hush", "postgresql://a:hush@[x/y"])
+def test_a_wrong_dsn_is_the_operators_and_keeps_its_password(handmade: HandmadeLake, dsn: str) -> None:  # I10
+    settings = Settings(postgres=Postgres(dsn=SecretStr(dsn)), lake=Lake(path=str(handmade.path)))
+    with pytest.raises(OperatorError) as caught:
+        verify(settings, timeout_s=0.1)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_role_that_may_not_read_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    database.execute(f"CREATE ROLE reader_{database.name} LOGIN")
+    try:
+        settings = settings_of(database, handmade)
+        dsn = f"{database.dsn} user=reader_{database.name}"
+        limited = settings.model_copy(update={"postgres": settings.postgres.model_copy(update={"dsn": SecretStr(dsn)})})
+        with pytest.raises(OperatorError, match="permission denied for table accounts"):
+            verify(limited, timeout_s=5)
+    finally:
+        database.execute(f"DROP ROLE reader_{database.name}")
+
+
+def test_a_lake_table_whose_files_are_gone_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    for file in (handmade.path / "public" / "accounts").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(OperatorError, match="public/accounts cannot be read"):
+        verdict(database, handmade)
