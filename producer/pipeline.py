@@ -207,7 +207,7 @@ class Pipeline:
         with ReplicationStream(
             walsender, progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
         ) as stream:
-            stream.start(progress.floor, stream_options(self._settings))
+            stream.start(progress.floor, stream_options(self._settings, self._connection.info.server_version))
             log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done))
             self._stream = stream
             self._metrics.watch_stream(stream)

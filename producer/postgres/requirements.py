@@ -6,6 +6,7 @@ In: a connection and settings. Out: refusals, a publication that was missing, op
 import structlog
 
 from producer import errors
+from producer.pgoutput.options import OLDEST_SERVER, StreamWishes, start_options
 from producer.postgres import catalog
 from producer.postgres.connection import SqlConnection
 from schemas.settings import Settings
@@ -13,18 +14,22 @@ from schemas.settings import Settings
 log = structlog.get_logger()
 
 
-def stream_options(settings: Settings) -> dict[str, str]:
-    """Options of START_REPLICATION. Names are quoted: unquoted ones are folded to lower case."""
-    quoted = '"' + settings.postgres.publication.replace('"', '""') + '"'
-    return {"proto_version": "1", "publication_names": quoted}
+def stream_options(settings: Settings, server_version: int = OLDEST_SERVER) -> dict[str, str]:
+    """Options of START_REPLICATION: nothing is wished that the oldest server could not send.
+
+    Raises:
+        OperatorError: the server is too old.
+    """
+    return start_options([settings.postgres.publication], server_version, StreamWishes())
 
 
 def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:
     """What must hold of the server and the publication before anything is made.
 
     Raises:
-        OperatorError: wal_level, encoding or publication do not fit.
+        OperatorError: version, wal_level, encoding or publication do not fit.
     """
+    stream_options(settings, connection.info.server_version)
     if (level := catalog.setting(connection, "wal_level")) != "logical":
         raise errors.wal_level_too_low(level)
     if (encoding := catalog.setting(connection, "server_encoding")) == "SQL_ASCII":

@@ -90,7 +90,7 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
 
     def connect_sql(*_: Any) -> SimpleNamespace:
         server.connect("catalog")
-        return SimpleNamespace(close=lambda: None)
+        return SimpleNamespace(close=lambda: None, info=SimpleNamespace(server_version=180006))
 
     def make_producer(config: dict[str, Any], **_: Any) -> Producer:
         return Producer(world, broker, config)
