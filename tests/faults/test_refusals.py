@@ -82,6 +82,24 @@ def test_publication_that_is_missing_empty_or_dropped_is_refused(producer: Produ
     assert "was dropped" in producer.refusal()
 
 
+def test_row_filter_that_fails_on_a_row_is_refused_without_quoting_it(producer: ProducerUnderTest) -> None:
+    """I10. In the copy and in the stream: the same row would end every session anew."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a')")
+    producer.publish("t WHERE (cardinality(parse_ident(v)) > 0)")
+    running = producer.start_streaming()
+    producer.database.execute("INSERT INTO t VALUES (2, 'canary of a row')")
+    for words in (refusal_of(running), _refusal_in_a_copy(producer)):
+        assert "(22023): InvalidParameterValue" in words
+        assert "mend the filter or the row" in words
+        assert "canary" not in words
+    assert "canary" not in running.log
+
+
+def _refusal_in_a_copy(producer: ProducerUnderTest) -> str:
+    producer.name += "b"
+    return producer.refusal()
+
+
 def test_server_without_logical_wal_is_refused(producer: ProducerUnderTest) -> None:
     with PostgresServer({"wal_level": "replica"}) as server:
         producer.settings["postgres"] = {"dsn": server.dsn()}
