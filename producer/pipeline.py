@@ -29,9 +29,9 @@ from producer.progress import (
 )
 from producer.relation_cache import RelationCache
 from producer.source_watch import SourceWatch
-from producer.stop_request import Stopped, StopRequest
 from producer.streaming import Session
 from producer.tables import Tables
+from producer.waits import Stopped, Waits
 from schemas.errors import OperatorError, RetryableError
 from schemas.position import format_lsn
 from schemas.progress_record import TIMELINE_OPTION, Progress
@@ -49,7 +49,7 @@ class Pipeline:
         if not settings.postgres.dsn.get_secret_value():
             raise errors.no_dsn()
         self._settings = settings
-        self._stop = StopRequest(should_stop)
+        self._waits = Waits(should_stop)
         self._metrics = metrics or ProducerMetrics()
         self._stream: ReplicationStream | None = None
         self._connection: SqlConnection | None = None
@@ -104,7 +104,7 @@ class Pipeline:
     def _start(self) -> None:
         """Guards, then the copy unless Kafka holds it."""
         timeout_s = self._settings.postgres.start_timeout_s
-        server, progress = retry_at_start(self._prepare, timeout_s, pause=self._stop.sleep)
+        server, progress = retry_at_start(self._prepare, timeout_s, pause=self._waits.sleep)
         if progress is None or progress.state != "streaming":
             self._copy(server)
 
@@ -157,14 +157,14 @@ class Pipeline:
                     self._out,
                     self._tables,
                     self._watch(self._connection),
-                    self._stop.check,
+                    self._waits.check,
                 )
                 return
             except RetryableError as error:
                 self._metrics.peer_away(error)
                 log.warning("copy begins again", reason=str(error))
                 self._out.abandon()
-                pause_s = self._stop.back_off(pause_s)
+                pause_s = self._waits.back_off(pause_s)
 
     def _follow(self) -> None:
         pause_s = 0.0
@@ -179,7 +179,7 @@ class Pipeline:
                     pause_s = 0.0  # it worked meanwhile: this is another trouble than the last one
                 log.warning("stream begins again", reason=str(error), pause_s=round(pause_s, 1))
                 self._out.abandon()
-                pause_s = self._stop.back_off(pause_s)
+                pause_s = self._waits.back_off(pause_s)
 
     def _stream_once(self) -> None:
         """One session, from the floor that Kafka holds."""
@@ -213,7 +213,7 @@ class Pipeline:
             self._metrics.watch_stream(stream)
             try:
                 session = Session(self._settings, stream, self._tables, self._out, watch)
-                session.run(self._stop.is_made)
+                session.run(self._waits.should_stop)
             finally:
                 self._stream = None
 
@@ -256,7 +256,7 @@ class Pipeline:
     def _wait(self) -> None:
         """Between slices of a wait for Kafka: keep Postgres' session alive, listen for a stop."""
         if self._stream is None:
-            self._stop.check()
+            self._waits.check()
         else:
             self._stream.keep_alive()
-            self._stop.check_patience()
+            self._waits.check_patience()

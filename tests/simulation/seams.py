@@ -29,7 +29,7 @@ _MODULES = (
     "producer.cut_maker",
     "producer.pipeline",
     "producer.source_watch",
-    "producer.stop_request",
+    "producer.waits",
     "producer.streaming",
     "producer.tables",
     "producer.kafka.control_topics",

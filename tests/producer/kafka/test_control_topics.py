@@ -90,12 +90,12 @@ def test_of_a_long_topic_only_the_end_is_read(settings: Settings, polled: list[i
 def test_newest_record_is_found_behind_hundreds_of_aborted_ones(settings: Settings, polled: list[int]) -> None:
     """They take offsets and are never delivered: an end offset says nothing of what there is before it."""
     writer = Writer(settings)
-    writer.write([at(cut_id) for cut_id in range(400)])
+    writer.write([at(cut_id) for cut_id in range(2000)])
     for cut_id in range(3):
         writer.write([at(1000 + cut_id)] * 200, commit=False)
 
-    assert read_progress(settings) == at(399)
-    assert len(polled) < 400
+    assert read_progress(settings) == at(1999)
+    assert len(polled) < 1000
 
 
 def test_record_of_an_open_transaction_is_not_believed(settings: Settings) -> None:

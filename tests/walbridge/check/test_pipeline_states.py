@@ -9,7 +9,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewPartitions, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 
 from schemas.topics import cuts_topic, metadata_topic, progress_topic
 from tests.fix_postgres import Database
@@ -50,7 +57,7 @@ def admin(stack: Stack) -> AdminClient:
 
 def configure(stack: Stack, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    resource.add_incremental_config(ConfigEntry(name, value))
+    resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
     client = admin(stack)
     client.incremental_alter_configs([resource])[resource].result(10)
 
@@ -116,8 +123,8 @@ def test_each_topic_that_would_lose_what_must_be_kept_is_an_error_of_its_own(str
     name = streamed.name
     faults = {
         metadata_topic(name): ("cleanup.policy", "delete", "compact"),
-        progress_topic(name): ("cleanup.policy", "compact,delete", "compact"),
         cuts_topic(name): ("retention.ms", "1000", str(2 * 604_800_000)),
+        progress_topic(name): ("cleanup.policy", "compact,delete", "compact"),
         f"{name}.public.lines": ("cleanup.policy", "compact", "delete"),
     }
     for topic, (key, wrong, _) in faults.items():
@@ -222,7 +229,8 @@ def test_without_a_broker_all_the_rest_is_still_checked(stack: Stack, monkeypatc
 
     findings = stack.findings()
 
-    assert list(dict.fromkeys(each.area for each in findings)) == AREAS
+    # Of tables there is nothing to say: the publication is still to be made.
+    assert list(dict.fromkeys(each.area for each in findings)) == [area for area in AREAS if area != "tables"]
     (away,) = [each for each in findings if each.severity is Severity.ERROR]
     assert (away.area, "Kafka at 127.0.0.1:1 cannot be reached" in away.text) == ("broker", True)
     assert away.remedy == "start the server, or check the address in the settings (walbridge config)"

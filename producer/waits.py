@@ -17,11 +17,11 @@ class Stopped(Exception):
     """The operator asked to stop, at a place where stopping loses nothing."""
 
 
-class StopRequest:
-    """Asked again and again; remembers when it was first seen."""
+class Waits:
+    """Of one run; remembers when a stop was first seen."""
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
-        self.is_made = should_stop
+        self.should_stop = should_stop
         self._seen_s: float | None = None
 
     def check(self) -> None:
@@ -30,7 +30,7 @@ class StopRequest:
         Raises:
             Stopped: a stop was asked for.
         """
-        if self.is_made():
+        if self.should_stop():
             raise Stopped
 
     def check_patience(self) -> None:
@@ -39,7 +39,7 @@ class StopRequest:
         Raises:
             Stopped: as ``check``.
         """
-        if self.is_made():
+        if self.should_stop():
             self._seen_s = self._seen_s or time.monotonic()
             if time.monotonic() - self._seen_s > PATIENCE_S:
                 raise Stopped
