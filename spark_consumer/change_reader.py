@@ -1,20 +1,22 @@
 """A plan's records: exactly its ranges, in one read, counted before anything is touched.
 
-In: a plan. Out: ``PlannedRecords``: a persisted DataFrame (topic, partition, offset, key, value) of
-all its tables, and how much it holds of each. One job measures each partition and fills the cache;
-a count that is not the cuts' stops the job (I7): something was lost, repeated or written by
-somebody else. The records of tables that have few come to the driver, all in one more job.
+In: a plan. Out: ``PlannedRecords``: how much it holds of each table, and the records themselves. A
+small plan comes to the driver, in one job without a shuffle. A large one stays in Spark: one job
+measures each partition and fills a cache. Tables of few records then have them on the driver, all
+others as a DataFrame (topic, partition, offset, key, value). A count that is not the cuts' stops
+the job (I7): something was lost, repeated or written by somebody else.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from schemas.avro_codec import HEADER_BYTES, MARKER
@@ -47,7 +49,7 @@ class Measure:
 class TableRecords:
     """A plan's records of one topic. ``fetched``: the same as ``frame``, where they are few."""
 
-    of_plan: DataFrame
+    of_plan: Callable[[], DataFrame]
     topic: str
     volumes: Mapping[str | None, Volume]
     fetched: pa.Table | None
@@ -55,47 +57,72 @@ class TableRecords:
     @property
     def frame(self) -> DataFrame:
         """topic, partition, offset, key, value."""
-        return self.of_plan.where(F.col("topic") == self.topic)
+        return self.of_plan().where(F.col("topic") == self.topic)
 
 
 class PlannedRecords:
     """The records of a plan, measured; read by the tables' threads."""
 
-    def __init__(self, frame: DataFrame, measures: Iterable[Measure]) -> None:
+    def __init__(self, frame: DataFrame, rows: Mapping[str, int]) -> None:
+        """``rows``: as many as each topic must have."""
         self._frame = frame
-        self._volumes: dict[str, dict[str | None, Volume]] = defaultdict(lambda: defaultdict(Volume))
-        for measure in measures:
-            self._volumes[measure.topic][measure.schema_id] += measure.volume
-        self._fetched = self._fetch()
+        self._is_persisted = False
+        self._persisting = threading.Lock()
+        self.measures: Sequence[Measure] = ()
+        self._fetched = pa.table({})
+        total = sum(rows.values())
+        if 0 < total <= FETCHED_MAX.rows and max(rows.values()) <= FEW.rows:
+            self._fetched = _fetch(frame, FETCHED_MAX.bytes // total)
+            self.measures = _measures(_grouped(self._fetched))
+        elif total:
+            self.measures = _measures(_arrow(_sizes(self.persisted()).groupBy(*_GROUP).agg(*_aggregates())))
+            if few := list(self._topics_of_few()):
+                self._fetched = _fetch(self._frame.where(F.col("topic").isin(few)), FEW.bytes)
 
     def of(self, topic: str) -> TableRecords:
         """Those of one topic."""
-        return TableRecords(self._frame, topic, self._volumes.get(topic, {}), self._fetched.get(topic))
+        volumes: dict[str | None, Volume] = {}
+        for each in self.measures:
+            if each.topic == topic:
+                volumes[each.schema_id] = volumes.get(each.schema_id, Volume()) + each.volume
+        few = self._few_of(topic, sum(volumes.values(), Volume()))
+        return TableRecords(self.persisted, topic, volumes, few)
 
-    def _fetch(self) -> dict[str, pa.Table]:
-        few = list(self._topics_of_few())
-        if not few:
-            return {}
-        wanted = self._frame if len(few) == len(self._volumes) else self._frame.where(F.col("topic").isin(few))
-        try:
-            rows = wanted.toArrow()
-        except Exception as error:
-            raise sorted_error(error) from error
-        return {topic: rows.filter(pc.equal(rows["topic"], topic)) for topic in few}
+    def persisted(self) -> DataFrame:
+        """All of them, read and decompressed once, in memory or on local disk."""
+        with self._persisting:
+            if not self._is_persisted:
+                self._frame = self._frame.persist(StorageLevel.MEMORY_AND_DISK)
+                self._is_persisted = True
+        return self._frame
+
+    def close(self) -> None:
+        """Let go of them."""
+        if self._is_persisted:
+            self._frame.unpersist()
 
     def _topics_of_few(self) -> Iterator[str]:
         """The smallest first, as many as the driver may hold."""
+        volumes: dict[str, Volume] = defaultdict(Volume)
+        for each in self.measures:
+            volumes[each.topic] += each.volume
         left = FETCHED_MAX
-        totals = {topic: sum(found.values(), Volume()) for topic, found in self._volumes.items()}
-        for topic, volume in sorted(totals.items(), key=lambda entry: entry[1].bytes):
+        for topic, volume in sorted(volumes.items(), key=lambda entry: entry[1].bytes):
             if volume.fits(FEW) and volume.fits(left):
                 left -= volume
                 yield topic
 
+    def _few_of(self, topic: str, volume: Volume) -> pa.Table | None:
+        if not self._fetched.num_rows or not volume.fits(FEW):
+            return None
+        mine = self._fetched.filter(pc.equal(self._fetched["topic"], topic))
+        is_whole = mine.num_rows == volume.rows and not pc.any(mine["is_left_out"], min_count=0).as_py()
+        return mine if is_whole else None
+
 
 @contextmanager
 def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
-    """The records of a plan, in memory or on local disk until the block ends.
+    """The records of a plan, until the block ends.
 
     Raises:
         OperatorError: records are gone, never become visible, or their count is not the cuts'.
@@ -104,13 +131,15 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
     ranges = {place: (part.start_offset, part.end_offset) for place, part in plan.ranges.items() if part.records}
     if ranges:
         log.wait_visible(ranges)
-    records = log.read(ranges, plan.rows).persist(StorageLevel.MEMORY_AND_DISK)
+    rows: Counter[str] = Counter()
+    for part in plan.ranges.values():
+        rows[part.topic] += part.records
+    records = PlannedRecords(log.read(ranges, plan.rows), rows)
     try:
-        measures = measured(records) if ranges else []
-        refuse_other_counts(plan.ranges, _counted(measures))
-        yield PlannedRecords(records, measures)
+        refuse_other_counts(plan.ranges, _counted(records.measures))
+        yield records
     finally:
-        records.unpersist()
+        records.close()
 
 
 def refuse_other_counts(planned: Mapping[Place, PartitionRange], counted: Mapping[Place, tuple[int, int, int]]) -> None:
@@ -129,22 +158,46 @@ def refuse_other_counts(planned: Mapping[Place, PartitionRange], counted: Mappin
             )
 
 
-def measured(records: DataFrame) -> list[Measure]:
-    """What the records hold, in one job.
-
-    Raises:
-        RetryableError: the broker went away.
-    """
+def _sizes(records: DataFrame) -> DataFrame:
+    """The records, each with its schema id and the bytes of its value."""
     framed = (F.substring("value", 1, len(MARKER)) == F.lit(bytearray(MARKER))) & (F.length("value") > HEADER_BYTES)
     schema_id = F.when(framed, F.lower(F.hex(F.substring("value", len(MARKER) + 1, HEADER_BYTES - len(MARKER)))))
-    found = records.groupBy("topic", "partition", schema_id.alias("schema_id")).agg(
-        F.count(F.lit(1)), F.sum(F.coalesce(F.length("value"), F.lit(0))), F.min("offset"), F.max("offset")
-    )
+    return records.select("*", schema_id.alias("schema_id"), F.coalesce(F.length("value"), F.lit(0)).alias("size"))
+
+
+def _fetch(records: DataFrame, value_bytes_max: int) -> pa.Table:
+    """The records on the driver; values above the limit are left out, so that all of them have a bound (I9)."""
+    is_left_out = F.col("size") > value_bytes_max
+    sized = _sizes(records).withColumn("is_left_out", is_left_out)
+    return _arrow(sized.withColumn("value", F.when(~is_left_out, F.col("value"))))
+
+
+_GROUP = ("topic", "partition", "schema_id")
+
+
+def _aggregates() -> list[Column]:
+    return [F.count("size"), F.sum("size"), F.min("offset"), F.max("offset")]
+
+
+def _grouped(records: pa.Table) -> pa.Table:
+    """What Spark's ``_aggregates`` say, of records that are here."""
+    wanted = [("size", "count"), ("size", "sum"), ("offset", "min"), ("offset", "max")]
+    found = records.group_by(list(_GROUP)).aggregate(wanted)
+    return found.select([*_GROUP, *(f"{column}_{function}" for column, function in wanted)])
+
+
+def _measures(found: pa.Table) -> list[Measure]:
+    return [
+        Measure(topic, partition, of, Volume(rows, size), first, last)
+        for topic, partition, of, rows, size, first, last in zip(
+            *(each.to_pylist() for each in found.columns), strict=True
+        )
+    ]
+
+
+def _arrow(frame: DataFrame) -> pa.Table:
     try:
-        return [
-            Measure(topic, partition, of, Volume(rows, size), first, last)
-            for topic, partition, of, rows, size, first, last in found.collect()
-        ]
+        return frame.toArrow()
     except Exception as error:
         raise sorted_error(error) from error
 

@@ -96,8 +96,8 @@ class ContractWriter:
         announce: bool = True,
     ) -> RelationRecord:
         """Create the topic, announce the Relation (I2), return its record."""
-        described = tuple(described(spec, attnum, replica_identity) for attnum, spec in enumerate(columns, 1))
-        table = TableSchema(relation_id, namespace, name, replica_identity, described)
+        of_table = tuple(described(spec, attnum, replica_identity) for attnum, spec in enumerate(columns, 1))
+        table = TableSchema(relation_id, namespace, name, replica_identity, of_table)
         value, key = value_schema(self.pipeline, table, revision), key_schema(self.pipeline, table, revision)
         topic = data_topic(self.pipeline, namespace, name)
         record = RelationRecord(

@@ -19,7 +19,7 @@ from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
 from schemas.table_schema import Column, TableSchema
 from schemas.topics import data_topic
 from spark_consumer.apply import apply_table
-from spark_consumer.change_reader import PlannedRecords, TableRecords, measured
+from spark_consumer.change_reader import PlannedRecords, TableRecords
 from spark_consumer.plan import Plan, Segment, TableHead, TablePlan
 from tests.contract_writer import Event, encode_event, encode_key
 
@@ -93,7 +93,7 @@ def records_frame(spark: SparkSession, rows: Sequence[Mapping[str, object]]) -> 
 
 def table_records(frame: DataFrame, part: TablePlan) -> TableRecords:
     """The table's part of a plan's records."""
-    return PlannedRecords(frame, measured(frame)).of(part.topic)
+    return PlannedRecords(frame, {part.topic: frame.count()}).of(part.topic)
 
 
 def plan_of(to_cut: int, tables: Sequence[TablePlan], rows: int = 0, end_lsn: int = 0x2000) -> Plan:

@@ -82,6 +82,7 @@ def test_the_driver_holds_no_more_than_it_may_of_all_tables(
 ) -> None:
     """I9."""
     monkeypatch.setattr(change_reader, "FETCHED_MAX", Volume(rows=5, bytes=2**20))
+    monkeypatch.setattr(change_reader, "FEW", Volume(rows=3, bytes=2**20))
     tables = [writer.relation(f"t{n}", COLUMNS, relation_id=n) for n in range(4)]
     cut = writer.copy([(table, [{"id": 1}, {"id": 2}]) for table in tables])
 
