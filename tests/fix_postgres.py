@@ -15,6 +15,10 @@ from psycopg import sql
 from tests.faults.proxy import TcpProxy
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.embedded.postgres_versions import PostgresOfVersion
+
+OF_VERSION = {"autovacuum": "off", "shared_buffers": "16MB"}
+"""Vacuum makes the server send a Relation again, whenever it likes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,20 @@ def postgres() -> Iterator[PostgresServer]:
     """The shared server. A test that kills or stops it starts it again."""
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_version() -> Iterator[Callable[[int], PostgresServer]]:
+    """Servers of each major version, started when first asked for and kept for the run."""
+    servers: dict[int, PostgresServer] = {}
+    with contextlib.ExitStack() as stack:
+
+        def of(major: int) -> PostgresServer:
+            if major not in servers:
+                servers[major] = stack.enter_context(PostgresOfVersion(major, OF_VERSION))
+            return servers[major]
+
+        yield of
 
 
 @pytest.fixture
@@ -101,4 +119,14 @@ def _drop(admin: psycopg.Connection[Any], name: str) -> None:
     for (gid,) in admin.execute("SELECT gid FROM pg_prepared_xacts WHERE database = %s", [name]).fetchall():
         with psycopg.connect(admin.info.dsn, dbname=name, autocommit=True) as inside:
             inside.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
-    admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    # Before 13 there is no FORCE: who was told to go may take a moment.
+    force = sql.SQL("WITH (FORCE)" if admin.info.server_version >= 130000 else "")
+    drop = sql.SQL("DROP DATABASE {} {}").format(sql.Identifier(name), force)
+
+    def is_dropped() -> bool:
+        with contextlib.suppress(psycopg.errors.ObjectInUse):
+            admin.execute(drop)
+            return True
+        return False
+
+    wait_until(is_dropped, "the test's database to be dropped")

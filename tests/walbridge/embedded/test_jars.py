@@ -9,6 +9,7 @@ import pytest
 from schemas.errors import OperatorError
 from walbridge.embedded import ivy, jars
 from walbridge.embedded.ivy import Coordinate
+from walbridge.embedded.postgres_versions import MAJORS
 
 CONTENT = b"a jar"
 RIGHT = hashlib.sha256(CONTENT).hexdigest()
@@ -80,5 +81,5 @@ def test_unknown_set_is_refused(fetched: list[str], monkeypatch: pytest.MonkeyPa
 def test_lock_in_the_package_names_every_set_with_full_checksums() -> None:
     lines = jars.read_lock()
 
-    assert {line.set_name for line in lines} == set(jars.SETS)
+    assert {line.set_name for line in lines} == {*jars.SETS, *(f"postgres-{major}" for major in MAJORS)}
     assert all(len(line.sha256) == 64 for line in lines)
