@@ -27,6 +27,8 @@ from spark_consumer.plan import TableHead
 CUTS_TABLE = "_cuts"
 FILE_BYTES = 4 * 2**20
 """Files of the manifest grow to this and are then left alone, so that compaction stays cheap."""
+_LOOK_BACK = 4
+"""Rows that are read first for the newest published one."""
 _LOG_RETENTION = timedelta(days=1)
 """Nobody reads old versions of the manifest itself: its rows are its history."""
 _ONCE = CommitProperties(max_commit_retries=0)
@@ -274,6 +276,11 @@ def newest_rows(table: DeltaTable, count: int) -> list[CutRow]:
 
 def newest_published(table: DeltaTable, lsn: int | None = None) -> CutRow | None:
     """The newest published row, or the newest with ``end_lsn <= lsn``."""
+    if lsn is None:
+        # Hardly ever far back: a plan that is open, copies not yet complete. Each row is a file.
+        for row in newest_rows(table, _LOOK_BACK):
+            if row.kind == "published":
+                return row
     wanted: list[tuple[str, str, Any]] = [("kind", "=", "published")]
     if lsn is not None:
         wanted.append(("end_lsn", "<=", lsn))
