@@ -72,6 +72,8 @@ def _group(item: pytest.Item, fixtures: set[str]) -> str:
     """
     if "spark" in fixtures:
         return "spark"
+    if "postgres_version" in fixtures:
+        return "postgres versions"  # seven servers, once
     if item.get_closest_marker("simulation"):
         return item.nodeid
     return item.nodeid.partition("::")[0]
