@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from schemas.errors import EXIT_BUG, WalbridgeError
 
 _JAVA_FRAME = re.compile(r"\s*at [\w.$/<>-]+\([\w.: ]*\)")
-_JAVA_CLASS = re.compile(r"\s*(?:Caused by: |: )?((?:[a-z]\w*\.)+[A-Z][\w$]*)(?=:|$)")
+_JAVA_CLASS = re.compile(r"\s*(?:Caused by: |: )((?:[a-z]\w*\.)+[A-Z][\w$]*)(?=:|$)")
 
 
 def report_bug(error: BaseException) -> int:
