@@ -38,7 +38,7 @@ from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
 
-START_S = 120.0
+START_S = 240.0
 ROW_BYTES_MAX = 100_000
 METRICS_LINE = re.compile(r"event=metrics host=\S+ port=(\d+)")
 
