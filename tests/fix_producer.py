@@ -167,7 +167,7 @@ class ProducerUnderTest:
             row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
             assert row is not None
             # A commit record after it: the stream's position passes the one before only with it.
-            connection.execute("SELECT pg_current_xact_id()")
+            connection.execute("SELECT txid_current()")
         lsn = parse_lsn(row[0])
         return topics.wait_for_cut(lambda cut: cut.complete and cut.end_lsn >= lsn, f"at {row[0]}", timeout_s)
 
