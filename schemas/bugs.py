@@ -33,7 +33,8 @@ def _lines(error: BaseException) -> Iterator[str]:
         yield "\nwhich led to:\n\n"
     yield from traceback.format_tb(error.__traceback__)
     yield f"{_name(error)}: {error}\n" if isinstance(error, WalbridgeError) else f"{_name(error)}\n"
-    yield from _java_lines(str(error))
+    stack = getattr(error, "_stackTrace", None)  # of what pyspark made of a Java exception
+    yield from _java_lines(f": {stack}" if isinstance(stack, str) else str(error))
 
 
 def _name(error: BaseException) -> str:

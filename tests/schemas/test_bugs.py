@@ -48,17 +48,23 @@ def test_row_that_breaks_a_constraint_of_the_lake_is_not_quoted(
     assert f'File "{__file__}", line' in text
 
 
+@pytest.mark.parametrize(
+    ("call", "java_class"),
+    [("Integer.parseInt", "NumberFormatException"), ("Class.forName", "ClassNotFoundException")],
+)
 def test_value_that_java_quotes_is_left_out_and_its_stack_is_kept(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], call: str, java_class: str
 ) -> None:
-    jvm = spark._jvm
-    assert jvm is not None
-    error = caught(lambda: jvm.java.lang.Integer.parseInt(f"{CANARY}\nx.Y: {CANARY}\n\tat {CANARY}"))
+    """As pyspark raises it, and as py4j does."""
+    holder, method = call.split(".")
+    java = getattr(getattr(spark._jvm, "java").lang, holder)  # noqa: B009 - not known to the types
+    error = caught(lambda: getattr(java, method)(f"{CANARY}\nx.Y: {CANARY}\n\tat {CANARY}"))
     text = said(error, capsys)
 
     assert CANARY in str(error)
     assert CANARY not in text
-    assert "  java.lang.NumberFormatException\n  at java.base/java.lang.NumberFormatException" in text
+    assert f"\n  java.lang.{java_class}\n  at " in text
+    assert f"at java.base/java.lang.{call}(" in text
 
 
 def test_cause_comes_first_and_words_of_our_own_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
