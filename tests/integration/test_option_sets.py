@@ -31,9 +31,10 @@ CREATE TABLE parent (id int PRIMARY KEY);
 CREATE TABLE child (id int PRIMARY KEY, parent_id int REFERENCES parent);
 CREATE TABLE f (id int, v text);
 ALTER TABLE f REPLICA IDENTITY FULL;
+CREATE TABLE late (id int PRIMARY KEY, v text);
 CREATE TABLE toasted_key (k text PRIMARY KEY, n int);
 ALTER TABLE toasted_key ALTER k SET STORAGE EXTERNAL;
-CREATE PUBLICATION pub FOR TABLE t, parent, child, f, toasted_key;
+CREATE PUBLICATION pub FOR TABLE t, late, parent, child, f, toasted_key;
 """
 LEVERS = {
     "work_mem": (12, "SET logical_decoding_work_mem = '64kB'"),
@@ -74,6 +75,13 @@ def interleaved(run: Script) -> None:
     run("b", many(5000), "COMMIT")
     run("d", many(6000), "ROLLBACK")
     run("a", "DELETE FROM t WHERE id = 1003", "COMMIT")
+
+
+def announced_in_streams(run: Script) -> None:
+    """The server takes a relation of a streamed transaction for known after its commit, not after its abort."""
+    run("a", "BEGIN", "INSERT INTO late VALUES (1, 'never')", many(7000), "ROLLBACK")
+    run("a", "BEGIN", "INSERT INTO late VALUES (2, 'streamed')", many(8000), "COMMIT")
+    run("a", "INSERT INTO late VALUES (3, 'not streamed')")
 
 
 def savepoints(run: Script) -> None:
@@ -121,7 +129,7 @@ def kinds_of_change(run: Script) -> None:
     run("a", "INSERT INTO parent VALUES (3)", "INSERT INTO child VALUES (3, 3)", "COMMIT")
 
 
-WORKLOADS = (interleaved, savepoints, changed_tables, prepared, kinds_of_change)
+WORKLOADS = (interleaved, announced_in_streams, savepoints, changed_tables, prepared, kinds_of_change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +243,14 @@ def test_options_change_neither_what_was_committed_nor_its_positions(
 @pytest.mark.parametrize("major", MAJORS)
 def test_what_was_committed_adds_up_to_the_tables(runs: Callable[[int], Run], major: int) -> None:
     transactions, _ = runs(major).committed(PLAIN)
-    tables: dict[str, list[dict[str, Any]]] = {"t": [], "parent": [], "child": [], "f": [], "toasted_key": []}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "t": [],
+        "late": [],
+        "parent": [],
+        "child": [],
+        "f": [],
+        "toasted_key": [],
+    }
     for transaction in transactions:
         for event in transaction.events:
             _apply(tables, event)
