@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -31,6 +29,7 @@ from schemas.errors import OperatorError
 from schemas.position import parse_lsn
 from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 from spark_consumer.read import published_at
+from tests.faults.command_lines import CommandLines
 from tests.fix_postgres import Database
 from tests.fix_producer import ROOT, ProducerUnderTest, Running, refusal_of
 from tests.wait import wait_until
@@ -72,45 +71,6 @@ class Night:
     def leaked(self, place: str, canaries: dict[str, str]) -> list[str]:
         """Where those were given that can be seen there."""
         return [given for given, word in canaries.items() if word.encode() in self.seen[place]]
-
-
-class CommandLines(threading.Thread):
-    """What every process of the machine shows to everybody, looked at until the block ends."""
-
-    def __init__(self, scratch: Path, secret: str) -> None:
-        super().__init__(name="command lines")
-        self.seen: set[bytes] = set()
-        self.properties_files: set[tuple[bool, int]] = set()
-        self._scratch, self._secret = scratch, secret.encode()
-        self._over = threading.Event()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
-
-    def run(self) -> None:
-        while not self._over.wait(0.05):
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
-                self._look(path)
-            for path in self._scratch.glob("*/spark.properties"):
-                self._look_at_properties(path)
-
-    def _look(self, path: Path) -> None:
-        try:
-            self.seen.add(path.read_bytes())
-        except OSError:  # it ended
-            return
-
-    def _look_at_properties(self, path: Path) -> None:
-        try:
-            found = self._secret in path.read_bytes(), stat.S_IMODE(path.stat().st_mode)
-        except OSError:
-            return
-        self.properties_files.add(found)
 
 
 class Stage:
