@@ -10,7 +10,7 @@ from producer.pgoutput.streamed import StreamDecoder, decode_streamed, split_xid
 from schemas.errors import ProtocolError
 from schemas.position import Lsn
 from tests.producer.pgoutput.encoder import encode_message, encode_streamed
-from tests.producer.pgoutput.test_decoder import WRITTEN_OUT
+from tests.producer.pgoutput.written_out import WRITTEN_OUT
 from tests.producer.strategies import MESSAGES, OIDS, PREFIXED
 
 PREFIXED_TAGS = frozenset(b"MRYIUDT")
