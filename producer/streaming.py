@@ -5,9 +5,9 @@ stop; raises RetryableError when Postgres or Kafka went away, and nothing is los
 begins at the floor of the progress that Kafka holds.
 """
 
+import struct
 import time
 from collections.abc import Callable
-from struct import Struct
 
 from producer.batching import OpenBatch
 from producer.cut_maker import CutMaker
@@ -37,11 +37,10 @@ from schemas.settings import Settings
 
 _XLOG_DATA = ord("w")
 _NEW = ord("N")
-_PLAIN_OPS = {ord("I"): "c", ord("U"): "u"}
-_unpack_change = Struct(">BIB").unpack_from
+_PLAIN_TAGS = {"c": ord("I"), "u": ord("U")}
+_unpack_change = struct.Struct(">BIB").unpack_from
 """Tag, relation id, kind of the first tuple."""
 _TUPLE_AT = XLOG_DATA_HEADER_BYTES + 6
-_PLAIN_BYTES_MIN = _TUPLE_AT + 2
 REPLY_INTERVAL_S = 0.2
 """An ending server pings in a tight loop until all is confirmed: answer that often, not oftener."""
 WAIT_S = 1.0
@@ -68,8 +67,8 @@ class Session:
         self._transactions = TransactionTracker(progress.done, progress.split, XLOG_DATA_HEADER_BYTES)
         self._transaction: OpenTransaction | None = None
         self._source = TransactionSource(b"")
-        self._ready: dict[int, RecordWriter] = {}
-        """Writers whose version has begun: the next row wants no barrier."""
+        self._ready: dict[tuple[int, ...], tuple[RecordWriter, str]] = {}
+        """Writers whose version has begun, and ops, by what plain changes begin with: such a row wants no barrier."""
         self._split_rows = 0
         self._split_bytes = 0
 
@@ -110,20 +109,21 @@ class Session:
     def _receive_plain(self, data: bytes) -> bool:
         """The changes that come by the million, on the shortest way: what the general one makes of
         an Insert or Update that has a new tuple only, all of it known. False: not such a change."""
-        if len(data) < _PLAIN_BYTES_MIN:
+        try:
+            ready = self._ready.get(_unpack_change(data, XLOG_DATA_HEADER_BYTES))
+        except struct.error:
             return False
-        tag, relation_id, kind = _unpack_change(data, XLOG_DATA_HEADER_BYTES)
-        writer = self._ready.get(relation_id)
-        op = _PLAIN_OPS.get(tag)
-        if writer is None or op is None or kind != _NEW or op not in writer.plain_ops:
+        if ready is None:
             return False
+        writer, op = ready
         out, transaction = self._out, self._transaction
-        out.open()
+        if not out.is_open:
+            out.open()
         assert transaction is not None
         encoded = writer.plain(data, _TUPLE_AT, writer.source, self._source.encoded, transaction.ordinal, out.rests[op])
         if encoded is None:
             return False
-        self._transactions.receive_change(data)
+        self._transactions.unhashed.append(data)
         out.send_plain(writer, *encoded)
         transaction.ordinal += 1
         batch = out.batch
@@ -163,7 +163,7 @@ class Session:
         self._split_bytes = batch.byte_count + self._limits.batch_bytes_max
 
     def _relation(self, message: Relation) -> None:
-        self._ready.pop(message.relation_id, None)
+        self._is_ready_no_more(message.relation_id)
         self._tables.receive(message, self._copied)
 
     def _type(self, message: Type) -> None:
@@ -197,8 +197,13 @@ class Session:
         writer, transaction = self._tables.writer(relation_id), self._open_transaction()
         if self._tables.take_shape_barrier(relation_id):
             self._out.add_barrier(writer, "shape", Position(transaction.begin.final_lsn, transaction.ordinal))
-        self._ready[relation_id] = writer
+        for op in writer.plain_ops:
+            self._ready[_PLAIN_TAGS[op], relation_id, _NEW] = writer, op
         return writer, transaction.ordinal
+
+    def _is_ready_no_more(self, relation_id: int) -> None:
+        for tag in _PLAIN_TAGS.values():
+            self._ready.pop((tag, relation_id, _NEW), None)
 
     def _send(self, writer: RecordWriter, records: list[KafkaRecord]) -> None:
         for record in records:
@@ -248,7 +253,7 @@ class Session:
 
     def _departed(self, relation_id: int) -> None:
         self._copied -= {relation_id}
-        self._ready.pop(relation_id, None)
+        self._is_ready_no_more(relation_id)
 
 
 BARRIERS_SPLIT = 14

@@ -21,13 +21,12 @@ _HELD_MAX = 1_000
 
 @dataclass(slots=True)
 class OpenTransaction:
-    """``message_count`` counts I, U, D and T; ``ordinal`` is that of the next event."""
+    """``ordinal`` is that of the next event."""
 
     begin: Begin
     skipped: bool
     resume: Split | None
     origin: Origin | None = None
-    message_count: int = 0
     ordinal: int = 0
 
 
@@ -38,7 +37,10 @@ class TransactionTracker:
         self._done = done
         self._split = split
         self._body_at = body_at
-        self._unhashed: list[bytes] = []
+        self.unhashed: list[bytes] = []
+        """Bodies of I, U, D and T since Begin, but those in the hash; whoever sees that the tracker
+        ``publishes`` may append one as well as ``receive_change`` may."""
+        self._hashed = 0
         self._hash = blake2b(digest_size=16)
         self.open: OpenTransaction | None = None
         self.publishes = False
@@ -61,7 +63,8 @@ class TransactionTracker:
             if (resume.commit_lsn, resume.xid) != (message.final_lsn, message.xid):
                 raise _not_resumed(resume, message)
             self._split = None
-        self._unhashed.clear()
+        self.unhashed.clear()
+        self._hashed = 0
         self._hash = blake2b(digest_size=16)
         self.open = OpenTransaction(message, skipped, resume)
         self.publishes = not skipped and resume is None and self._split is None
@@ -79,20 +82,18 @@ class TransactionTracker:
         """
         transaction = self._inside()
         if self.publishes:
-            self._unhashed.append(body)
-            transaction.message_count += 1
+            self.unhashed.append(body)
             return True
         if transaction.skipped:
             return False
         if self._split is not None:
             raise _not_resumed(self._split, transaction.begin)
-        self._unhashed.append(body)
-        if len(self._unhashed) >= _HELD_MAX:
+        self.unhashed.append(body)
+        if len(self.unhashed) >= _HELD_MAX:
             self.hash()
-        transaction.message_count += 1
         resume = transaction.resume
         assert resume is not None
-        if transaction.message_count == resume.messages_done:
+        if self._hashed + len(self.unhashed) == resume.messages_done:
             if self.hash() != resume.hash:
                 raise OperatorError(
                     f"transaction {resume.xid} at {format_lsn(resume.commit_lsn)} reads otherwise than when its "
@@ -121,15 +122,17 @@ class TransactionTracker:
         """What is published of the open transaction, for progress."""
         transaction = self._inside()
         begin = transaction.begin
-        return Split(begin.final_lsn, begin.xid, transaction.message_count, transaction.ordinal, self.hash())
+        digest = self.hash()
+        return Split(begin.final_lsn, begin.xid, self._hashed, transaction.ordinal, digest)
 
     def hash(self) -> str:
         """Of all bodies since Begin. Bodies are joined only when somebody asks: hardly ever."""
         at = self._body_at
-        for body in self._unhashed:
+        for body in self.unhashed:
             self._hash.update((len(body) - at).to_bytes(4, "big"))
             self._hash.update(memoryview(body)[at:])
-        self._unhashed.clear()
+        self._hashed += len(self.unhashed)
+        self.unhashed.clear()
         return self._hash.hexdigest()
 
     def _inside(self) -> OpenTransaction:

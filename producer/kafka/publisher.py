@@ -105,7 +105,12 @@ class Publisher:
         else:
             row, lane.held = lane.held, (key, value, headers)
             lane.count += 1
-            if row is not None:
+            if lane.count > 2 and row is not None and row[2] is None:
+                try:
+                    self._producer.produce(topic, row[1], row[0])  # type: ignore[union-attr]
+                except (BufferError, KafkaException):
+                    self._produce(topic, row, -1, None)
+            elif row is not None:
                 self._produce(topic, row, -1, lane.delivered if lane.count == 2 else None)
         self._unpolled += 1
         if self._unpolled >= POLL_EVERY_RECORDS:
