@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -59,22 +60,22 @@ def old_producer(
 
 
 def test_copy_and_changes_on_an_old_server_are_what_it_holds(old_producer: ProducerUnderTest) -> None:
-    """Killed once on the way: the floor of an old server's slot is as good as a new one's."""
+    """Killed on the way on the oldest one, whose slot knows least; MATRIX=1: on each."""
     database = old_producer.database
     database.execute(TABLES)
     with database.connect() as connection:
         is_12 = connection.info.server_version < 130000
     # A partitioned root cannot be published on 12, its partitions can.
     tables = ("low", "high") if is_12 else ("parted",)
-    old_producer.publish(
-        "keyed", "whole", "keyless", *tables, options="" if is_12 else "WITH (publish_via_partition_root)"
-    )
+    via_root = "" if is_12 else "WITH (publish_via_partition_root)"
+    old_producer.publish("keyed", "whole", "keyless", *tables, options=via_root)
     running = old_producer.start_streaming()
     for statement in CHANGES[:5]:
         database.execute(statement)
-    running.kill()
+    if is_12 or os.environ.get("MATRIX"):
+        running.kill()
+        old_producer.start()
     for statement in CHANGES[5:]:
         database.execute(statement)
-    old_producer.start()
 
     old_producer.check_equal()
