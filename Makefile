@@ -25,13 +25,14 @@ export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
 export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
-.PHONY: help setup demo check test fault bench soak dist format lock clean
+.PHONY: help setup demo check test matrix fault bench soak dist format lock clean
 .DEFAULT_GOAL := help
 
 help:
 	$(SAY) 'make demo    start everything, run a load, show it live, verify' \
 	       'make check   format, lint, types, import rules, unit tests (< 1 min)' \
 	       'make test    check, and every test on real servers (< 20 min)' \
+	       'make matrix  every set of options on every Postgres from 12 to 18' \
 	       'make fault   random kills under load, SEED=n for the same again' \
 	       'make bench   speed, in one run beside what it is measured against' \
 	       'make soak    large inputs in bounded memory; 400 random kills' \
@@ -50,6 +51,10 @@ check: setup
 
 test: check $(STAMPS)/java-wheel
 	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -m '(servers or simulation) and not soak and not bench' --durations=10 $(ARGS)
+
+# `make test` takes all sets of options on the newest Postgres, and the newest set on the others.
+matrix: setup
+	MATRIX=1 $(BIN)/pytest tests/integration/test_option_sets.py tests/integration/test_old_servers.py $(ARGS)
 
 # A seed is printed first: SEED=n draws the same kills again.
 fault: setup

@@ -67,7 +67,17 @@ SELECT pg_logical_emit_message(false, 'stays', 'x');
 ROLLBACK;
 INSERT INTO whole VALUES (2, 'b');
 """
-# {more} is what lets the server stream: see _LEVERS.
+ABORTED = """
+BEGIN;
+INSERT INTO whole VALUES (1, 'kept');
+SAVEPOINT a;
+INSERT INTO whole VALUES (2, 'rolled back');
+{many};
+ROLLBACK TO a;
+INSERT INTO whole VALUES (3, 'kept');
+COMMIT;
+"""
+# {more} is what makes the server stream: {many}, or nothing where each change can be streamed at once.
 STREAMED = """
 BEGIN;
 INSERT INTO keyed VALUES (1, 'one', 'ok', NULL);
@@ -141,6 +151,7 @@ class Scenario:
 
 SCENARIOS: Mapping[str, Scenario] = {
     "plain": Scenario(12, PLAIN, StreamWishes()),
+    "aborted": Scenario(13, ABORTED, StreamWishes()),
     "binary": Scenario(14, BINARY, StreamWishes(binary=True)),
     "messages": Scenario(14, MESSAGES, StreamWishes(messages=True)),
     "streamed": Scenario(14, STREAMED, StreamWishes(messages=True, streaming="on")),
@@ -164,30 +175,28 @@ def record(connection: psycopg.Connection[Any], name: str) -> list[bytes]:
     two_phase = ", false, true" if scenario.wishes.two_phase else ""
     connection.execute(f"SELECT pg_create_logical_replication_slot(%s, 'pgoutput'{two_phase})".encode(), (slot,))
     try:
-        lever, more = _LEVERS[version >= 160000]
+        is_immediate = version >= 160000 and scenario.wishes.streaming != "off"
+        more = "" if is_immediate else "{many};\n"
         for statement in scenario.script.strip().replace("{more};\n", more).split(";\n"):
-            connection.execute(statement.encode())
-        return _peek(connection, slot, lever, start_options(["recorded"], version, scenario.wishes))
+            connection.execute(statement.replace("{many}", _MANY).encode())
+        return _peek(connection, slot, is_immediate, start_options(["recorded"], version, scenario.wishes))
     finally:
         connection.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
 
 
-# Whether the server is 16 or newer → how it is made to stream, and what it takes besides: many rows
-# that are sent to nobody, or nothing, where each change can be streamed at once.
-_LEVERS = {
-    False: (
-        "SET logical_decoding_work_mem = '64kB'",
-        "INSERT INTO unpublished SELECT n, repeat('x', 100) FROM generate_series(1, 500) n;\n",
-    ),
-    True: ("SET debug_logical_replication_streaming = immediate", ""),
-}
+_MANY = "INSERT INTO unpublished SELECT n, repeat('x', 100) FROM generate_series(1, 500) n"
+"""More than the decoder may hold, and sent to nobody."""
 
 
-def _peek(connection: psycopg.Connection[Any], slot: str, lever: str, options: Mapping[str, str]) -> list[bytes]:
+def _peek(
+    connection: psycopg.Connection[Any], slot: str, is_immediate: bool, options: Mapping[str, str]
+) -> list[bytes]:
     # In a session of its own, as a walsender: what relations it has announced is kept in one.
     with psycopg.connect(connection.info.dsn, autocommit=True) as session:
-        if "streaming" in options:
-            session.execute(lever.encode())
+        if is_immediate:
+            session.execute("SET debug_logical_replication_streaming = immediate")
+        elif session.info.server_version >= 130000:
+            session.execute("SET logical_decoding_work_mem = '64kB'")
         query = "SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, VARIADIC %s)"
         pairs = [part for pair in options.items() for part in pair]
         return [data for (data,) in session.execute(query.encode(), (slot, pairs))]

@@ -44,7 +44,7 @@ def test_encoder_of_the_tests_writes_what_the_server_sent(path: Path) -> None:
             assert payload == encode_streamed(xid, message)
 
 
-@pytest.mark.parametrize("path", [path for path in paths() if path.stem == "plain"], ids=_name)
+@pytest.mark.parametrize("path", [path for path in paths() if path.stem in ("plain", "aborted")], ids=_name)
 def test_what_a_server_sends_unasked_is_decoded_by_a_session_without_options(path: Path) -> None:
     assert all(isinstance(decode_message(payload), Message) for payload, _ in load(path))
 
@@ -72,15 +72,15 @@ def test_every_message_that_may_be_in_a_block_was_recorded_in_one(major: int) ->
 @pytest.mark.parametrize("major", [major for major in MAJORS if major >= 16])
 def test_stream_abort_tells_where_and_when_only_with_parallel(major: int) -> None:
     """What decides is the option, not the protocol's version."""
+    assert {None} == {abort.abort_lsn for abort in _aborts(major, "streamed")}
+    assert None not in {abort.abort_lsn for abort in _aborts(major, "parallel")}
+    assert [(abort.xid == abort.subxid) for abort in _aborts(major, "parallel")] == [False, True]
 
-    def aborts(name: str) -> list[StreamAbort]:
-        decoder = StreamDecoder()
-        messages = [decoder.decode(payload)[1] for payload, _ in load(FOLDER / str(major) / f"{name}.jsonl")]
-        return [message for message in messages if isinstance(message, StreamAbort)]
 
-    assert {None} == {abort.abort_lsn for abort in aborts("streamed")}
-    assert None not in {abort.abort_lsn for abort in aborts("parallel")}
-    assert [(abort.xid == abort.subxid) for abort in aborts("parallel")] == [False, True]
+def _aborts(major: int, name: str) -> list[StreamAbort]:
+    decoder = StreamDecoder()
+    messages = [decoder.decode(payload)[1] for payload, _ in load(FOLDER / str(major) / f"{name}.jsonl")]
+    return [message for message in messages if isinstance(message, StreamAbort)]
 
 
 @pytest.mark.parametrize("major", [major for major in MAJORS if major >= 14])
