@@ -11,6 +11,10 @@ EXIT_BUG = 1
 EXIT_OPERATOR = 2
 
 
+COPY_AGAIN = "copy everything again: walbridge drop, a new and empty [lake] path, then walbridge init"
+"""A remedy: of one table alone, this version cannot make a new copy."""
+
+
 class WalbridgeError(Exception):
     """Base of every error that walbridge raises on purpose."""
 

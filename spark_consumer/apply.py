@@ -13,7 +13,7 @@ A crash leaves the table between two commits, and the next call goes on from the
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from schemas.errors import OperatorError
+from schemas.errors import COPY_AGAIN, OperatorError
 from schemas.kill_points import kill_point
 from schemas.metadata_record import RelationRecord
 from schemas.topics import table_path
@@ -173,14 +173,14 @@ class Application:
             if schema_id is None:
                 raise OperatorError(
                     f"topic {topic} holds {volume.rows} records that walbridge did not write",
-                    remedy="find who else writes to this topic, then copy the table again: walbridge copy",
+                    remedy=f"find who else writes to this topic, then {COPY_AGAIN}",
                 )
             self._relation(schema_id)
             # Rows before an emptying barrier are void, whatever schema they have.
             if schema_id not in used and not self.table_plan.segments[0].empties:
                 raise OperatorError(
                     f"topic {topic} holds records of schema {schema_id} that no cut announces",
-                    remedy=f"copy the table again: walbridge copy (relation {self.table_plan.relation_id})",
+                    remedy=COPY_AGAIN,
                 )
 
     def _relation(self, schema_id: str) -> RelationRecord:
@@ -195,7 +195,7 @@ class Application:
     def _lost(self, how: str) -> OperatorError:
         return OperatorError(
             f"the lake's table {self.path} {how}",
-            remedy=f"copy it again: walbridge copy (relation {self.table_plan.relation_id})",
+            remedy=COPY_AGAIN,
         )
 
     def _head(self, table: LakeTable) -> TableHead:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from schemas.avro_codec import HEADER_BYTES, MARKER
 from schemas.cut import PartitionRange
-from schemas.errors import OperatorError
+from schemas.errors import COPY_AGAIN, OperatorError
 from spark_consumer.errors import sorted_error
 from spark_consumer.kafka_log import KafkaLog, Place
 from spark_consumer.plan import Plan
@@ -154,7 +154,7 @@ def refuse_other_counts(planned: Mapping[Place, PartitionRange], counted: Mappin
             raise OperatorError(
                 f"{place[0]}[{place[1]}] holds {count} records in [{part.start_offset}, {part.end_offset}), "
                 f"its cuts say {part.records}",
-                remedy="the topic was changed from outside: start with an empty lake and a new slot",
+                remedy=f"the topic was changed from outside: {COPY_AGAIN}",
             )
 
 

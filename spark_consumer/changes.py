@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from schemas.errors import OperatorError
+from schemas.errors import COPY_AGAIN, OperatorError
 from spark_consumer import multiset
 from spark_consumer.change_reader import TableRecords
 from spark_consumer.fold import root_name
@@ -185,14 +185,14 @@ class Changes:
         return OperatorError(
             f"topic {self.shape.relation.topic} holds changes other than {' and '.join(allowed)} of table "
             f"{table.qualified_name}, whose identity tells no rows apart",
-            remedy=f"ALTER TABLE {table.qualified_name} REPLICA IDENTITY FULL, then walbridge copy",
+            remedy=f"ALTER TABLE {table.qualified_name} REPLICA IDENTITY FULL, then {COPY_AGAIN}",
         )
 
     def _too_few(self, kinds: int) -> OperatorError:
         name = self.shape.relation.table.qualified_name
         return OperatorError(
             f"table {name} loses {kinds} different rows that the lake does not hold often enough",
-            remedy=f"copy the table again: walbridge copy {name}",
+            remedy=COPY_AGAIN,
         )
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
+from schemas.errors import COPY_AGAIN, OperatorError
 from schemas.kill_points import kill_point
 from schemas.position import format_lsn
 from schemas.settings import Settings, flatten
@@ -81,7 +81,7 @@ class Job:
         elif self._state.next_offset > end:
             raise OperatorError(
                 "the cuts topic ends before what this lake has applied: it was made anew",
-                remedy="start with an empty lake and a new slot",
+                remedy=COPY_AGAIN,
             )
         if opened is not None:
             self._finish(opened)
@@ -95,7 +95,7 @@ class Job:
         if plan is None or plan.to_cut != opened.to_cut or not same_tables(opened, plan):
             raise OperatorError(
                 f"the open plan of cuts {opened.from_cut} to {opened.to_cut} cannot be made again: its cuts changed",
-                remedy="the cuts topic was changed from outside: start with an empty lake and a new slot",
+                remedy=f"the cuts topic was changed from outside: {COPY_AGAIN}",
             )
         self._carry_out(plan, is_open=True)
 
@@ -114,7 +114,7 @@ class Job:
             if fault := cut_fault(previous, cut):
                 raise OperatorError(
                     f"the cuts do not fit together: {fault}",
-                    remedy="cuts were lost or written twice: start with an empty lake and a new slot",
+                    remedy=f"cuts were lost or written twice: {COPY_AGAIN}",
                 )
             previous = cut
 

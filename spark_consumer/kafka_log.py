@@ -17,7 +17,7 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.errors import OperatorError, RetryableError
+from schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from schemas.settings import Settings, flatten
 
 Place = tuple[str, int]
@@ -111,7 +111,7 @@ class KafkaLog:
                     f"records of {place[0]}[{place[1]}] from offset {start} on are gone, the log begins at "
                     f"{starts[place]}",
                     remedy="they were kept for less long than this job was away: raise [topics] retention_ms, "
-                    "start with an empty lake and a new slot",
+                    f"then {COPY_AGAIN}",
                 )
 
     @staticmethod
@@ -169,7 +169,7 @@ class KafkaLog:
             if self.partition_count(topic) == 0:
                 raise OperatorError(
                     f"topic {topic} does not exist at {self._bootstrap_servers}",
-                    remedy="was it deleted? Then start with an empty lake and a new slot",
+                    remedy=f"was it deleted? Then {COPY_AGAIN}",
                 )
 
     def _call(self, question: Any) -> Any:

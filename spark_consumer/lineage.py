@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from schemas.errors import OperatorError
+from schemas.errors import COPY_AGAIN, OperatorError
 from spark_consumer.fold import fold_by_key, root_name
 from spark_consumer.merge import same_root
 from spark_consumer.schema_join import place_name
@@ -59,7 +59,7 @@ def _links(lives: DataFrame, shape: TableShape) -> dict[Lifetime, Lifetime]:
         if row["old_key"] is None:
             raise OperatorError(
                 f"topic {shape.relation.topic} holds a key change without the delete of the old key",
-                remedy=f"copy the table again: walbridge copy {shape.relation.table.qualified_name}",
+                remedy=COPY_AGAIN,
             )
         links[row["key"], row["life"]] = row["old_key"], row["old_life"]
     return links
@@ -118,7 +118,7 @@ def refuse_missing(rows: int, shape: TableShape) -> None:
         name = shape.relation.table.qualified_name
         raise OperatorError(
             f"{rows} updates of table {name} leave out columns of rows that the lake does not hold",
-            remedy=f"copy the table again: walbridge copy {name}",
+            remedy=COPY_AGAIN,
         )
 
 

@@ -6,7 +6,7 @@ of every event of that cut (I2). Records are immutable, so what was read is kept
 
 from collections.abc import Mapping
 
-from schemas.errors import OperatorError, ProtocolError
+from schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
 from schemas.metadata_record import RelationRecord, decode_metadata
 from schemas.topics import metadata_topic
 from spark_consumer.errors import sorted_error
@@ -38,7 +38,7 @@ class MetadataTopic:
                     raise OperatorError(
                         f"{self._topic} lacks the record of schema {segment.schema_id} of topic {table.topic}",
                         remedy="it was removed from outside (the topic must be compacted, never deleted from): "
-                        "start with an empty lake and a new slot",
+                        f"{COPY_AGAIN}",
                     )
         return self._relations
 

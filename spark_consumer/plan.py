@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schemas.cut import Barrier, Cut, Epoch, PartitionRange, chain_break, count_mismatch, merge_ranges
-from schemas.errors import OperatorError
+from schemas.errors import COPY_AGAIN, OperatorError
 from schemas.position import Position
 
 SEGMENTS_MAX = 16
@@ -171,7 +171,7 @@ def _table_plans(cuts: Iterable[Cut], heads: Mapping[int, TableHead]) -> Iterabl
     if len(set(topics.values())) < len(topics):
         raise OperatorError(
             f"cut {cut.cut_id} holds one topic's records of two relations",
-            remedy="start with an empty lake and a new slot",
+            remedy=COPY_AGAIN,
         )
     # A table made anew under its name has another relation id: its copy replaces what is at its path.
     by_topic = {head.topic: replace(head, state=SUPERSEDED) for head in heads.values()}
@@ -184,8 +184,7 @@ def _table_plan(relation_id: int, topic: str, base: TableHead | None, barriers: 
     if (base is None or base.state == SUPERSEDED) and not any(b.kind == "copy_begin" for b in barriers):
         raise OperatorError(
             f"topic {topic} has changes of a table that this lake holds no copy of",
-            remedy=f"copy it again: walbridge copy (relation {relation_id}), "
-            "or start with an empty lake and a new slot",
+            remedy=COPY_AGAIN,
         )
     schema_id = base.schema_id if base else ""
     state = base.state if base else "copying"
@@ -205,6 +204,6 @@ def _table_plan(relation_id: int, topic: str, base: TableHead | None, barriers: 
         raise OperatorError(
             f"one cut changes the shape of the table of topic {topic} {len(segments)} times, "
             f"more than the {TXN_STRIDE} that one plan can apply",
-            remedy=f"copy it again: walbridge copy (relation {relation_id})",
+            remedy=COPY_AGAIN,
         )
     return TablePlan(relation_id, topic, base, tuple(segments), state)

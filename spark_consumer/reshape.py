@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from schemas.errors import OperatorError
+from schemas.errors import COPY_AGAIN, OperatorError
 from schemas.topics import LAKE_STRUCT
 from spark_consumer.shape import STRUCT, TableShape, shape_steps
 from spark_consumer.table import Commit, LakeField, LakeTable, arrow_schema, quoted
@@ -72,5 +72,5 @@ def _refuse_stale_key_text(table: LakeTable, before: TableShape, shape: TableSha
         name = shape.relation.table.qualified_name
         raise OperatorError(
             f"the key of table {name} changed while keys hold values such as infinity",
-            remedy=f"copy the table again: walbridge copy {name}",
+            remedy=COPY_AGAIN,
         )

@@ -20,7 +20,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from schemas.avro_codec import HEADER_BYTES, MARKER
 from schemas.avro_schema import subset
-from schemas.errors import OperatorError
+from schemas.errors import COPY_AGAIN, OperatorError
 from schemas.metadata_record import RelationRecord
 from schemas.position import Position
 from spark_consumer.plan import Segment
@@ -122,5 +122,5 @@ def malformed_records(relation: RelationRecord, places: Sequence[str]) -> Operat
     return OperatorError(
         f"topic {relation.topic} holds records that are not of schema {relation.schema_id} "
         f"though they say so: {', '.join(sorted(places))}",
-        remedy="find who else writes to this topic, then copy the table again: walbridge copy",
+        remedy=f"find who else writes to this topic, then {COPY_AGAIN}",
     )

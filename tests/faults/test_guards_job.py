@@ -16,7 +16,7 @@ from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
+from schemas.errors import COPY_AGAIN, OperatorError
 from schemas.metadata_record import RelationRecord
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, metadata_topic
@@ -28,8 +28,6 @@ from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 
 pytestmark = pytest.mark.fault
-
-EMPTY_LAKE = "start with an empty lake and a new slot"
 
 
 @dataclass
@@ -122,7 +120,7 @@ GUARDS: dict[str, tuple[Callable[[Lake], object], str, str]] = {
     "cuts topic made anew": (
         lambda lake: lake.remake(cuts_topic(lake.writer.pipeline)),
         "ends before what this lake has applied: it was made anew",
-        EMPTY_LAKE,
+        COPY_AGAIN,
     ),
     "event bytes that were changed": (_corrupt_bytes, "offset", "copy"),
     "cut of newer code": (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deltalake.exceptions import DeltaError
 
-from schemas.errors import RetryableError
+from schemas.errors import COPY_AGAIN, RetryableError
 from schemas.host import probe_folder
 from schemas.position import format_lsn
 from schemas.progress_record import Progress
@@ -47,7 +47,7 @@ def standing_findings(settings: Settings, progress: Progress | None, cuts_end: i
         yield error(
             AREA,
             "the cuts topic ends before what this lake has applied: it was made anew",
-            "start with an empty lake and a new slot",
+            COPY_AGAIN,
         )
     elif progress is not None and progress.consistent_point is not None and row.epoch != str(progress.epoch):
         yield warning(
