@@ -6,9 +6,20 @@ from typing import get_args
 import pytest
 
 from producer.pgoutput.decoder import decode_message
-from producer.pgoutput.messages import Insert, Message, Origin, StreamAbort, StreamStart, StreamStop
+from producer.pgoutput.messages import (
+    Begin,
+    Commit,
+    Insert,
+    LogicalMessage,
+    Message,
+    Origin,
+    StreamAbort,
+    StreamStart,
+    StreamStop,
+)
 from producer.pgoutput.streamed import StreamDecoder
 from schemas.errors import ProtocolError
+from schemas.position import Lsn
 from tests.producer.pgoutput.encoder import encode_message, encode_streamed
 from tests.producer.pgoutput.record import scenarios_of
 from tests.producer.pgoutput.transcripts import FOLDER, described, load, masked, paths
@@ -129,3 +140,21 @@ def test_masked_messages_differ_when_an_xid_is_another_one() -> None:
     )
 
     assert masked(same) != masked(other)
+
+
+def test_masked_messages_differ_when_a_commit_ends_another_transaction() -> None:
+    begun = encode_message(Begin(Lsn(0x10), 0, 700))
+    same, other = (
+        described([begun, encode_message(Commit(Lsn(commit_lsn), Lsn(0x20), 0))]) for commit_lsn in (0x10, 0x11)
+    )
+
+    assert masked(same) != masked(other)
+
+
+def test_masked_messages_are_equal_whether_or_not_a_record_begins_where_another_ends() -> None:
+    first, second = (
+        described([encode_message(LogicalMessage(False, Lsn(0x10), "", b"")), encode_message(Begin(Lsn(at), 0, 700))])
+        for at in (0x10, 0x28)
+    )
+
+    assert masked(first) == masked(second)

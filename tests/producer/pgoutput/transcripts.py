@@ -74,6 +74,9 @@ def _field(field: Field) -> Any:
 _MASKED = {
     "xid": "xid", "subxid": "xid", "block_xid": "xid",
     "relation_id": "oid", "relation_ids": "oid", "type_oid": "oid",
+    # The start of one record may or may not be the end of that before: only what means the same is compared.
+    "final_lsn": "commit", "commit_lsn": "commit", "prepare_lsn": "prepare", "end_lsn": "end", "prepare_end_lsn": "end",
+    "rollback_end_lsn": "rollback", "abort_lsn": "abort", "message_lsn": "message", "origin_lsn": "origin",
 }  # fmt: skip
 _OWN_OIDS_FROM = 16384
 
@@ -81,18 +84,18 @@ _OWN_OIDS_FROM = 16384
 def masked(messages: Iterable[Described]) -> list[Described]:
     """The same without what differs from run to run: an LSN, xid or oid becomes the order of its
     first appearance, so that equal ones stay equal; a time becomes a word."""
-    seen: dict[str, dict[Any, str]] = {"xid": {}, "oid": {}, "lsn": {}}
+    seen: dict[str, dict[Any, str]] = {kind: {} for kind in _MASKED.values()}
 
     def mask(name: str, value: Any) -> Any:
-        if isinstance(value, list | tuple):
+        if isinstance(value, list):
             return [mask(name, each) for each in value]
         if isinstance(value, dict):
             return {key: mask(key, each) for key, each in value.items()}
         if name.endswith("_us") and value is not None:
             return "a time"
-        kind = "lsn" if name.endswith("_lsn") else _MASKED.get(name)
+        kind = _MASKED.get(name)
         if kind is None or value in (None, "0/0") or (kind == "oid" and value < _OWN_OIDS_FROM):
             return value
         return seen[kind].setdefault(value, f"{kind} {len(seen[kind]) + 1}")
 
-    return [{name: mask(name, value) for name, value in message.items()} for message in messages]
+    return [mask("", message) for message in messages]
