@@ -16,7 +16,7 @@ from schemas.avro_codec import schema_id
 from schemas.avro_schema import Json, key_schema, value_schema
 from schemas.errors import OperatorError
 from schemas.metadata_record import RelationRecord, TypeRecord
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
+from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
 from schemas.table_schema import Column, TableSchema
 
 _IDENTITY_IN_STREAM = frozenset("di")
@@ -61,6 +61,8 @@ def describe(relation: Relation, facts: TableFacts | None, types: Mapping[int, T
             fact = None
         in_stream = relation.replica_identity in _IDENTITY_IN_STREAM
         is_key = column.in_replica_identity if in_stream else usable and column.name in primary_key
+        base_oid, base_typmod = domain_base(column.type_oid, column.typmod, types)
+        is_domain = base_oid != column.type_oid
         columns.append(
             Column(
                 name=column.name,
@@ -73,6 +75,8 @@ def describe(relation: Relation, facts: TableFacts | None, types: Mapping[int, T
                 attnum=fact.attnum if fact else None,
                 nullable=fact.nullable if fact else None,
                 missing_value=fact.missing_value if fact else None,
+                base_type=_type_name(base_oid, types) if is_domain else None,
+                base_typmod=base_typmod if is_domain else -1,
             )
         )
     return TableSchema(

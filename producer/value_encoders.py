@@ -7,12 +7,13 @@ ValueError; the transcoder makes a ProtocolError of it.
 """
 
 import re
+import struct
 from collections.abc import Callable
 from datetime import date
 from fractions import Fraction
 from struct import Struct
 
-from schemas.avro_codec import CONTINUED, SHORT, long_bytes
+from schemas.avro_codec import CONTINUED, SHORT, bytes_value, long_bytes
 from schemas.pg_types import ColumnType
 
 Encoder = Callable[[bytes], bytes | None]
@@ -227,6 +228,46 @@ def _unescaped(quoted: bytes) -> bytes:
     return b"\\".join(part.replace(b"\\", b"") for part in quoted.split(b"\\\\"))
 
 
+def encode_map(text: bytes) -> bytes:
+    """hstore, ``"a"=>"1", "b"=>NULL``: Postgres keeps one order of keys, so equal values are equal bytes."""
+    entries: list[bytes] = []
+    at = 0
+    while at < len(text):
+        found = _PAIR.match(text, at)
+        if found is None:
+            raise ValueError("malformed hstore")
+        key, value = found.groups()
+        entries.append(bytes_value(_unescaped(key)) + (NULL if value is None else encode_text(_unescaped(value))))
+        at = found.end()
+        if at == len(text):
+            break
+        if text[at : at + 2] != b", " or at + 2 == len(text):
+            raise ValueError("malformed hstore")
+        at += 2
+    block = long_bytes(len(entries)) + b"".join(entries) if entries else b""
+    return VALUE + block + b"\x00"
+
+
+_STRING = rb'"((?:[^"\\]++|\\.)*+)"'
+_PAIR = re.compile(_STRING + rb"=>(?:" + _STRING + rb"|NULL)", re.DOTALL)
+
+
+def encode_vector(text: bytes) -> bytes:
+    """pgvector's ``[1,2.5]``: finite floats as ``encode_float`` reads them, many at a time."""
+    if not (text.startswith(b"[") and text.endswith(b"]")):
+        raise ValueError("malformed vector")
+    items = text[1:-1].split(b",")
+    numbers, count = [float(item) for item in items], len(items)
+    bits = struct.unpack(f"{count}Q", struct.pack(f"{count}d", *numbers))
+    if any(each & 0x1FFFFFFF == 0x10000000 for each in bits) or any(
+        0 < abs(number) < _FLOAT_NORMAL_MIN for number in numbers
+    ):
+        packed = b"".join(encode_float(item)[1:] for item in items)
+    else:
+        packed = struct.pack(f"<{count}f", *numbers)
+    return VALUE + long_bytes(count) + packed + b"\x00"
+
+
 _ENCODERS: dict[str, Encoder] = {
     "bool": encode_bool,
     "int": encode_int,
@@ -237,6 +278,8 @@ _ENCODERS: dict[str, Encoder] = {
     "date": encode_date,
     "timestamp": encode_timestamp,
     "timestamptz": encode_timestamp,
+    "map": encode_map,
+    "vector": encode_vector,
 }
 
 

@@ -33,6 +33,8 @@ def _optional(name: str, avro: Json, **properties: Json) -> Json:
 def column_field(column: Column) -> Json:
     """The Avro field of one column."""
     properties: dict[str, Json] = {"pg.name": column.name, "pg.type": column.type_name, "pg.typmod": column.typmod}
+    if column.base_type is not None:
+        properties |= {"pg.base": column.base_type, "pg.base_typmod": column.base_typmod}
     if column.attnum is not None:
         properties["pg.attnum"] = column.attnum
     if column.column_type.is_text:

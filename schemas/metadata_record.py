@@ -6,12 +6,12 @@ a value never changes. From when a schema holds is told by the cuts, not here.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from schemas.avro_codec import decode_control, encode_control
 from schemas.errors import ProtocolError
-from schemas.pg_types import TypeFacts, column_type
+from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, type_of_avro
 from schemas.table_schema import Column, TableSchema
 
 
@@ -50,7 +50,7 @@ class TypeRecord:
 def encode_metadata(record: RelationRecord | TypeRecord) -> bytes:
     """The Kafka value of a metadata record."""
     if isinstance(record, TypeRecord):
-        facts = asdict(record.facts) | {"version": record.version}
+        facts = {name: getattr(record.facts, name) for name in _TYPE_FIELDS} | {"version": record.version}
         facts["fields"] = [{"name": name, "type_oid": oid} for name, oid in record.facts.fields]
         return encode_control("Type", facts)
     table = record.table
@@ -63,6 +63,7 @@ def encode_metadata(record: RelationRecord | TypeRecord) -> bytes:
     )
 
 
+_TYPE_FIELDS = ("oid", "namespace", "name", "kind", "enum_labels", "base_type", "element_type")
 _TABLE_FIELDS = ("relation_id", "namespace", "name", "replica_identity", "root_relation_id")
 _RECORD_FIELDS = (
     "topic",
@@ -97,8 +98,8 @@ def decode_metadata(value: bytes) -> RelationRecord | TypeRecord:
     name, record = decode_control(value, ("Relation", "Type"))
     if name == "Type":
         fields = tuple((field["name"], field["type_oid"]) for field in record["fields"])
-        kept = {name: record[name] for name in ("oid", "namespace", "name", "kind", "base_type", "element_type")}
-        facts = TypeFacts(**kept, enum_labels=tuple(record["enum_labels"]), fields=fields)
+        kept = {name: record[name] for name in _TYPE_FIELDS}
+        facts = TypeFacts(**kept | {"enum_labels": tuple(record["enum_labels"]), "fields": fields})
         return TypeRecord(facts, record["version"])
     try:
         avro_fields = json.loads(record["value_schema"])["fields"][0]["type"][1]["fields"]
@@ -110,14 +111,12 @@ def decode_metadata(value: bytes) -> RelationRecord | TypeRecord:
 
 
 def _column(column: Mapping[str, Any], avro_field: Mapping[str, Any]) -> Column:
-    kind = "e" if avro_field["type"][1] == "string" and not avro_field.get("pg.text") else "b"
-    types = {column["type_oid"]: TypeFacts(column["type_oid"], "", column["type_name"], kind)}
     avro = avro_field["type"][1]
-    if isinstance(avro, dict) and avro["type"] == "array":
-        element = TypeFacts(0, "", "", "e")
-        types = {column["type_oid"]: TypeFacts(column["type_oid"], "", "", "a", element_type=0), 0: element}
-    known = column_type(column["type_oid"], column["typmod"], types)
-    if known.avro != avro:
+    known = type_of_avro(avro, is_text=avro_field.get("pg.text", False))
+    built_in = column_type(column["type_oid"], column["typmod"], {})
+    if known is None or (column["type_oid"] in BUILTIN_NAMES and known != built_in):
         # Newer code may map a type otherwise; its bytes must not be read by our table (I7).
-        raise ProtocolError(f"type {column['type_name']} travels as {avro}, this code knows {known.avro}")
-    return Column(**column, column_type=known)
+        ours = f", this code knows {built_in.avro}" if column["type_oid"] in BUILTIN_NAMES else ""
+        raise ProtocolError(f"type {column['type_name']} travels as {avro}{ours}")
+    base_type, base_typmod = avro_field.get("pg.base"), avro_field.get("pg.base_typmod", -1)
+    return Column(**column, column_type=known, base_type=base_type, base_typmod=base_typmod)

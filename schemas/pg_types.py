@@ -8,22 +8,36 @@
 | float4 / float8 | float / double | float / double | |
 | numeric(p,s), up to 38 digits | bytes, decimal(p,s) | decimal(p,s) | NaN, ±Infinity |
 | numeric otherwise | string | string | |
-| text, varchar, char, name, "char", enums | string | string | |
+| text, varchar, char, name, "char", enums; citext, ltree | string | string | |
 | bytea | bytes | binary | |
 | date | int, date | date | ±infinity, years outside 1–9999 |
 | timestamp | long, local-timestamp-micros | timestamp_ntz | the same |
 | timestamptz | long, timestamp-micros | timestamp | the same |
 | time, timetz, interval, uuid, json, jsonb | string | string | |
-| one-dimensional array of these | array of null or that | array | other shapes, an exceptional element |
-| every other type | string, its Postgres text (``pg.text``) | string | |
+| hstore | map of null or string | map<string, string> | |
+| vector, halfvec (pgvector) | array of float | array<float> | |
+| a domain | as its base type, with the domain's own modifier; nested domains too | | as its base type |
+| one-dimensional array of these (¹) | array of null or that | array | other shapes, an exceptional element |
+| money, bit, varbit, inet, cidr, macaddr, macaddr8, xml, tsvector, tsquery, pg_lsn, xid8 | text | string | |
+| point, line, lseg, box, path, polygon, circle; ranges, multiranges; composites | text | string | |
+| sparsevec, lquery, reg… types, arrays of these, and every type not named here | text | string | |
 
-An enum is a string, not an Avro enum: ``ALTER TYPE ... ADD VALUE`` announces nothing in the
-stream, so a label must never need a schema. Typmods: PostgreSQL source, ``numeric.c``
-(``((p << 16) | (s & 0x7ff)) + 4``; s is an 11-bit signed number from version 15 on).
+(¹) but for hstore, vectors and domains over arrays, whose arrays are text. Several dimensions or
+another lower bound than 1 are other shapes.
+
+*Text* is a string that holds the value as Postgres prints it under the pinned settings, marked
+``pg.text``: exact, and for readers to parse. An enum is a string, not an Avro enum: ``ALTER TYPE
+... ADD VALUE`` announces nothing in the stream, so a label must never need a schema. The items of
+a vector cannot be null, so its Avro type tells it from an array of float4. Types of extensions
+are known by extension and name, for their oids differ.
+
+Typmods: PostgreSQL source, ``numeric.c`` (``((p << 16) | (s & 0x7ff)) + 4``; s is an 11-bit signed
+number from version 15 on). A column of a domain has none; ``getBaseTypeAndTypmod`` takes the last
+domain's.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 AvroType = Any
@@ -38,7 +52,8 @@ DECIMAL_PRECISION_MAX = 38
 class TypeFacts:
     """What the catalogue says of a type that has no fixed place in the table.
 
-    ``kind`` is ``pg_type.typtype`` (b, c, d, e, m, r), or ``a`` for a true array.
+    ``kind`` is ``pg_type.typtype`` (b, c, d, e, m, r), or ``a`` for a true array. ``typmod`` (of a
+    domain's base) and ``extension`` are not in Type records, so they do not make two of them differ.
     """
 
     oid: int
@@ -49,6 +64,8 @@ class TypeFacts:
     base_type: int | None = None
     element_type: int | None = None
     fields: tuple[tuple[str, int], ...] = ()
+    typmod: int = field(default=-1, compare=False)
+    extension: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +73,8 @@ class ColumnType:
     """How one column travels.
 
     ``codec`` names the text → Avro encoder: bool, int, float, double, decimal, string, bytes,
-    date, timestamp, timestamptz, array. ``is_text`` says that the type has no place in the table.
+    date, timestamp, timestamptz, array, map, vector. ``is_text`` says that the type has no place
+    in the table.
     """
 
     codec: str
@@ -75,10 +93,18 @@ class ColumnType:
         """Whether Postgres has values of this type that the Avro type cannot hold."""
         return self.codec in ("decimal", "date", "timestamp", "timestamptz", "array")
 
+    @property
+    def may_be_item(self) -> bool:
+        """Whether its arrays are arrays, not text."""
+        return not self.is_text and self.codec not in ("array", "map", "vector")
+
 
 _STRING = ColumnType("string", "string")
 _TEXT = ColumnType("string", "string", is_text=True)
 _DATE = ColumnType("date", {"type": "int", "logicalType": "date"})
+_FLOAT = ColumnType("float", "float")
+_MAP = ColumnType("map", {"type": "map", "values": ["null", "string"]})
+_VECTOR = ColumnType("vector", {"type": "array", "items": "float"}, item=_FLOAT)
 _TIMESTAMP = ColumnType("timestamp", {"type": "long", "logicalType": "local-timestamp-micros"})
 _TIMESTAMPTZ = ColumnType("timestamptz", {"type": "long", "logicalType": "timestamp-micros"})
 
@@ -100,7 +126,10 @@ def _numeric(typmod: int) -> ColumnType:
     digits = numeric_digits(typmod)
     if digits is None or digits[0] > DECIMAL_PRECISION_MAX:
         return _STRING
-    precision, scale = digits
+    return _decimal(*digits)
+
+
+def _decimal(precision: int, scale: int) -> ColumnType:
     avro = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
     return ColumnType("decimal", avro, scale=scale)
 
@@ -121,7 +150,7 @@ _TABLE: tuple[tuple[int, int, str, Callable[[int], ColumnType]], ...] = (
     (25, 1009, "text", _fixed(_STRING)),
     (26, 1028, "oid", _fixed(ColumnType("int", "long"))),
     (114, 199, "json", _fixed(_STRING)),
-    (700, 1021, "float4", _fixed(ColumnType("float", "float"))),
+    (700, 1021, "float4", _fixed(_FLOAT)),
     (701, 1022, "float8", _fixed(ColumnType("double", "double"))),
     (1042, 1014, "bpchar", _fixed(_STRING)),
     (1043, 1015, "varchar", _fixed(_STRING)),
@@ -135,25 +164,64 @@ _TABLE: tuple[tuple[int, int, str, Callable[[int], ColumnType]], ...] = (
     (2950, 2951, "uuid", _fixed(_STRING)),
     (3802, 3807, "jsonb", _fixed(_STRING)),
 )
+_PLAIN = (*(column_type(-1) for _, _, _, column_type in _TABLE), _MAP, _VECTOR)
+"""Each column type once or more, but for decimals and arrays, which are many."""
 _SCALARS = {oid: column_type for oid, _, _, column_type in _TABLE}
 _ARRAYS = {array_oid: column_type for _, array_oid, _, column_type in _TABLE}
 BUILTIN_NAMES = {oid: name for oid, _, name, _ in _TABLE} | {array: f"_{name}" for _, array, name, _ in _TABLE}
 
 
+# (extension, type name)
+_OF_EXTENSIONS: dict[tuple[str | None, str], ColumnType] = {
+    ("citext", "citext"): _STRING,
+    ("hstore", "hstore"): _MAP,
+    ("ltree", "ltree"): _STRING,
+    ("vector", "halfvec"): _VECTOR,
+    ("vector", "vector"): _VECTOR,
+}
+
+
 def column_type(type_oid: int, typmod: int, types: Mapping[int, TypeFacts]) -> ColumnType:
     """How a column of this type and typmod travels; unknown types travel as Postgres text."""
+    type_oid, typmod = domain_base(type_oid, typmod, types)
     if type_oid in _SCALARS:
         return _SCALARS[type_oid](typmod)
     if type_oid in _ARRAYS:
         return array_of(_ARRAYS[type_oid](typmod))
     facts = types.get(type_oid)
-    if facts is not None and facts.kind == "e":
+    if facts is None:
+        return _TEXT
+    if facts.kind == "e":
         return _STRING
-    if facts is not None and facts.kind == "a" and facts.element_type is not None:
-        element = types.get(facts.element_type)
-        if element is not None and element.kind == "e":
-            return array_of(_STRING)
-    return _TEXT
+    if facts.kind == "a" and facts.element_type is not None:
+        item = column_type(facts.element_type, typmod, types)
+        return array_of(item) if item.may_be_item else _TEXT
+    return _OF_EXTENSIONS.get((facts.extension, facts.name), _TEXT)
+
+
+def domain_base(type_oid: int, typmod: int, types: Mapping[int, TypeFacts]) -> tuple[int, int]:
+    """The type and typmod under all domains; of another type itself."""
+    facts = types.get(type_oid)
+    while facts is not None and facts.kind == "d" and facts.base_type is not None:
+        type_oid, typmod = facts.base_type, facts.typmod
+        facts = types.get(type_oid)
+    return type_oid, typmod
+
+
+def type_of_avro(avro: AvroType, *, is_text: bool = False) -> ColumnType | None:
+    """The column type that travels so; None for one that this code does not know."""
+    if is_text:
+        return _TEXT if avro == "string" else None
+    known = next((each for each in _PLAIN if each.avro == avro), None)
+    if known is not None or not isinstance(avro, dict):
+        return known
+    precision, scale, items = avro.get("precision"), avro.get("scale"), avro.get("items")
+    if isinstance(precision, int) and isinstance(scale, int):
+        known = _decimal(precision, scale)
+    elif isinstance(items, list) and len(items) == 2:
+        item = type_of_avro(items[1])
+        known = array_of(item) if item is not None and item.may_be_item else None
+    return known if known is not None and known.avro == avro else None
 
 
 def array_of(item: ColumnType) -> ColumnType:
@@ -178,7 +246,19 @@ def lake_type(avro: AvroType) -> str | dict[str, Any]:
     if isinstance(avro, str):
         return _LAKE_PRIMITIVES[avro]
     if avro["type"] == "array":
-        return {"type": "array", "elementType": lake_type(avro["items"][1]), "containsNull": True}
+        items = avro["items"]
+        return {
+            "type": "array",
+            "elementType": lake_type(items if items == "float" else items[1]),
+            "containsNull": True,
+        }
+    if avro["type"] == "map":
+        return {
+            "type": "map",
+            "keyType": "string",
+            "valueType": lake_type(avro["values"][1]),
+            "valueContainsNull": True,
+        }
     logical = avro.get("logicalType")
     if logical == "decimal":
         return f"decimal({avro['precision']},{avro['scale']})"

@@ -27,6 +27,9 @@ class Column:
     nullable: bool | None = None
     missing_value: str | None = None
     """Text of the value for rows older than the column (``pg_attribute.attmissingval``)."""
+    base_type: str | None = None
+    """Of a domain: the name of the type under it and under all domains in between."""
+    base_typmod: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ class _Decoder:
     def __init__(self, relation: RelationRecord) -> None:
         self._relation = relation
         self._schema, self._names = _physical(relation.value_schema)
+        columns = enumerate(relation.table.columns)
+        self._maps = [place for place, column in columns if column.column_type.codec == "map"]
 
     def events(self, records: pa.Table) -> Iterator[Event]:
         """Events of the records that this very schema wrote."""
@@ -82,13 +84,17 @@ class _Decoder:
     def _event(self, key: bytes | None, envelope: Json) -> Event:
         source, after = envelope["source"], envelope["after"]
         row, texts = (after, "exceptional") if after is not None else (envelope["before"], "before_exceptional")
+        values = [row[name] for name in self._names] if envelope["op"] != "t" else []
+        for place in self._maps if values else ():
+            # As Arrow takes them.
+            values[place] = None if values[place] is None else list(values[place].items())
         return Event(
             key,
             envelope["op"],
             source["commit_lsn"],
             source["ordinal"],
             source["ts_us"],
-            [row[name] for name in self._names] if envelope["op"] != "t" else (),
+            values,
             envelope[texts] or {},
             envelope["unchanged"] or (),
         )

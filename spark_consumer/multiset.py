@@ -45,6 +45,9 @@ def _identity(shape: TableShape, place: int) -> Column:
     codec = shape.columns[place].column_type
     if codec.codec in _FLOATS:
         return value.cast("string")
+    if codec.codec == "map":
+        # Spark groups no maps; Postgres keeps the entries of equal ones in one order.
+        return F.map_entries(value)
     if codec.item is not None and codec.item.codec in _FLOATS:
         return F.transform(value, lambda item: item.cast("string"))
     return value

@@ -9,11 +9,11 @@ again after a crash changes nothing ("make it so").
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from schemas.errors import OperatorError
+from schemas.errors import COPY_AGAIN, OperatorError
 from schemas.metadata_record import RelationRecord
 from schemas.pg_types import DECIMAL_PRECISION_MAX, numeric_digits
 from schemas.table_schema import Column
@@ -39,7 +39,7 @@ STRUCT_FIELDS: Mapping[str, Json] = {
 STRUCT = LakeField(
     LAKE_STRUCT, {"type": "struct", "fields": [_field(name, of) for name, of in STRUCT_FIELDS.items()]}, {}
 )
-_TOASTABLE = frozenset({"string", "bytes", "decimal", "array"})
+_TOASTABLE = frozenset({"string", "bytes", "decimal", "array", "map", "vector"})
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,8 @@ class TableShape:
 
 def _metadata(column: Column) -> dict[str, Json]:
     metadata = {"pg.name": column.name, "pg.type": column.type_name, "pg.typmod": str(column.typmod)}
+    if column.base_type is not None:
+        metadata |= {"pg.base": column.base_type, "pg.base_typmod": str(column.base_typmod)}
     return metadata if column.attnum is None else metadata | {"pg.attnum": str(column.attnum)}
 
 
@@ -146,8 +148,14 @@ def shape_steps(found: Sequence[LakeField], wanted: Sequence[LakeField], table_n
     if not in_place or len(kept) != len(old) or any(field.name.lower() in occupied for field in added):
         sources = [(field, origin.name if (origin := origins[field.name]) else None) for field in new]
         return ShapeSteps(rewrite=sources)
-    changed = [field for field in new if (origin := origins[field.name]) and _differ(origin.metadata, field.metadata)]
+    described = [_described(field, origin.metadata) for field in new if (origin := origins[field.name])]
+    changed = [field for field in described if _differ(origins[field.name].metadata, field.metadata)]  # type: ignore[union-attr]
     return ShapeSteps(add=added, describe=changed)
+
+
+def _described(field: LakeField, found: Mapping[str, Json]) -> LakeField:
+    """The field, emptying what the column no longer has: metadata are set, never taken away."""
+    return replace(field, metadata={name: "" for name in _OF_DOMAINS if found.get(name)} | dict(field.metadata))
 
 
 def _origin(field: LakeField, old: Sequence[LakeField]) -> LakeField | None:
@@ -171,7 +179,13 @@ def _differ(found: Mapping[str, Json], wanted: Mapping[str, Json]) -> bool:
     return any(str(found.get(name)) != str(value) for name, value in wanted.items())
 
 
-_WIDER = frozenset({("int2", "int4"), ("int2", "int8"), ("int4", "int8"), ("float4", "float8"), ("varchar", "text")})
+_OF_DOMAINS = ("pg.base", "pg.base_typmod")
+_WIDER = frozenset(
+    {
+        ("int2", "int4"), ("int2", "int8"), ("int4", "int8"), ("float4", "float8"),
+        ("varchar", "text"), ("varchar", "citext"), ("text", "citext"), ("citext", "text"),
+    }
+)  # fmt: skip
 _MODIFIER_ONLY_LIMITS = frozenset({"varchar", "timestamp", "timestamptz", "time", "timetz", "varbit"})
 
 
@@ -180,15 +194,25 @@ def _refuse_other_values(origin: LakeField, field: LakeField, table_name: str) -
     old_typmod, typmod = int(origin.metadata.get("pg.typmod", -1)), int(field.metadata["pg.typmod"])
     if old_type == new_type and origin.type == field.type and old_typmod == typmod:
         return
-    if (old_type, new_type) in _WIDER:
+    # A domain's values are those of the type under it.
+    (old_base, old_typmod), (base, typmod) = _base(origin.metadata), _base(field.metadata)
+    if old_base == base and origin.type == field.type and old_typmod == typmod:
         return
-    if old_type == new_type and _is_longer(str(new_type), old_typmod, typmod):
+    if (old_base, base) in _WIDER:
+        return
+    if old_base == base and _is_longer(base, old_typmod, typmod):
         return
     raise OperatorError(
         f"column {field.metadata['pg.name']} of table {table_name} was {old_type} and is {new_type} now: "
         "Postgres may have changed the values of all its rows, and sends none of them",
-        remedy=f"copy the table again: walbridge copy {table_name}",
+        remedy=COPY_AGAIN,
     )
+
+
+def _base(metadata: Mapping[str, Json]) -> tuple[str, int]:
+    if metadata.get("pg.base"):
+        return str(metadata["pg.base"]), int(metadata.get("pg.base_typmod") or -1)
+    return str(metadata.get("pg.type")), int(metadata.get("pg.typmod", -1))
 
 
 def _is_longer(type_name: str, old: int, new: int) -> bool:

@@ -13,7 +13,7 @@ from psycopg import sql
 from producer.postgres.connection import classified
 from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from schemas.errors import OperatorError
-from schemas.pg_types import TypeFacts
+from schemas.pg_types import FIRST_USER_OID, TypeFacts
 
 
 def _rows(connection: psycopg.Connection[Any], query: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -115,25 +115,39 @@ def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableF
     return TableFacts(identity[0][0], tuple(ColumnFacts(*row) for row in _rows(connection, query, (relation_id,))))
 
 
+# pg_type also calls int2vector an array; a true one is the array type that its element names.
+_TYPES = """
+    SELECT t.oid, n.nspname, t.typname, CASE WHEN e.oid IS NOT NULL THEN 'a' ELSE t.typtype::text END,
+           ARRAY(SELECT l.enumlabel::text FROM pg_enum l WHERE l.enumtypid = t.oid ORDER BY l.enumsortorder),
+           nullif(t.typbasetype, 0), e.oid,
+           ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE t.typtype = 'c' AND a.attrelid = t.typrelid
+                 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
+           ARRAY(SELECT a.atttypid FROM pg_attribute a WHERE t.typtype = 'c' AND a.attrelid = t.typrelid
+                 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
+           t.typtypmod,
+           (SELECT x.extname::text FROM pg_depend d JOIN pg_extension x ON x.oid = d.refobjid
+            WHERE d.classid = 'pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e'
+            AND d.refclassid = 'pg_extension'::regclass)
+    FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+    LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
+    WHERE t.oid = ANY (%s)"""
+
+
 def type_facts(connection: psycopg.Connection[Any], type_oids: Iterable[int]) -> dict[int, TypeFacts]:
-    """Facts of these types and of the elements and bases they name."""
+    """Facts of these types, of the elements and bases they name, and of composites' own user types."""
     facts: dict[int, TypeFacts] = {}
     wanted = set(type_oids)
+    asked: set[int] = set()
     while wanted:
-        query = """
-            SELECT t.oid, n.nspname, t.typname,
-                   CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN 'a' ELSE t.typtype::text END,
-                   ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
-                   nullif(t.typbasetype, 0), CASE WHEN t.typcategory = 'A' THEN nullif(t.typelem, 0) END,
-                   ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE t.typtype = 'c' AND a.attrelid = t.typrelid
-                         AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
-                   ARRAY(SELECT a.atttypid FROM pg_attribute a WHERE t.typtype = 'c' AND a.attrelid = t.typrelid
-                         AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum)
-            FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = ANY (%s)"""
-        found = _rows(connection, query, (sorted(wanted),))
-        for oid, namespace, name, kind, labels, base, element, names, oids in found:
+        asked |= wanted
+        for row in _rows(connection, _TYPES, (sorted(wanted),)):
+            oid, namespace, name, kind, labels, base, element, names, oids, typmod, extension = row
             fields = tuple(zip(names, oids, strict=True))
-            facts[oid] = TypeFacts(oid, namespace, name, kind, tuple(labels), base, element, fields)
-        named = {oid for fact in facts.values() for oid in (fact.base_type, fact.element_type) if oid}
-        wanted = (named - facts.keys()) if found else set()
+            facts[oid] = TypeFacts(oid, namespace, name, kind, tuple(labels), base, element, fields, typmod, extension)
+        wanted = set().union(*map(_named, facts.values())) - asked
     return facts
+
+
+def _named(facts: TypeFacts) -> set[int]:
+    fields = {oid for _, oid in facts.fields if oid >= FIRST_USER_OID}
+    return fields | {oid for oid in (facts.base_type, facts.element_type) if oid}

@@ -3,7 +3,7 @@
 In: a seed. Out: SQL that makes the table, rows as literals in Postgres' input syntax (None is
 null), and COPY that inserts them. Postgres renders what it was given as it likes, so what a
 column holds is always asked of the server. Every type of ``schemas.pg_types`` is here, its array
-beside it, numerics of many scales, enums, and types that travel as text.
+beside it, numerics of many scales, enums, domains, extensions' types, and types that travel as text.
 """
 
 from __future__ import annotations
@@ -48,24 +48,42 @@ Row = tuple[Literal, ...]
 TYPES_SQL = """
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'it''s "fine"', 'NULL', '', '{a,b}', '😀');
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+CREATE DOMAIN small AS positive CHECK (VALUE < 100);
+CREATE DOMAIN price AS numeric(10,2);
+CREATE DOMAIN fee AS price;
+CREATE DOMAIN moment AS timestamptz;
+CREATE DOMAIN feeling AS mood;
 CREATE DOMAIN words AS text[];
+CREATE DOMAIN address AS inet;
 CREATE TYPE pair AS (a int, b text);
+CREATE EXTENSION hstore;
+CREATE EXTENSION citext;
+CREATE EXTENSION ltree;
+CREATE EXTENSION vector;
 """
 
 
 @dataclass(frozen=True)
 class TypedColumn:
-    """``edges``: values worth a row of their own, as literals; ``draw`` makes a random one."""
+    """``edges``: values worth a row of their own, as literals; ``draw`` makes a random one.
+
+    ``under``: of a domain the type under it, else the type itself.
+    """
 
     name: str
     sql_type: str
     edges: tuple[str, ...]
     draw: Draw
+    domain_over: str = ""
+
+    @property
+    def under(self) -> str:
+        return self.domain_over or self.sql_type
 
     @property
     def digits_max(self) -> int:
         """Of a numeric(p,s): the digits that hold each of its values."""
-        precision, scale = map(int, self.sql_type.partition("(")[2].partition(")")[0].split(","))
+        precision, scale = map(int, self.under.partition("(")[2].partition(")")[0].split(","))
         return max(precision, scale) if scale >= 0 else precision - scale
 
 
@@ -118,6 +136,43 @@ def _scalars() -> Iterator[TypedColumn]:
     yield TypedColumn("a_mood", "mood", _MOODS, one_of(*_MOODS))
 
 
+def _domains() -> Iterator[TypedColumn]:
+    yield TypedColumn("d_small", "small", ("1", "99"), lambda random: str(random.randrange(1, 100)), "int4")
+    yield TypedColumn("d_fee", "fee", ("0", "-0.01", "99999999.99", "NaN"), any_numeric(10, 2), "numeric(10,2)")
+    yield TypedColumn(
+        "d_moment", "moment", TIMESTAMP_EDGES, lambda random: with_zone(any_timestamp(random), random), "timestamptz"
+    )
+    yield TypedColumn("d_feeling", "feeling", _MOODS, one_of(*_MOODS), "mood")
+
+
+def _extensions() -> Iterator[TypedColumn]:
+    yield TypedColumn("e_citext", "citext", ("", "ß", "ABC abc"), any_text(20))
+    yield TypedColumn("e_ltree", "ltree", ("", "Top", "Top.Science.Astronomy_1"), one_of("a.b", "a.c", "Top"))
+
+
+def _maps_and_vectors() -> Iterator[TypedColumn]:
+    edges = (
+        "",
+        '"a"=>NULL',
+        '"NULL"=>"NULL", ""=>""',
+        r'"\\\""=>"=>, \"", "\\"=>"\\"',
+        '"é"=>"😀", "aaa"=>"1", "b"=>"2"',
+    )
+    yield TypedColumn("e_hstore", "hstore", edges, _any_map)
+    yield TypedColumn("e_vector", "vector", ("[0,-0,1]", "[1e-45,3.4028235e38,7.038531e-26]", "[0.1]"), _any_vector)
+    yield TypedColumn("e_halfvec", "halfvec", ("[0,-0,65504]", "[0.1,6e-8]"), one_of("[0.1,2]", "[3]"))
+
+
+def _any_map(random: Random) -> str:
+    entries = {any_text(5)(random): random.choice((None, any_text(9)(random))) for _ in range(random.randrange(5))}
+    return ",".join(f"{_quoted(key)}=>{'NULL' if value is None else _quoted(value)}" for key, value in entries.items())
+
+
+def _any_vector(random: Random) -> str:
+    drawn = (any_float("<f")(random) for _ in range(random.randint(1, 20)))
+    return f"[{','.join(each if each[-1:].isdigit() else '0.5' for each in drawn)}]"
+
+
 _MOODS = ("sad", "ok", 'it\'s "fine"', "NULL", "", "{a,b}", "😀")
 
 
@@ -163,7 +218,8 @@ def array_of(column: TypedColumn) -> TypedColumn:
         count = random.choice((0, 1, 2, 5))
         return array_literal(None if random.random() < 0.2 else column.draw(random) for _ in range(count))
 
-    return TypedColumn("array_" + column.name[2:], f"{column.sql_type}[]", edges, draw)
+    over = f"{column.domain_over}[]" if column.domain_over else ""
+    return TypedColumn("array_" + column.name[2:], f"{column.sql_type}[]", edges, draw, over)
 
 
 _AS_TEXT = {
@@ -185,8 +241,14 @@ _AS_TEXT = {
     "xid8": ("0", str(2**64 - 1)),
     "regclass": ("pg_class",),
     "jsonpath": ('$."a b"[*] ? (@ > 1)',),
-    "positive": ("1", "2147483647"),
-    "words": ("{}", '{"a b",NULL}'),
+    "address": ("10.1.2.3/8", "::1"),
+    "words[]": ("{}", '{"{a,b}",NULL}'),
+    "hstore[]": ("{}", '{"a=>1",NULL}'),
+    "vector[]": ('{"[1,2]"}',),
+    "sparsevec": ("{1:1.5,3:2}/5",),
+    "macaddr8": ("08:00:2b:01:02:03:04:05",),
+    "circle": ("<(1,2),3>",),
+    "tsquery": ("'a' & !'b'",),
     "pair": ("(,)", '(1,"x, ""y"" \\\\ ()")', "(-1,)"),
     "pair[]": ("{}", '{"(1,\\"a b\\")",NULL}'),
 }
@@ -199,7 +261,17 @@ def _as_text() -> Iterator[TypedColumn]:
 
 
 _SCALARS = tuple(_scalars())
-COLUMNS = (*_SCALARS, *_numerics(), *map(array_of, _SCALARS), array_of(next(_numerics())), *_as_text())
+_MORE = (*_domains(), *_extensions())
+_WORDS = ("{}", '{"a b",NULL}', "{{a},{b}}")
+COLUMNS = (
+    *_SCALARS,
+    *_numerics(),
+    *_MORE,
+    *map(array_of, (*_SCALARS, next(_numerics()), *_MORE)),
+    TypedColumn("array_words", "words", _WORDS, one_of(*_WORDS), "text[]"),
+    *_maps_and_vectors(),
+    *_as_text(),
+)
 NAMES = tuple(column.name for column in COLUMNS)
 
 

@@ -52,9 +52,9 @@ def _decoded(value: bytes | None) -> str | None:
 
 
 def _base(column: TypedColumn) -> tuple[str, bool]:
-    """The type without its typmod, and whether it is an array."""
-    name = column.sql_type.removesuffix("[]")
-    return name.partition("(")[0], column.sql_type.endswith("[]")
+    """The type under all domains, without its typmod, and whether it is an array."""
+    name = column.under.removesuffix("[]")
+    return name.partition("(")[0], column.under.endswith("[]")
 
 
 _SEND = {"float4": "float4send", "float8": "float8send"}
@@ -62,6 +62,11 @@ _SEND = {"float4": "float4send", "float8": "float8send"}
 
 def _compared(column: TypedColumn) -> str:
     base, is_array = _base(column)
+    if column.sql_type in ("vector", "halfvec"):
+        bits = (
+            f"SELECT encode(float4send(x), 'hex') FROM unnest({column.name}::real[]) WITH ORDINALITY u(x, n) ORDER BY n"
+        )
+        return f"CASE WHEN {column.name} IS NOT NULL THEN ARRAY({bits}) END"
     if base not in _SEND:
         return f'"{column.name}"'
     if not is_array:
@@ -87,7 +92,7 @@ def _exceptional(column: TypedColumn) -> str:
 def _unfit(base: str, column: TypedColumn) -> str:
     if base in ("date", "timestamp", "timestamptz"):
         return f"({{value}} < '0001-01-01'::{base} OR {{value}} >= '10000-01-01'::{base} OR NOT isfinite({{value}}))"
-    if base == "numeric" and "(" in column.sql_type and column.digits_max <= 38:
+    if base == "numeric" and "(" in column.under and column.digits_max <= 38:
         return "{value} IN ('NaN', 'Infinity', '-Infinity')"
     return "false"
 
@@ -97,7 +102,10 @@ def rendered(value: Any, avro: Any) -> str | None:
     if value is None:
         return None
     if isinstance(avro, dict) and avro["type"] == "array":
-        return "{" + ",".join(_element(rendered(item, avro["items"][1])) for item in value) + "}"
+        of = avro["items"] if isinstance(avro["items"], str) else avro["items"][1]
+        return "{" + ",".join(_element(rendered(item, of)) for item in value) + "}"
+    if isinstance(avro, dict) and avro["type"] == "map":
+        return ", ".join(f"{_quoted(key)}=>{'NULL' if of is None else _quoted(of)}" for key, of in value.items())
     kind = avro if isinstance(avro, str) else avro.get("logicalType", avro["type"])
     return _RENDERED[kind](value)
 
@@ -108,6 +116,11 @@ def _element(text: str | None) -> str:
         return "NULL"
     if text and text.upper() != "NULL" and not any(char in '"\\{}, \t\n\r\v\f' for char in text):
         return text
+    return _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    """As ``array_out`` and ``hstore_out`` do it."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

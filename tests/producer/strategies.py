@@ -3,6 +3,7 @@
 from datetime import UTC
 from decimal import Context, Decimal
 
+import numpy as np
 from hypothesis import strategies as st
 
 from producer.pgoutput.messages import (
@@ -92,13 +93,14 @@ def _decimals(scale: int, precision: int) -> st.SearchStrategy[Value]:
 
 
 _EXACT = Context(prec=100)
+_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 _OUTSIDE = st.sampled_from([b"infinity", b"-infinity", b"10000-01-01", b"0044-03-15 BC"])
 _SCALARS: dict[str, st.SearchStrategy[Value]] = {
     "bool": st.sampled_from([(b"t", True), (b"f", False)]),
     "int": INT_32.map(lambda n: (str(n).encode(), n)),
     "float": st.floats(width=32, allow_nan=False).map(lambda x: (repr(x).replace("inf", "Infinity").encode(), x)),
     "double": st.floats(allow_nan=False).map(lambda x: (repr(x).replace("inf", "Infinity").encode(), x)),
-    "string": st.text(st.characters(codec="utf-8", exclude_characters="\0")).map(lambda text: (text.encode(), text)),
+    "string": _TEXT.map(lambda text: (text.encode(), text)),
     "bytes": st.binary().map(lambda value: (b"\\x" + value.hex().encode(), value)),
     "date": st.dates().map(lambda day: (str(day).encode(), day)) | _OUTSIDE.map(lambda text: (text, EXCEPTIONAL)),
     "timestamp": st.datetimes().map(lambda at: (at.isoformat(" ").encode(), at))
@@ -117,6 +119,10 @@ def values(known: ColumnType) -> st.SearchStrategy[Value]:
         assert known.item is not None
         shapes = st.sampled_from([b"[0:0]={1}", b"{{1},{2}}"]).map(lambda text: (text, EXCEPTIONAL))
         return st.lists(st.none() | values(known.item), max_size=4).map(_array) | shapes
+    if known.codec == "map":
+        return st.dictionaries(_TEXT, st.none() | _TEXT, max_size=4).map(_map)
+    if known.codec == "vector":
+        return st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=9).map(_vector)
     return _SCALARS[known.codec]
 
 
@@ -128,6 +134,19 @@ def _array(items: list[Value | None]) -> Value:
 
 def _quoted(text: bytes) -> bytes:
     return b'"' + text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+
+
+def _map(entries: dict[str, str | None]) -> Value:
+    """As ``hstore_out`` prints it."""
+    pairs = (
+        _quoted(key.encode()) + b"=>" + (b"NULL" if value is None else _quoted(value.encode()))
+        for key, value in entries.items()
+    )
+    return b", ".join(pairs), entries
+
+
+def _vector(items: list[float]) -> Value:
+    return b"[" + b",".join(str(np.float32(item)).encode() for item in items) + b"]", items
 
 
 def fields_of(table: TableSchema) -> st.SearchStrategy[list[Value | Unsent]]:

@@ -9,7 +9,7 @@ from schemas.avro_codec import schema_id
 from schemas.avro_schema import key_schema, value_schema
 from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
 from schemas.metadata_record import RelationRecord, TypeRecord
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
+from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
 from schemas.position import Lsn, Position
 from schemas.progress_record import Progress, Split
 from schemas.table_schema import Column, TableSchema
@@ -78,23 +78,39 @@ TYPE_FACTS = st.builds(
 )  # fmt: skip
 TYPE_RECORDS = st.builds(TypeRecord, TYPE_FACTS, st.integers(1, 1000))
 
-ENUM_OID, ENUM_ARRAY_OID, UNKNOWN_OID = 90_001, 90_002, 90_003
-USER_TYPES = {
-    ENUM_OID: TypeFacts(ENUM_OID, "public", "mood", "e", ("sad", "ok")),
-    ENUM_ARRAY_OID: TypeFacts(ENUM_ARRAY_OID, "public", "_mood", "a", element_type=ENUM_OID),
-    UNKNOWN_OID: TypeFacts(UNKNOWN_OID, "public", "box3d", "b"),
-}
-TYPE_NAMES = BUILTIN_NAMES | {oid: facts.name for oid, facts in USER_TYPES.items()}
-
 
 def numeric_typmod(precision: int, scale: int) -> int:
     """As ``make_numeric_typmod`` in numeric.c has it."""
     return (precision << 16 | scale & 0x7FF) + 4
 
 
+ENUM_OID, ENUM_ARRAY_OID, UNKNOWN_OID = 90_001, 90_002, 90_003
+HSTORE_OID, VECTOR_OID, CITEXT_OID, PRICE_OID, FEE_OID, FEES_OID, WORDS_OID = range(90_004, 90_011)
+USER_TYPES = {
+    facts.oid: facts
+    for facts in (
+        TypeFacts(ENUM_OID, "public", "mood", "e", ("sad", "ok")),
+        TypeFacts(ENUM_ARRAY_OID, "public", "_mood", "a", element_type=ENUM_OID),
+        TypeFacts(UNKNOWN_OID, "public", "box3d", "b"),
+        TypeFacts(HSTORE_OID, "public", "hstore", "b", extension="hstore"),
+        TypeFacts(VECTOR_OID, "public", "vector", "b", extension="vector"),
+        TypeFacts(CITEXT_OID, "public", "citext", "b", extension="citext"),
+        TypeFacts(PRICE_OID, "public", "price", "d", base_type=1700, typmod=numeric_typmod(10, 2)),
+        TypeFacts(FEE_OID, "public", "fee", "d", base_type=PRICE_OID),
+        TypeFacts(FEES_OID, "public", "_fee", "a", element_type=FEE_OID),
+        TypeFacts(WORDS_OID, "public", "words", "d", base_type=1009),
+    )
+}
+"""fee is a domain over price, which is one over numeric(10,2); words is one over text[]."""
+TYPE_NAMES = BUILTIN_NAMES | {oid: facts.name for oid, facts in USER_TYPES.items()}
+
+
 def column(name: str, type_oid: int, typmod: int = -1, **facts: Any) -> Column:
     """A column of a built-in type or one of USER_TYPES."""
     known = column_type(type_oid, typmod, USER_TYPES)
+    base, base_typmod = domain_base(type_oid, typmod, USER_TYPES)
+    if base != type_oid:
+        facts |= {"base_type": TYPE_NAMES[base], "base_typmod": base_typmod}
     return Column(name, type_oid, TYPE_NAMES[type_oid], typmod, known, **facts)
 
 

@@ -6,8 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, lake_type, numeric_digits
-from tests.schemas.strategies import ENUM_ARRAY_OID, ENUM_OID, UNKNOWN_OID, USER_TYPES, numeric_typmod
+from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, lake_type, numeric_digits, type_of_avro
+from tests.schemas.strategies import (
+    CITEXT_OID,
+    ENUM_ARRAY_OID,
+    ENUM_OID,
+    FEE_OID,
+    FEES_OID,
+    HSTORE_OID,
+    PRICE_OID,
+    TYPE_NAMES,
+    UNKNOWN_OID,
+    USER_TYPES,
+    VECTOR_OID,
+    WORDS_OID,
+    numeric_typmod,
+)
 
 DATE = {"type": "int", "logicalType": "date"}
 TIMESTAMP = {"type": "long", "logicalType": "local-timestamp-micros"}
@@ -134,7 +148,14 @@ UNKNOWN = {
     "never announced": (99_999, {}),
     "inet": (869, {}),
     "int4range": (3904, {}),
-    "domain": (7, {7: TypeFacts(7, "public", "positive", "d", base_type=23)}),
+    "domain over a type without a place": (7, {7: TypeFacts(7, "public", "address", "d", base_type=869)}),
+    "array of a domain over an array": (
+        7,
+        {7: TypeFacts(7, "public", "_words", "a", element_type=WORDS_OID)} | USER_TYPES,
+    ),
+    "array of hstore": (7, {7: TypeFacts(7, "public", "_hstore", "a", element_type=HSTORE_OID)} | USER_TYPES),
+    "hstore of nobody's extension": (7, {7: TypeFacts(7, "public", "hstore", "b")}),
+    "another type of pgvector": (7, {7: TypeFacts(7, "public", "sparsevec", "b", extension="vector")}),
     "array of a user type": (7, {7: TypeFacts(7, "public", "_box3d", "a", element_type=UNKNOWN_OID)} | USER_TYPES),
     "array of an unannounced type": (7, {7: TypeFacts(7, "public", "_gone", "a", element_type=8)}),
 }
@@ -145,6 +166,74 @@ def test_type_without_a_place_travels_as_text_and_says_so(oid: int, types: dict[
     known = column_type(oid, -1, types)
 
     assert (known.codec, known.avro, known.lake, known.is_text) == ("string", "string", "string", True)
+
+
+DOMAINS = {
+    "domain": (PRICE_OID, "decimal(10,2)"),
+    "domain over a domain": (FEE_OID, "decimal(10,2)"),
+    "array of a domain": (FEES_OID, {"type": "array", "elementType": "decimal(10,2)", "containsNull": True}),
+    "domain over an array": (WORDS_OID, {"type": "array", "elementType": "string", "containsNull": True}),
+}
+
+
+@pytest.mark.parametrize(("oid", "lake"), DOMAINS.values(), ids=DOMAINS)
+def test_domain_travels_as_the_type_under_it_with_its_own_modifier(oid: int, lake: Any) -> None:
+    known = column_type(oid, -1, USER_TYPES)
+
+    assert (known.lake, known.is_text) == (lake, False)
+
+
+def test_hstore_is_a_map_whose_values_may_be_null() -> None:
+    known = column_type(HSTORE_OID, -1, USER_TYPES)
+
+    assert known.avro == {"type": "map", "values": ["null", "string"]}
+    assert known.lake == {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
+    assert not known.may_be_exceptional
+
+
+def test_vector_is_an_array_of_floats_that_are_never_null() -> None:
+    known = column_type(VECTOR_OID, 1536, USER_TYPES)
+
+    assert known.avro == {"type": "array", "items": "float"}
+    assert known.lake == column_type(1021, -1, {}).lake
+    assert not known.may_be_exceptional
+
+
+def test_text_of_an_extension_is_a_string_like_any_other() -> None:
+    known = column_type(CITEXT_OID, -1, USER_TYPES)
+
+    assert (known.avro, known.is_text) == ("string", False)
+
+
+@given(st.sampled_from(sorted(TYPE_NAMES)), st.just(-1) | st.integers(1, 38).map(lambda n: numeric_typmod(n, n // 2)))
+def test_column_type_is_known_again_by_what_travels(oid: int, typmod: int) -> None:
+    """A reader has no catalogue: the value's schema tells all that decoding needs."""
+    known = column_type(oid, typmod, USER_TYPES)
+
+    assert type_of_avro(known.avro, is_text=known.is_text) == known
+
+
+FOREIGN: list[Any] = [
+    "fixed",
+    None,
+    [],
+    ["null", "string"],
+    {},
+    {"type": "long", "logicalType": "time-micros"},
+    {"type": "string", "logicalType": "uuid"},
+    {"type": "map", "values": "string"},
+    {"type": "array", "items": "double"},
+    {"type": "array", "items": ["null", {"type": "array", "items": ["null", "int"]}]},
+    {"type": "array", "items": ["null"]},
+    {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2, "more": 1},
+    {"type": "fixed", "logicalType": "decimal", "precision": 10, "scale": 2},
+]
+
+
+@pytest.mark.parametrize("avro", FOREIGN, ids=str)
+def test_what_newer_code_may_write_is_not_known(avro: Any) -> None:
+    assert type_of_avro(avro) is None
+    assert type_of_avro(avro, is_text=True) is None
 
 
 def test_lake_type_of_an_unmapped_avro_type_is_never_guessed() -> None:

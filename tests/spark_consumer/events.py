@@ -15,7 +15,7 @@ from schemas.avro_codec import schema_id
 from schemas.avro_schema import key_schema, value_schema
 from schemas.cut import Epoch, PartitionRange
 from schemas.metadata_record import RelationRecord
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
+from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
 from schemas.table_schema import Column, TableSchema
 from schemas.topics import data_topic
 from spark_consumer.apply import apply_table
@@ -25,7 +25,18 @@ from tests.contract_writer import Event, encode_event, encode_key
 
 PIPELINE = "p"
 EPOCH = Epoch("7000000000000000001", 1, "walbridge", 0x1000)
-_OIDS = {name: oid for oid, name in BUILTIN_NAMES.items()}
+USER_TYPES = {
+    facts.oid: facts
+    for facts in (
+        TypeFacts(600_001, "public", "hstore", "b", extension="hstore"),
+        TypeFacts(600_002, "public", "vector", "b", extension="vector"),
+        TypeFacts(600_003, "public", "price", "d", base_type=1700, typmod=(10 << 16 | 2) + 4),
+        TypeFacts(600_004, "public", "counts", "d", base_type=1007),
+        TypeFacts(600_005, "public", "whole", "d", base_type=23),
+        TypeFacts(600_006, "public", "note", "d", base_type=25),
+    )
+}
+_OIDS = {name: oid for oid, name in BUILTIN_NAMES.items()} | {of.name: oid for oid, of in USER_TYPES.items()}
 _SCHEMA = pa.schema(
     {
         "topic": pa.string(),
@@ -40,11 +51,15 @@ _SCHEMA = pa.schema(
 def column(
     name: str, type_name: str = "text", *, is_key: bool = False, typmod: int = -1, attnum: int | None = None
 ) -> Column:
-    """A column of a built-in type, or of one that travels as text."""
+    """A column of a built-in type, of one of USER_TYPES, or of one that travels as text."""
     oid = _OIDS.get(type_name, 600_000)
-    types: dict[int, TypeFacts] = {}
-    of = column_type(oid, typmod, types)
-    return Column(name, oid, type_name, typmod, of, is_key=is_key, in_replica_identity=is_key, attnum=attnum)
+    of = column_type(oid, typmod, USER_TYPES)
+    base, base_typmod = domain_base(oid, typmod, USER_TYPES)
+    base_type = BUILTIN_NAMES[base] if base != oid else None
+    return Column(
+        name, oid, type_name, typmod, of, is_key=is_key, in_replica_identity=is_key, attnum=attnum,
+        base_type=base_type, base_typmod=base_typmod if base_type else -1,
+    )  # fmt: skip
 
 
 def relation(

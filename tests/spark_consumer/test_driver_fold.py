@@ -48,6 +48,10 @@ VALUES: Mapping[tuple[str, int], list[Any]] = {
     ("_timestamptz", -1): [[datetime.datetime(2024, 2, 29, tzinfo=UTC), None], None],
     ("_float8", -1): [[-0.0, None, float("inf")], None],
     ("point", -1): ["(1,2)", None],
+    ("hstore", -1): [{}, {"a": None}, {"": "ä", "b": "x" * 300}, None],
+    ("vector", -1): [[0.5, -0.0], [1e-30], None],
+    ("price", -1): [Decimal("1.50"), "NaN", None],
+    ("counts", -1): [[1, None], "{{1}}", None],
 }
 """Values by type; a text of a type that is not textual is one its Avro type cannot hold."""
 ITEMS = relation(

@@ -1,6 +1,7 @@
 """From one shape of a table to another: which steps, and which changes are refused."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -62,6 +63,14 @@ WIDER = [
     ("timestamp", "timestamp", 3, 6),
     ("numeric", "numeric", numeric(10, 2), numeric(12, 2)),
     ("numeric", "numeric", numeric(10, 2), numeric(12, 4)),
+    ("int4", "whole", -1, -1),
+    ("whole", "int4", -1, -1),
+    ("whole", "int8", -1, -1),
+    ("note", "text", -1, -1),
+    ("varchar", "note", 14, -1),
+    ("numeric", "price", numeric(10, 2), -1),
+    ("numeric", "price", numeric(8, 2), -1),
+    ("price", "numeric", -1, numeric(12, 2)),
 ]
 OTHER = [
     ("int8", "int4", -1, -1),
@@ -74,6 +83,10 @@ OTHER = [
     ("timestamp", "timestamptz", -1, -1),
     ("numeric", "numeric", numeric(10, 2), numeric(10, 4)),
     ("numeric", "numeric", numeric(10, 2), -1),
+    ("int8", "whole", -1, -1),
+    ("price", "numeric", -1, numeric(9, 2)),
+    ("price", "numeric", -1, -1),
+    ("hstore", "note", -1, -1),
 ]
 
 
@@ -90,3 +103,18 @@ def test_type_change_that_may_change_values_is_refused(old: str, new: str, old_t
     """I7: Postgres rewrites such a table and sends none of its rows."""
     with pytest.raises(OperatorError, match=r"column a of table public\.t"):
         steps([ID, column("a", old, typmod=old_typmod)], [ID, column("a", new, typmod=typmod)])
+
+
+def test_base_of_a_domain_is_forgotten_when_the_column_is_no_domain_any_more() -> None:
+    """Metadata of a column are set, never taken away: a stale base would excuse a later change of type."""
+    (described,) = steps([ID, column("a", "note")], [ID, column("a", "text")]).describe
+    found = TableShape(relation([ID, column("a", "note")])).fields
+    kept = [
+        field if field.name != "a" else replace(field, metadata={**field.metadata, **described.metadata})
+        for field in found
+    ]
+
+    assert shape_steps(kept, TableShape(relation([ID, column("a", "text")])).fields, "public.t").is_empty
+    with pytest.raises(OperatorError):
+        shape_steps(kept, TableShape(relation([ID, column("a", "int4")])).fields, "public.t")
+    assert described.metadata["pg.base"] == ""

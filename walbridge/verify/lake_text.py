@@ -102,6 +102,18 @@ def _elements(values: pa.Array) -> Texts:
     return _null_where(joined, values)
 
 
+def _entries(values: pa.Array) -> Texts:
+    """Keys and values in turn, by the keys' bytes."""
+    texts = [None if entries is None else _entries_text(entries) for entries in values.to_pylist()]
+    return pa.array(texts, pa.large_string())
+
+
+def _entries_text(entries: Sequence[tuple[str, str | None]]) -> str:
+    in_order = sorted(entries, key=lambda entry: entry[0].encode())
+    parts = (part for entry in in_order for part in entry)
+    return "".join("N" if part is None else f"{len(part.encode())}:{part}" for part in parts)
+
+
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
@@ -125,4 +137,5 @@ _TEXTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Texts]],
     (pa.types.is_timestamp, _microseconds),
     (_is_binary, _hexadecimal),
     (_is_list, _elements),
+    (pa.types.is_map, _entries),
 )

@@ -47,16 +47,34 @@ JOIN pg_namespace n ON n.nspname = p.schemaname
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
 WHERE p.pubname = %s ORDER BY 2, 3
 """
+# Domains are followed down to what is under them, of columns and of elements; its typmod counts then.
 _COLUMNS = """
-SELECT a.attname AS name, a.atttypmod AS typmod,
-       CASE WHEN t.oid < 10000 AND t.typtype = 'b' AND e.oid IS NULL THEN t.typname ELSE '' END AS type_name,
-       CASE WHEN e.typtype = 'e' THEN 'enum' WHEN e.oid < 10000 AND e.typtype = 'b' THEN e.typname END AS element
-FROM pg_attribute a
-JOIN pg_type t ON t.oid = a.atttypid
-LEFT JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
-WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped
-  AND CASE WHEN %(published)s::text[] = '{}' THEN a.attgenerated = '' ELSE a.attname = ANY(%(published)s) END
-ORDER BY a.attnum
+WITH RECURSIVE type AS (
+  SELECT t.oid, t.typname, t.typtype, t.typbasetype, t.typtypmod, t.typelem, n.nspname, e.extname
+  FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+  LEFT JOIN pg_depend d ON d.classid = 'pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e'
+  LEFT JOIN pg_extension e ON e.oid = d.refobjid
+), base AS (
+  SELECT a.attnum, a.attname, a.atttypid AS oid, a.atttypmod AS typmod FROM pg_attribute a
+  WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped
+    AND CASE WHEN %(published)s::text[] = '{}' THEN a.attgenerated = '' ELSE a.attname = ANY(%(published)s) END
+  UNION ALL
+  SELECT b.attnum, b.attname, t.typbasetype, t.typtypmod FROM base b JOIN type t USING (oid) WHERE t.typtype = 'd'
+), item AS (
+  SELECT b.attnum, e.oid, b.typmod FROM base b JOIN type t USING (oid)
+  JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
+  UNION ALL
+  SELECT i.attnum, t.typbasetype, t.typtypmod FROM item i JOIN type t USING (oid) WHERE t.typtype = 'd'
+)
+SELECT b.attname AS name, coalesce(i.typmod, b.typmod) AS typmod, t.nspname AS namespace,
+       CASE WHEN i.oid IS NULL AND t.typtype = 'b' AND t.oid < 10000 THEN t.typname
+            WHEN (t.extname, t.typname) IN (('hstore', 'hstore'), ('vector', 'vector'), ('vector', 'halfvec'))
+            THEN t.typname ELSE '' END AS type_name,
+       CASE WHEN e.typtype = 'e' OR (e.extname, e.typname) IN (('citext', 'citext'), ('ltree', 'ltree')) THEN 'enum'
+            WHEN e.oid < 10000 AND e.typtype = 'b' THEN e.typname END AS element
+FROM base b JOIN type t ON t.oid = b.oid AND t.typtype <> 'd'
+LEFT JOIN (item i JOIN type e ON e.oid = i.oid AND e.typtype <> 'd') ON i.attnum = b.attnum
+ORDER BY b.attnum
 """
 _KEY = """
 SELECT ARRAY(SELECT a.attname::text FROM pg_attribute a

@@ -14,6 +14,9 @@ Canonical text, where it is not simply what Postgres prints:
 | date | days since 1970 for years 1-9999, else what Postgres prints |
 | timestamp, timestamptz | microseconds since 1970 for years 1-9999, else what Postgres prints |
 | one-dimensional array of these | its elements one after the other, each with its length |
+| hstore | keys and values in turn, by the keys' bytes, each with its length |
+| vector, halfvec | as an array of float4 |
+| domain | as the type under it |
 
 An element or a column is written ``<bytes>:<text>``, null as ``N``, so that no two rows share a
 text. ``concat`` calls the type's output function; a cast would not do: it strips the blanks of
@@ -49,22 +52,29 @@ _BUILTIN_ELEMENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """One published column. ``type_name`` is pg_type.typname of a built-in scalar type, else "".
+    """One published column. ``type_name`` is pg_type.typname of a built-in scalar type, or
+    hstore, vector or halfvec, else "".
 
     ``element`` is the element's type name where the column is a true array of a built-in type,
-    ``enum`` for an array of enums, None otherwise.
+    ``enum`` for an array of enums or of other plain texts, None otherwise. ``namespace`` is where
+    the type's functions are. All are those under a domain.
     """
 
     name: str
     type_name: str
     typmod: int
     element: str | None = None
+    namespace: str = "pg_catalog"
 
 
 def canonical_text(column: SourceColumn, identifier: str, utf8: bool = True) -> str:
     """The SQL of the column's canonical text, null where it is null. ``utf8``: the server's encoding."""
     if column.element == "enum" or column.element in _BUILTIN_ELEMENTS:
         text = _array_text(column.element or "", column.typmod, identifier, utf8)
+    elif column.type_name == "hstore":
+        text = _map_text(column.namespace, identifier, utf8)
+    elif column.type_name in ("vector", "halfvec"):
+        text = _array_text("float4", -1, f"({identifier})::float4[]", utf8)
     else:
         text = _scalar_text(column.type_name, identifier)
     return f"CASE WHEN {identifier} IS NOT DISTINCT FROM NULL THEN NULL ELSE {text} END"
@@ -98,6 +108,13 @@ def _array_text(element: str, typmod: int, expression: str, utf8: bool) -> str:
         f"CASE WHEN array_ndims({expression}) IS NULL THEN '' WHEN {plain} THEN {elements}"
         f" ELSE concat({expression}) END"
     )
+
+
+def _map_text(namespace: str, expression: str, utf8: bool) -> str:
+    quoted = namespace.replace('"', '""')
+    each = f'"{quoted}".each({expression})'
+    entry = f"{with_length('k', utf8)} || {with_length('v', utf8)}"
+    return f"(SELECT coalesce(string_agg({entry}, '' ORDER BY convert_to(k, 'UTF8')), '') FROM {each} AS p(k, v))"
 
 
 def _exceptional_element(element: str, typmod: int) -> str | None:

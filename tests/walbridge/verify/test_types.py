@@ -103,7 +103,39 @@ TYPES: Sequence[tuple[str, pa.DataType, Sequence[tuple[str, Any]]]] = [
     ("json", pa.string(), [("""'{"b": 1,  "a":2}'""", '{"b": 1,  "a":2}')]),
     ("jsonb", pa.string(), [("""'{"b": 1,  "a":2}'""", '{"a": 2, "b": 1}')]),
     ("mood", pa.string(), [("'so so'", "so so")]),
-    ("percent", pa.string(), [("12.50", "12.50")]),
+    ("percent", pa.decimal128(5, 2), [("12.50", Decimal("12.50")), ("'NaN'", Exceptional("NaN"))]),
+    ("share", pa.decimal128(5, 2), [("0.05", Decimal("0.05"))]),
+    (
+        "share[]",
+        pa.list_(pa.decimal128(5, 2)),
+        [("'{0.05,NULL}'", [Decimal("0.05"), None]), ("'{NaN}'", Exceptional("{NaN}"))],
+    ),
+    ("moods", pa.list_(pa.string()), [("'{good,NULL}'", ["good", None]), ("'{{good}}'", Exceptional("{{good}}"))]),
+    ("known", pa.bool_(), [("true", True), ("false", False)]),
+    (
+        "moment",
+        pa.timestamp("us", "UTC"),
+        [("'2024-07-01 02:00+02'", datetime(2024, 7, 1, tzinfo=UTC)), ("'infinity'", Exceptional("infinity"))],
+    ),
+    ("weight", pa.float32(), [("0.1", 0.1), ("'-0'", -0.0)]),
+    ("address", pa.string(), [("'10.0.0.1'", "10.0.0.1")]),
+    ("moods[]", pa.string(), [("ARRAY['{good}'::moods]", '{"{good}"}'), ("'{}'", "{}")]),
+    (
+        "hstore",
+        pa.map_(pa.string(), pa.string()),
+        [
+            ("""'a=>1, bb=>NULL, é=>"x\\""'""", [("bb", None), ("é", 'x"'), ("a", "1")]),
+            ("''", []),
+            ('\'""=>""\'', [("", "")]),
+        ],
+    ),
+    ("hstore[]", pa.string(), [("ARRAY['a=>1'::hstore]", '{"\\"a\\"=>\\"1\\""}')]),
+    ("vector(3)", pa.list_(pa.float32()), [("'[1,-0.0,1e-30]'", [1.0, -0.0, 1e-30])]),
+    ("halfvec(2)", pa.list_(pa.float32()), [("'[0.5,65504]'", [0.5, 65504.0])]),
+    ("sparsevec(5)", pa.string(), [("'{1:1.5,3:2}/5'", "{1:1.5,3:2}/5")]),
+    ("citext", pa.string(), [("'ÄbC'", "ÄbC")]),
+    ("citext[]", pa.list_(pa.string()), [("'{A,NULL}'", ["A", None])]),
+    ("ltree", pa.string(), [("'Top.Science'", "Top.Science")]),
     ("pair", pa.string(), [("ROW(1, 'a b')", '(1,"a b")'), ("ROW(NULL, NULL)", "(,)")]),
     ("inet", pa.string(), [("'10.0.0.1/32'", "10.0.0.1"), ("'10.0.0.0/8'", "10.0.0.0/8")]),
     ("money", pa.string(), [("'1234.5'", "$1,234.50")]),
@@ -147,6 +179,16 @@ TYPES: Sequence[tuple[str, pa.DataType, Sequence[tuple[str, Any]]]] = [
 DEFINITIONS = """
 CREATE TYPE mood AS ENUM ('good', 'so so');
 CREATE DOMAIN percent AS numeric(5,2);
+CREATE DOMAIN share AS percent CHECK (VALUE < 1 OR VALUE = 'NaN');
+CREATE DOMAIN moods AS mood[];
+CREATE DOMAIN known AS bool;
+CREATE DOMAIN moment AS timestamptz;
+CREATE DOMAIN weight AS float4;
+CREATE DOMAIN address AS inet;
+CREATE EXTENSION hstore;
+CREATE EXTENSION vector;
+CREATE EXTENSION citext;
+CREATE EXTENSION ltree;
 CREATE TYPE pair AS (a int, b text);
 CREATE PUBLICATION pub FOR ALL TABLES;
 """
