@@ -1,8 +1,14 @@
 """What stops the producer, with what mends it: one place for the words an operator reads."""
 
+import json
 from collections.abc import Sequence
 
+import fastavro
+
+from schemas.avro_codec import decode_body
 from schemas.errors import OperatorError
+from schemas.metadata_record import RelationRecord
+from schemas.position import Lsn, format_lsn
 
 _ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
 
@@ -101,4 +107,19 @@ def no_dsn() -> OperatorError:
     return OperatorError(
         "no database is named",
         remedy='write [postgres] dsn = "host=... dbname=..." into walbridge.toml, or set WALBRIDGE_POSTGRES__DSN',
+    )
+
+
+def row_too_large(relation: RelationRecord, value: bytes, row_bytes_max: int) -> OperatorError:
+    """Named by its table, its place and its key's columns: what stands in them is nobody's here (I10)."""
+    source = decode_body(value, fastavro.parse_schema(json.loads(relation.value_schema)))["source"]
+    table = relation.table
+    names = ", ".join(_quoted(column.name) for column in table.key_columns or table.columns[:1])
+    found = f"{_quoted(table.namespace)}.{_quoted(table.name)}"
+    return OperatorError(
+        f"a row of table {table.qualified_name} (key: {', '.join(each.name for each in table.key_columns) or 'none'}) "
+        f"takes {len(value):,} bytes, at {format_lsn(Lsn(source['commit_lsn']))}, ordinal {source['ordinal']}: "
+        f"[producer] row_bytes_max is {row_bytes_max:,}",
+        remedy="nothing was confirmed: raise [producer] row_bytes_max and the topics' max.message.bytes; which row it "
+        f"is: SELECT {names} FROM {found} AS r ORDER BY octet_length(r::text) DESC LIMIT 1",
     )

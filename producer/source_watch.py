@@ -2,7 +2,8 @@
 
 In: the catalogue, the broker, the baseline in progress. Out: tables that left the publication, from
 the LSN on where the stream can hold no more changes of them; everything else that goes missing
-silently is refused (I7). Partitions that come and go with rows are told in the log.
+silently is refused (I7). Types that changed get a new version in the metadata topic. Partitions
+that come and go with rows are told in the log.
 """
 
 import time
@@ -113,6 +114,7 @@ class SourceWatch:
         for relation_id in gone & set(progress.relation_ids) - set(self._leaving):
             assert now is not None
             self._leaving[relation_id] = now.lsn
+        self._tables.notice_types(progress.relation_ids, self._connection)
         for what, remedy in self._partitions.look(partition_trees(self._connection, progress.relation_ids)):
             log.warning(what, remedy=remedy)
 

@@ -5,7 +5,7 @@ after its metadata record is acknowledged (I2). The first event of a table in a 
 first of each new version, gets a shape barrier: the job makes the shape so, whatever it was.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import structlog
 
@@ -22,7 +22,7 @@ from producer.relation_cache import RelationCache, TopicPlace, announced, descri
 from schemas.errors import OperatorError
 from schemas.kill_points import kill_point
 from schemas.metadata_record import RelationRecord, TypeRecord
-from schemas.pg_types import FIRST_USER_OID
+from schemas.pg_types import FIRST_USER_OID, TypeFacts
 from schemas.settings import Settings
 from schemas.table_schema import TableSchema
 from schemas.topics import data_topic, refuse_topic_collisions
@@ -171,24 +171,34 @@ class Tables:
             self._refuse_grown(table, place)
         old = self._writers.get(relation.relation_id)
         record = self._cache.version_of(table, place)
+        self._write_metadata(types, record)
         if old is not None and old.relation == record:
             return old
-        user_types = {oid: fact for oid, fact in types.items() if oid >= FIRST_USER_OID}
-        new: list[RelationRecord | TypeRecord] = [
-            *self._cache.type_records(user_types),
-            *([] if self._cache.is_known(record) else [record]),
-        ]
-        if new:
-            kill_point("metadata:before-write")
-            self._metadata.write(new)
-            kill_point("metadata:acknowledged")
-            for each in new:
-                self._cache.remember(each)
-            log.info("relation", table=table.qualified_name, schema_id=record.schema_id, columns=len(table.columns))
-        self._publisher.expect_partitions(place.topic, place.partition_count)
+        self._publisher.expect(record)
         writer = self._writers[relation.relation_id] = RecordWriter(record, self._settings.name, self._database)
         self._unbarred.add(relation.relation_id)
         return writer
+
+    def notice_types(self, copied: Iterable[int], connection: SqlConnection) -> None:
+        """New versions of the user types of these relations: the stream tells no new label of an enum."""
+        columns = (column for record in self.newest(copied) for column in record.table.columns)
+        if wanted := {column.type_oid for column in columns if column.type_oid >= FIRST_USER_OID}:
+            self._write_metadata(catalog.type_facts(connection, wanted))
+
+    def _write_metadata(self, types: Mapping[int, TypeFacts], record: RelationRecord | None = None) -> None:
+        """What the metadata topic lacks of these; acknowledged when it returns (I2)."""
+        user_types = {oid: fact for oid, fact in types.items() if oid >= FIRST_USER_OID}
+        new: list[RelationRecord | TypeRecord] = [*self._cache.type_records(user_types)]
+        if record is not None and not self._cache.is_known(record):
+            new.append(record)
+        if not new:
+            return
+        kill_point("metadata:before-write")
+        self._metadata.write(new)
+        kill_point("metadata:acknowledged")
+        for each in new:
+            self._cache.remember(each)
+            _log_new(each)
 
     def _refuse_moved(self, table: TableSchema) -> None:
         """Its rows would go on in another topic, or in several without an order between them."""
@@ -223,3 +233,11 @@ class Tables:
         topic = self._topic(namespace, name)
         counts = self._admin.ensure([data_topic_spec(self._settings, topic, has_key=has_key)])
         return TopicPlace(topic, counts[topic])
+
+
+def _log_new(record: RelationRecord | TypeRecord) -> None:
+    if isinstance(record, TypeRecord):
+        log.info("type", type=f"{record.facts.namespace}.{record.facts.name}", version=record.version)
+    else:
+        table = record.table
+        log.info("relation", table=table.qualified_name, schema_id=record.schema_id, columns=len(table.columns))

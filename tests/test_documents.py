@@ -11,6 +11,7 @@ import typer
 from prometheus_client import generate_latest
 
 from producer.metrics import ProducerMetrics
+from schemas import pg_types
 from schemas.settings import Settings, load_settings
 from spark_consumer.metrics import JobMetrics
 from walbridge.cli import app
@@ -26,6 +27,11 @@ def table(heading: str) -> list[list[str]]:
     section = README.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_readme_has_the_table_of_types_that_the_code_has() -> None:
+    lines = (pg_types.__doc__ or "").replace("``", "`").splitlines()
+    assert "\n".join(line for line in lines if line.startswith("|")) in README
 
 
 def defaults() -> dict[str, Any]:

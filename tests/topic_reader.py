@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from schemas.avro_codec import decode_body, schema_id_of
 from schemas.cut import Cut, PartitionRange, decode_cut
-from schemas.metadata_record import RelationRecord, decode_metadata
+from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata
 from schemas.position import Lsn, Position
 from schemas.progress_record import Progress, decode_progress
 from schemas.topics import cuts_topic, metadata_topic, progress_topic
@@ -162,10 +162,13 @@ class Topics:
         messages = self.reader(progress_topic(self._pipeline)).read_to_end()
         return decode_progress(messages[-1].value() or b"") if messages else None
 
+    def metadata(self) -> list[RelationRecord | TypeRecord]:
+        """Every metadata record, in the order they were written."""
+        return [decode_metadata(m.value() or b"") for m in self.reader(metadata_topic(self._pipeline)).read_to_end()]
+
     def relations(self) -> list[RelationRecord]:
-        """Every Relation record, in the order they were written."""
-        records = [decode_metadata(m.value() or b"") for m in self.reader(metadata_topic(self._pipeline)).read_to_end()]
-        return [record for record in records if isinstance(record, RelationRecord)]
+        """Every Relation record."""
+        return [record for record in self.metadata() if isinstance(record, RelationRecord)]
 
     def events(self, cut: Cut) -> list[Event]:
         """The events of a cut's exact ranges, in position order (I4); fails if one is not there."""

@@ -16,12 +16,15 @@ from collections.abc import Callable
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from producer.errors import row_too_large
 from producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
 from producer.kafka.instance import FENCED, SLICE_S, another_runs, opened
 from producer.record import Headers, KafkaRecord
+from schemas.avro_codec import schema_id_of
 from schemas.cut import PartitionRange
 from schemas.errors import KafkaAway, OperatorError
 from schemas.kill_points import kill_point
+from schemas.metadata_record import RelationRecord
 from schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -46,6 +49,7 @@ class Publisher:
         self._id = transactional_id
         self._on_wait = on_wait
         self._partition_counts: dict[str, int] = {}
+        self._relations: dict[str, RelationRecord] = {}
         self._deliveries = Deliveries()
         self._producer: Producer | None = None
         self._suspect = False
@@ -86,9 +90,10 @@ class Publisher:
             raise self._aborted(error.args[0]) from None
         self.in_transaction = True
 
-    def expect_partitions(self, topic: str, partition_count: int) -> None:
-        """Declare a data topic: a growing partition count is noticed before a commit (I3)."""
-        self._partition_counts[topic] = partition_count
+    def expect(self, relation: RelationRecord) -> None:
+        """Declare a relation version, and its topic: more partitions are noticed before a commit (I3)."""
+        self._partition_counts[relation.topic] = relation.partition_count
+        self._relations[relation.schema_id] = relation
 
     def send(self, topic: str, key: bytes | None, value: bytes, headers: Headers = None, partition: int = -1) -> None:
         """Queue one row; blocks, bounded by the transaction, while the queue is full.
@@ -133,11 +138,17 @@ class Publisher:
             except KafkaException as error:
                 reason = error.args[0]
                 if reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                    raise OperatorError(
-                        f"a row for topic {topic} has {len(value)} bytes, [producer] row_bytes_max allows less",
-                        remedy="raise [producer] row_bytes_max and the topic's max.message.bytes",
-                    ) from None
+                    raise self._too_large(topic, value) from None
                 raise self._aborted(reason) from None
+
+    def _too_large(self, topic: str, value: bytes) -> OperatorError:
+        relation, row_bytes_max = self._relations.get(schema_id_of(value)), self._settings.producer.row_bytes_max
+        if relation is not None:
+            return row_too_large(relation, value, row_bytes_max)
+        return OperatorError(
+            f"a record for topic {topic} has {len(value):,} bytes, [producer] row_bytes_max is {row_bytes_max:,}",
+            remedy="raise [producer] row_bytes_max and the topic's max.message.bytes",
+        )
 
     def delivered_ranges(self) -> list[PartitionRange]:
         """Wait until every row is acknowledged; the exact ranges of this transaction.

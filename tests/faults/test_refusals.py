@@ -246,15 +246,24 @@ def replace_name(producer: ProducerUnderTest) -> str:
     return producer.name
 
 
-def test_row_larger_than_allowed_is_refused_and_named_by_its_table(producer: ProducerUnderTest) -> None:
-    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
+def test_row_larger_than_allowed_is_refused_and_named_by_table_key_columns_and_place(
+    producer: ProducerUnderTest,
+) -> None:
+    """I7, I10: what the operator needs to find it, and nothing that stands in it."""
+    producer.database.execute('CREATE TABLE t (id int, "Part" text, v text, PRIMARY KEY (id, "Part"))')
     producer.publish("t")
     producer.settings["producer"] = {"row_bytes_max": 100_000}
     running = producer.start_streaming()
-    producer.database.execute("INSERT INTO t VALUES (1, repeat('x', 1000000))")
+    # Rows are queued one behind: the one named must not be the next one.
+    producer.database.execute(
+        "INSERT INTO t VALUES (1, 'p', ''), (4242424, 'qq', repeat('x', 1000000)), (2, 'p', ''), (3, 'p', '')"
+    )
     words = refusal_of(running)
-    assert "row_bytes_max" in words
-    assert "xxxx" not in words
+    assert "a row of table public.t (key: id, Part) takes 1,000," in words
+    assert ", ordinal 1: [producer] row_bytes_max is 100,000" in words
+    assert not [value for value in ("xxxx", "4242424", "qq") if value in words]
+    query = words[words.index("SELECT") :].splitlines()[0]
+    assert producer.database.rows(query) == [(4242424, "qq")]
     producer.database.execute("CREATE TABLE u (id int)")
     producer.settings["producer"] = {"row_bytes_max": 10_000_000}
     assert "max.message.bytes" in producer.refusal()
