@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import signal
@@ -10,6 +11,7 @@ import signal
 import hypothesis
 import pytest
 
+from tests.jvm import SHORT_LIVED, SPARK_CONF
 from walbridge.embedded.home import located
 from walbridge.embedded.server_process import exit_on_sigterm
 
@@ -37,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Several programs run at a time, beside those of whoever runs the tests.
     for port in ("PRODUCER_PORT", "JOB_PORT"):
         os.environ.setdefault(f"WALBRIDGE_METRICS__{port}", "0")
+    os.environ.setdefault(SPARK_CONF, json.dumps({"spark.driver.extraJavaOptions": SHORT_LIVED}))
     exit_on_sigterm()
 
 

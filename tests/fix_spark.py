@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_consumer import change_reader
 from spark_consumer.slices import Volume
+from tests.jvm import SHORT_LIVED
 from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
@@ -82,7 +83,10 @@ def _session(scratch: Path) -> SparkSession:
         builder.config("spark.jars", ",".join(map(str, spark_jars())))
         .config("spark.local.dir", str(scratch / "local"))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}")
+        .config(
+            "spark.driver.extraJavaOptions",
+            f"{SHORT_LIVED} -Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}",
+        )
         .getOrCreate()
     )
     session.sparkContext.setLogLevel(os.environ.get("SPARK_LOG_LEVEL", "ERROR"))

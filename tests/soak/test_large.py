@@ -18,6 +18,7 @@ import pytest
 
 from schemas.settings import Settings
 from tests.fix_producer import ROOT, ProducerUnderTest
+from tests.jvm import SPARK_CONF
 from walbridge.embedded.jars import fetch
 from walbridge.embedded.java import find_java
 from walbridge.verify import compare
@@ -71,6 +72,7 @@ def materialize(producer: ProducerUnderTest, lake: Path) -> float:
         "WALBRIDGE_SPARK__DRIVER_MEMORY": "1g",
         "WALBRIDGE_SPARK__MASTER": "local[2]",
     }
+    environ.pop(SPARK_CONF)
     process = subprocess.Popen(
         [sys.executable, "-m", "spark_consumer", "--once", "--config", str(producer.folder / "walbridge.toml")],
         cwd=ROOT,
