@@ -13,7 +13,9 @@ from schemas.metadata_record import RelationRecord
 from schemas.position import Lsn, Position
 from schemas.table_schema import Column
 from spark_consumer.plan import Segment, TableHead
-from spark_consumer.table import LakeTable
+from spark_consumer.reshape import reshape
+from spark_consumer.shape import TableShape
+from spark_consumer.table import SHAPE, Commit, LakeTable
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, applied, column, relation, table_plan
 from tests.spark_consumer.test_apply import Crash, copied, crash_at, read, values
@@ -115,3 +117,20 @@ def test_key_that_holds_exceptional_values_must_be_copied(spark: SparkSession, l
 
     with pytest.raises(OperatorError, match=r"the key of table public\.t changed"):
         applied(spark, lake, Log(), part, [before, after], to_cut=2)
+
+
+def test_column_that_becomes_a_domain_and_none_again_keeps_its_values_without_a_rewrite(tmp_path: Path) -> None:
+    """Its values are those of the type under it; the base that is noted goes when the domain does."""
+    plain, domain, other = (
+        TableShape(relation([ID, column("a", name, attnum=2)])) for name in ("int4", "whole", "text")
+    )
+    plan = Commit(plan="p", step=SHAPE)
+    table = LakeTable.create(str(tmp_path / "t"), plain.fields, plan, {})
+
+    noted = []
+    for shape in (domain, domain, plain, plain):
+        reshape(table, shape, None, plan)
+        noted.append((table.version, table.fields[1].metadata.get("pg.type"), table.fields[1].metadata.get("pg.base")))
+    assert noted == [(1, "whole", "int4"), (1, "whole", "int4"), (2, "int4", ""), (2, "int4", "")]
+    with pytest.raises(OperatorError):
+        reshape(table, other, None, plan)
