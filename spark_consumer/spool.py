@@ -14,7 +14,7 @@ import pyarrow as pa
 
 SLICE_ROWS_MAX = 100_000
 SLICE_BYTES_MAX = 32 * 2**20
-"""Spark takes some ten times a slice of its heap: rows, folded rows, Arrow, the answer to the driver."""
+"""A slice is in Spark's heap several times over: rows, folded rows, Arrow, the answer to the driver."""
 
 
 class Spool:
