@@ -8,7 +8,6 @@ a commit that took suspiciously long; ``init_transactions`` then fences whatever
 flight (reliability.md §2.2). Every wait is cut into slices so that Postgres hears from us.
 """
 
-import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -230,12 +229,20 @@ class Publisher:
         try:
             self._producer.abort_transaction(SLICE_S)
         except KafkaException as error:
+            self._note_fence(error.args[0])
             # The next instance's init_transactions ends what this call could not.
             log.info("kafka abort left to the next instance", reason=error.args[0].str())
-        with contextlib.suppress(KafkaException):
+        try:
             self._producer.purge()
             self._producer.poll(0)  # callbacks that are never called are never freed
+        except KafkaException as error:
+            self._note_fence(error.args[0])
         self._producer = None
+
+    def _note_fence(self, reason: KafkaError) -> None:
+        """Of a dead instance one call says why it died, and others only that it did."""
+        if reason.code() in FENCED:
+            self._is_fenced = True
 
     def _flush(self) -> None:
         assert self._producer is not None
@@ -265,9 +272,8 @@ class Publisher:
     def _aborted(self, reason: KafkaError | str) -> BatchAborted | OperatorError:
         age_ms = (time.monotonic() - self._begun_s) * 1000
         text = reason if isinstance(reason, str) else reason.str()
-        if isinstance(reason, KafkaError) and reason.code() in FENCED:
-            # Later errors of this instance say only that it is dead, not why.
-            self._is_fenced = True
+        if isinstance(reason, KafkaError):
+            self._note_fence(reason)
         self.abort()
         # A transaction that outlived its timeout gets the same answer as one that was fenced.
         if self._is_fenced and age_ms < self._settings.producer.transaction_timeout_ms:

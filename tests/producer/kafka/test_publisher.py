@@ -36,6 +36,33 @@ def test_fatal_error_is_told_apart_also_when_a_callback_met_it(
         publisher._flush()
 
 
+class FencedClient:
+    """``produce`` says only that the instance is dead; why, the next call says."""
+
+    def produce(self, *row: object, **more: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    def abort_transaction(self, timeout_s: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
+
+    def purge(self) -> None:
+        """Nothing is queued."""
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+
+def test_fenced_producer_ends_also_when_a_row_met_it_first() -> None:
+    """Else it would fence the other one, which would fence it, for ever."""
+    publisher = Publisher(Settings(), "id", lambda: None)
+    publisher._producer = FencedClient()  # type: ignore[assignment]
+    publisher._begun_s = float("inf")
+    publisher.in_transaction = True
+    publisher._partition_counts["t"] = 2
+    with pytest.raises(OperatorError):
+        publisher.send("t", b"key", b"value")
+
+
 def test_system_error_of_another_origin_is_a_bug() -> None:
     publisher = Publisher(Settings(), "id", lambda: None)
 
