@@ -4,7 +4,7 @@ In: settings, and what Kafka holds. Out: findings. A folder is tried by writing 
 removing it again, and whatever folders that took.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from deltalake.exceptions import DeltaError
@@ -38,12 +38,18 @@ def lake_findings(settings: Settings) -> Iterator[Finding]:
         yield ok(AREA, f"of this pipeline, at cut {row.to_cut}, {format_lsn(row.end_lsn)}")
 
 
-def standing_findings(settings: Settings, progress: Progress | None, cuts_end: int | None) -> Iterator[Finding]:
-    """The lake beside Kafka: are they of one copy, and does the lake know no cut that Kafka lacks?"""
+def standing_findings(
+    settings: Settings, progress: Progress | None, cuts_end: Callable[[], int | None]
+) -> Iterator[Finding]:
+    """The lake beside Kafka: are they of one copy, and does the lake know no cut that Kafka lacks?
+
+    Args:
+        cuts_end: end of the cuts topic; asked after the lake, which may move on meanwhile.
+    """
     row = newest_row(settings)
     if row is None or row.pipeline != settings.name:
         return
-    if row.next_offset > (cuts_end or 0):
+    if row.next_offset > (cuts_end() or 0):
         yield error(
             AREA,
             "the cuts topic ends before what this lake has applied: it was made anew",

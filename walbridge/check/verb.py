@@ -44,7 +44,6 @@ class Reached:
     counts: dict[str, int] | None = None
     progress: Progress | None = None
     relations: list[RelationRecord] = field(default_factory=list)
-    cuts_end: int | None = None
 
 
 def check(settings: Settings, *, as_json: bool) -> int:
@@ -126,9 +125,6 @@ def _reach_kafka(reached: Reached) -> Iterator[Finding]:
     reached.counts = counts
     reached.progress = newest_progress(settings, counts)
     reached.relations = relations(settings, counts)
-    if cuts_topic(settings.name) in counts:
-        with PartitionLog(settings, cuts_topic(settings.name), 0) as log:
-            reached.cuts_end = log.bounds()[1]
     yield from ()
 
 
@@ -191,7 +187,15 @@ def _lake(reached: Reached) -> Iterator[Finding]:
 
 
 def _lake_beside_kafka(reached: Reached) -> Iterator[Finding]:
-    return lake.standing_findings(reached.settings, reached.progress, reached.cuts_end)
+    return lake.standing_findings(reached.settings, reached.progress, lambda: _cuts_end(reached))
+
+
+def _cuts_end(reached: Reached) -> int | None:
+    topic = cuts_topic(reached.settings.name)
+    if topic not in (reached.counts or {}):
+        return None
+    with PartitionLog(reached.settings, topic, 0) as log:
+        return log.bounds()[1]
 
 
 def _java(reached: Reached) -> Iterator[Finding]:

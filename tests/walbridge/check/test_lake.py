@@ -14,7 +14,7 @@ from schemas.progress_record import Progress
 from schemas.settings import Settings
 from spark_consumer.manifest import CutRow, Manifest
 from walbridge.check.finding import Finding, advice, error, ok, warning
-from walbridge.check.lake import lake_findings, standing_findings
+from walbridge.check.lake import lake_findings, newest_row, standing_findings
 
 PROGRESS = Progress("streaming", "7", 1, "walbridge", "shop", consistent_point=Lsn(0x100))
 ROW = CutRow(
@@ -85,7 +85,7 @@ def test_lake_of_another_pipeline_is_an_error(tmp_path: Path) -> None:
             "give this pipeline its own [lake] path, or set name to the lake's",
         )
     ]
-    assert list(standing_findings(settings(tmp_path / "lake", name="other"), PROGRESS, 100)) == []
+    assert list(standing_findings(settings(tmp_path / "lake", name="other"), PROGRESS, lambda: 100)) == []
 
 
 def test_lake_of_which_the_manifest_is_broken_is_told(tmp_path: Path) -> None:
@@ -133,8 +133,26 @@ def test_lake_is_compared_with_what_kafka_holds(
 ) -> None:
     lake = published(tmp_path / "lake")
 
-    assert list(standing_findings(settings(lake), progress, cuts_end)) == wanted
+    assert list(standing_findings(settings(lake), progress, lambda: cuts_end)) == wanted
 
 
 def test_empty_lake_stands_beside_anything(tmp_path: Path) -> None:
-    assert list(standing_findings(settings(tmp_path / "lake"), PROGRESS, 40)) == []
+    assert list(standing_findings(settings(tmp_path / "lake"), PROGRESS, lambda: 40)) == []
+
+
+def test_cuts_are_looked_at_after_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that runs would else be ahead of what was seen of Kafka."""
+    lake = published(tmp_path / "lake")
+    asked: list[str] = []
+
+    def newest(of: Settings) -> object:
+        asked.append("lake")
+        return newest_row(of)
+
+    def end() -> int:
+        asked.append("cuts")
+        return 40
+
+    monkeypatch.setattr("walbridge.check.lake.newest_row", newest)
+    assert list(standing_findings(settings(lake), PROGRESS, end)) == []
+    assert asked == ["lake", "cuts"]
