@@ -166,3 +166,18 @@ class TcpProxy:
         # An end in order is told to the other side, unless nothing is told any more.
         if direction not in connection.silent:
             connection.end()
+
+
+BREAKING: dict[str, Callable[[TcpProxy], None]] = {
+    "half-open": TcpProxy.half_open,
+    "to the server only": lambda proxy: proxy.one_way(TO_SERVER),
+    "to the client only": lambda proxy: proxy.one_way(TO_CLIENT),
+    "cut": TcpProxy.cut,
+    "reset": lambda proxy: proxy.cut(reset=True),
+}
+"""Faults that end a connection sooner or later, by name."""
+HINDERING: dict[str, Callable[[TcpProxy], None]] = {
+    "delayed": lambda proxy: proxy.delay(0.05),
+    "slow": lambda proxy: proxy.slow(bytes_per_s=200_000),
+}
+"""Faults that a connection lives through."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.faults.proxy import TO_CLIENT, TO_SERVER, TcpProxy
+from tests.faults.proxy import BREAKING, HINDERING, TO_CLIENT, TcpProxy
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
@@ -15,17 +13,6 @@ pytestmark = pytest.mark.fault
 
 NOTICED_S = 30.0
 """Far above the two seconds that the tests allow for silence: the machine may be busy."""
-BREAKING: dict[str, Callable[[TcpProxy], None]] = {
-    "half-open": TcpProxy.half_open,
-    "to the server only": lambda proxy: proxy.one_way(TO_SERVER),
-    "to the client only": lambda proxy: proxy.one_way(TO_CLIENT),
-    "cut": TcpProxy.cut,
-    "reset": lambda proxy: proxy.cut(reset=True),
-}
-HINDERING: dict[str, Callable[[TcpProxy], None]] = {
-    "delayed": lambda proxy: proxy.delay(0.05),
-    "slow": lambda proxy: proxy.slow(bytes_per_s=200_000),
-}
 
 
 def _survives_all(producer: ProducerUnderTest, proxy: TcpProxy) -> None:

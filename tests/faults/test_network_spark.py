@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,24 +17,13 @@ from spark_consumer.job import Job
 from spark_consumer.read import published
 from spark_consumer.retry import keep_going
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
-from tests.faults.proxy import TO_CLIENT, TO_SERVER, TcpProxy
+from tests.faults.proxy import BREAKING, HINDERING, TcpProxy
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 
 pytestmark = pytest.mark.fault
 
 PATIENCE_S = 60.0
-BREAKING: dict[str, Callable[[TcpProxy], None]] = {
-    "half-open": TcpProxy.half_open,
-    "to the server only": lambda proxy: proxy.one_way(TO_SERVER),
-    "to the client only": lambda proxy: proxy.one_way(TO_CLIENT),
-    "cut": TcpProxy.cut,
-    "reset": lambda proxy: proxy.cut(reset=True),
-}
-HINDERING: dict[str, Callable[[TcpProxy], None]] = {
-    "delayed": lambda proxy: proxy.delay(0.05),
-    "slow": lambda proxy: proxy.slow(bytes_per_s=200_000),
-}
 
 
 @contextmanager
