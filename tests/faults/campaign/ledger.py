@@ -12,7 +12,7 @@ import time
 from bisect import bisect_left
 from collections import defaultdict, deque
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from schemas.cut import Cut, PartitionRange, decode_cut
 from schemas.position import Position
@@ -29,8 +29,9 @@ class Ledger:
     def __init__(self, bootstrap_servers: str, pipeline: str) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._topics = Topics(bootstrap_servers, pipeline)  # decodes, and reads metadata
+        self._cuts = TopicPartition(cuts_topic(pipeline), 0, 0)
         self._cuts_reader = reader_of(bootstrap_servers)
-        self._cuts_reader.assign([TopicPartition(cuts_topic(pipeline), 0, 0)])
+        self._cuts_reader.assign([self._cuts])
         self._rows_reader = reader_of(bootstrap_servers)
         self._assigned: set[tuple[str, int]] = set()
         self._unread: defaultdict[tuple[str, int], deque[Message]] = defaultdict(deque)
@@ -52,10 +53,31 @@ class Ledger:
         first, deadline_s = len(self.cuts), time.monotonic() + READ_S
         while not (self.cuts and self.cuts[-1].complete and self.cuts[-1].end_lsn >= lsn):
             assert time.monotonic() < deadline_s, f"no cut at {lsn:X} became visible within {READ_S:.0f} s"
-            for message in self._cuts_reader.consume(500, 0.2):
-                if message.error() is None:
-                    self.cuts.append(decode_cut(message.value() or b""))
-                    self._offsets.append(message.offset() or 0)
+            self._read_cuts()
+        self._check_from(first)
+
+    def read_to_end(self) -> None:
+        """With the producer gone: read every cut there is, the idle ones too."""
+        first, deadline_s, read_to = len(self.cuts), time.monotonic() + READ_S, -1
+        end = self._cuts_reader.get_watermark_offsets(self._cuts, timeout=READ_S)[1]
+        while read_to < end:
+            assert time.monotonic() < deadline_s, f"of {end} offsets of the cuts only {read_to} became visible"
+            read_to = self._read_cuts()
+        self._check_from(first)
+
+    def _read_cuts(self) -> int:
+        """Take what is there; the offset at which there was no more, -1 if there may be more."""
+        at_end = -1
+        for message in self._cuts_reader.consume(500, 0.2):
+            error = message.error()
+            if error is None:
+                self.cuts.append(decode_cut(message.value() or b""))
+                self._offsets.append(message.offset() or 0)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                at_end = message.offset() or 0
+        return at_end
+
+    def _check_from(self, first: int) -> None:
         check_chain(self.cuts)
         for cut in self.cuts[first:]:
             for part in cut.partitions:
@@ -112,6 +134,7 @@ def reader_of(bootstrap_servers: str, isolation: str = "read_committed") -> Cons
             "group.id": "campaign",
             "isolation.level": isolation,
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 50,
             "reconnect.backoff.max.ms": 500,

@@ -50,7 +50,7 @@ class SlotWatch:
         self._reader.close()
 
     def check(self, ledger: Ledger, *, is_whole: bool = False) -> None:
-        """Judge every sample whose reach the ledger has read; all of them, if it has read the topic whole."""
+        """Judge every sample whose reach the ledger has read; all of them, if it has read the topic to its end."""
         if self._failure is not None:
             raise self._failure
         with self._lock:

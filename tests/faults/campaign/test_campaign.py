@@ -100,9 +100,9 @@ def _check(stage: Stage, ledger: Ledger, watch: SlotWatch, balances: BalanceChec
 
 def _end(stage: Stage, ledger: Ledger, watch: SlotWatch) -> None:
     """Both programs stop in peace, and nothing is in the topics that no cut names."""
-    lsn = stage.caught_up()
+    stage.caught_up()
     stage.producer.stop()
     stage.job.stop()
-    ledger.read_to(lsn)
+    ledger.read_to_end()
     ledger.check_nothing_unnamed()
     watch.check(ledger, is_whole=True)
