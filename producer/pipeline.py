@@ -136,7 +136,7 @@ class Pipeline:
         if progress is None:
             refuse_foreign_slot(found, settings.postgres.slot)
         elif progress.state == "streaming":
-            refuse_bad_start(progress, server, found, stream_options(settings))
+            refuse_bad_start(progress, server, found, stream_options(settings, server.version))
         else:
             refuse_bad_copy(progress, server, found)
         if progress is None or progress.state != "streaming":
@@ -194,8 +194,10 @@ class Pipeline:
             )
         assert self._connection is not None
         found = slot.inspect(self._connection, self._settings.postgres.slot)
-        refuse_bad_start(progress, server, found, stream_options(self._settings))
+        options = stream_options(self._settings, server.version)
+        refuse_bad_start(progress, server, found, options)
         self._out.tracker.committed(progress)
+        self._out.tracker.stream_with(options)
         if server.timeline != seen_timeline(progress):
             log.warning("failover accepted", timeline=server.timeline, before=seen_timeline(progress))
             self._out.tracker.adopt({TIMELINE_OPTION: str(server.timeline)})
@@ -207,7 +209,7 @@ class Pipeline:
         with ReplicationStream(
             walsender, progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
         ) as stream:
-            stream.start(progress.floor, stream_options(self._settings, self._connection.info.server_version))
+            stream.start(progress.floor, options)
             log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done))
             self._stream = stream
             self._metrics.watch_stream(stream)
@@ -250,7 +252,7 @@ class Pipeline:
             timeline=server.timeline,
             slot=self._settings.postgres.slot,
             database=server.database,
-            options=stream_options(self._settings),
+            options=stream_options(self._settings, server.version),
         )
 
     def _wait(self) -> None:

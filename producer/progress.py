@@ -153,6 +153,15 @@ class ProgressTracker:
         """Let the next records carry these facts."""
         self.progress = replace(self.progress, options=self.progress.options | dict(options))
 
+    def stream_with(self, options: Mapping[str, str]) -> None:
+        """Let the next records name the options of START_REPLICATION that they came with."""
+        own = {name: value for name, value in self.progress.options.items() if name.startswith(OWN_OPTIONS)}
+        self.progress = replace(self.progress, options=own | dict(options))
+
+
+_SAME_CHANGES = {"proto_version", "streaming", "two_phase"}
+"""Options that change when a transaction is sent, but neither which changes come nor a byte of them."""
+
 
 def refuse_bad_start(
     progress: Progress, server: ServerIdentity, slot: SlotState | None, options: Mapping[str, str]
@@ -164,8 +173,8 @@ def refuse_bad_start(
     """
     _refuse_other_server(progress, server)
     _refuse_bad_slot(progress, server, slot)
-    of_stream = {key: value for key, value in progress.options.items() if not key.startswith(OWN_OPTIONS)}
-    changed = {key for key in {*options, *of_stream} if options.get(key) != of_stream.get(key)}
+    names = {name for name in {*options, *progress.options} if not name.startswith(OWN_OPTIONS)} - _SAME_CHANGES
+    changed = {name for name in names if options.get(name) != progress.options.get(name)}
     if changed and progress.split is not None:
         raise OperatorError(
             f"{', '.join(sorted(changed))} changed while a transaction is half published",

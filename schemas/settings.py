@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
@@ -43,6 +43,8 @@ class Postgres(_Section):
     """Holds the password and nothing else, as secrets of containers do."""
     publication: str = "walbridge"
     slot: str = Field(default="walbridge", pattern=r"^[a-z0-9_]{1,63}$")
+    origin: Literal["any", "none"] = "any"
+    """``none``: nothing that replication from elsewhere wrote to this server, so that pipelines in a ring end."""
     publication_tables: tuple[str, ...] = ()
     """Tables (``schema.table``) of the publication to make when it is missing; empty: never make one."""
     status_interval_ms: int = Field(default=10_000, ge=100, le=60_000)

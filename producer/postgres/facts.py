@@ -10,13 +10,14 @@ from schemas.position import Lsn
 class ServerIdentity:
     """IDENTIFY_SYSTEM: which cluster, which history of it.
 
-    ``switches``: earlier timeline → where its successor left it.
+    ``version`` as libpq tells it, e.g. 140024. ``switches``: earlier timeline → where its successor left it.
     """
 
     system_id: str
     timeline: int
     wal_end: Lsn
     database: str
+    version: int
     switches: Mapping[int, Lsn] = field(default_factory=dict)
 
 

@@ -6,7 +6,7 @@ In: a connection and settings. Out: refusals, a publication that was missing, op
 import structlog
 
 from producer import errors
-from producer.pgoutput.options import OLDEST_SERVER, StreamWishes, start_options
+from producer.pgoutput.options import StreamWishes, start_options
 from producer.postgres import catalog
 from producer.postgres.connection import SqlConnection
 from schemas.settings import Settings
@@ -14,13 +14,14 @@ from schemas.settings import Settings
 log = structlog.get_logger()
 
 
-def stream_options(settings: Settings, server_version: int = OLDEST_SERVER) -> dict[str, str]:
-    """Options of START_REPLICATION: nothing is wished that the oldest server could not send.
+def stream_options(settings: Settings, server_version: int) -> dict[str, str]:
+    """Options of START_REPLICATION: what the settings ask of a server of this version.
 
     Raises:
-        OperatorError: the server is too old.
+        OperatorError: the server is too old, for walbridge or for a setting.
     """
-    return start_options([settings.postgres.publication], server_version, StreamWishes())
+    postgres = settings.postgres
+    return start_options([postgres.publication], server_version, StreamWishes(origin=postgres.origin))
 
 
 def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:

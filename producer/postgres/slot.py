@@ -30,7 +30,8 @@ def identify(pgconn: pq.abc.PGconn) -> ServerIdentity:
     if timeline > 1:  # the first one has no history
         (history,) = walsender_query(pgconn, f"TIMELINE_HISTORY {timeline}")
         switches = switch_points(str(history["content"]))
-    return ServerIdentity(str(row["systemid"]), timeline, parse_lsn(str(row["xlogpos"])), str(row["dbname"]), switches)
+    wal_end, database = parse_lsn(str(row["xlogpos"])), str(row["dbname"])
+    return ServerIdentity(str(row["systemid"]), timeline, wal_end, database, pgconn.server_version, switches)
 
 
 def switch_points(history: str) -> dict[int, Lsn]:

@@ -97,7 +97,8 @@ def _peak_rss_mb(running: Running) -> int:
 def _receive_only(producer: ProducerUnderTest, slot: str, rows: int) -> float:
     """Rows a second that a loop around psycopg receives and drops."""
     walsender = connect_walsender(producer.database.dsn)
-    options = stream_options(Settings.model_validate({"name": producer.name, "postgres": {"publication": "pub"}}))
+    settings = Settings.model_validate({"name": producer.name, "postgres": {"publication": "pub"}})
+    options = stream_options(settings, walsender.server_version)
     with ReplicationStream(walsender, slot, 10_000) as stream:
         stream.start(parse_lsn("0/0"), options)
         started_s = time.monotonic()

@@ -153,9 +153,9 @@ def test_barriers_are_counted_per_table(counts: tuple[int, ...]) -> None:
     assert made.barriers_max == max(counts, default=0)
 
 
-SERVER = ServerIdentity("7000000000000000001", 1, Lsn(1000), "shop")
+SERVER = ServerIdentity("7000000000000000001", 1, Lsn(1000), "shop", 180006)
 SLOT = SlotState("pgoutput", "shop", None, "reserved", Lsn(200), False)
-OPTIONS = {"proto_version": "1"}
+OPTIONS = {"proto_version": "1", "publication_names": "walbridge"}
 
 
 def test_start_where_the_slot_stands_at_what_was_published_is_fine() -> None:
@@ -247,13 +247,27 @@ def test_gap_is_measured_from_what_is_done_not_from_the_floor() -> None:
         refuse_bad_start(progress, SERVER, replace(SLOT, confirmed_flush=Lsn(321)), OPTIONS)
 
 
-@pytest.mark.parametrize("options", [{"proto_version": "2"}, {}, OPTIONS | {"origin": "none"}])
+@pytest.mark.parametrize("options", [OPTIONS | {"publication_names": "other"}, {}, OPTIONS | {"origin": "none"}])
 def test_options_that_change_bytes_may_not_change_inside_a_split_transaction(options: dict[str, str]) -> None:
     """I4: the hash of what was published would differ."""
     refuse_bad_start(STREAMING, SERVER, SLOT, options)
 
     with pytest.raises(OperatorError, match="half published"):
         refuse_bad_start(replace(STREAMING, split=SPLIT), SERVER, SLOT, options)
+
+
+def test_when_a_transaction_is_sent_may_change_while_it_is_half_published() -> None:
+    """An upgraded server streams: the same changes come, sooner."""
+    options = OPTIONS | {"proto_version": "2", "streaming": "on"}
+    refuse_bad_start(replace(STREAMING, split=SPLIT), SERVER, SLOT, options)
+
+
+def test_options_that_are_asked_for_no_more_are_not_carried_on() -> None:
+    tracker = ProgressTracker(replace(STREAMING, options=OPTIONS | {"origin": "none", "walbridge.timeline": "2"}))
+
+    tracker.stream_with(OPTIONS)
+
+    assert tracker.progress.options == OPTIONS | {"walbridge.timeline": "2"}
 
 
 def test_slot_that_our_progress_does_not_know_is_refused() -> None:

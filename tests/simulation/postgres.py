@@ -21,7 +21,7 @@ from tests.producer.pgoutput.encoder import encode_message, keepalive, xlog_data
 from tests.simulation.history import CONSISTENT_POINT, Transaction, pieces_of, relation
 from tests.simulation.world import Violation, World
 
-DATABASE, SYSTEM_ID, TIMELINE = "app", "7000000000000000001", 1
+DATABASE, SYSTEM_ID, TIMELINE, VERSION = "app", "7000000000000000001", 1, 180006
 _START = re.compile(rb"START_REPLICATION SLOT \S+ LOGICAL (\S+) ")
 
 
@@ -68,7 +68,7 @@ class Server:
     def identify(self) -> ServerIdentity:
         """IDENTIFY_SYSTEM."""
         self.connect("identify")
-        return ServerIdentity(self.system_id, TIMELINE, Lsn(self.wal_end), DATABASE)
+        return ServerIdentity(self.system_id, TIMELINE, Lsn(self.wal_end), DATABASE, VERSION)
 
     def inspect(self) -> SlotState | None:
         """Its row of pg_replication_slots."""

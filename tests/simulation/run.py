@@ -16,7 +16,7 @@ from schemas.topics import progress_topic
 from tests.simulation.broker import COMMITTED, Broker
 from tests.simulation.history import CONSISTENT_POINT, TABLES, Transaction, make_history
 from tests.simulation.model import Model
-from tests.simulation.postgres import DATABASE, SYSTEM_ID, TIMELINE, Server
+from tests.simulation.postgres import DATABASE, SYSTEM_ID, TIMELINE, VERSION, Server
 from tests.simulation.seams import installed
 from tests.simulation.world import Crash, Finished, Violation, World
 
@@ -129,7 +129,7 @@ class Run:
             done=CONSISTENT_POINT,
             floor=CONSISTENT_POINT,
             relation_ids=self.case.relation_ids,
-            options=stream_options(self.settings),
+            options=stream_options(self.settings, VERSION),
         )
         log = self.broker.log(progress_topic(self.settings.name), 0)
         log.append(progress.key, encode_progress(progress), None, COMMITTED)

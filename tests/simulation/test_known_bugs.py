@@ -116,7 +116,7 @@ def test_progress_ahead_of_the_server_is_refused_and_never_taken_for_the_later_o
     """I7. supabase/etl#935: a new slot at 40 and a stale progress of 100 resumed at 100."""
 
     def restore_backup(run: Run) -> None:
-        run.server.identify = lambda: ServerIdentity(run.server.system_id, 1, Lsn(40), "app")  # type: ignore[method-assign]
+        run.server.identify = lambda: ServerIdentity(run.server.system_id, 1, Lsn(40), "app", 180006)  # type: ignore[method-assign]
         run.server.confirmed = run.server.saved = 40
         run.server.must_be_refused = "the server's WAL ends at 0/28"
 

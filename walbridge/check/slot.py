@@ -73,7 +73,7 @@ def guard_findings(
         if progress is None:
             refuse_foreign_slot(state, settings.postgres.slot)
         elif progress.state == "streaming":
-            refuse_bad_start(progress, server, state, stream_options(settings))
+            refuse_bad_start(progress, server, state, stream_options(settings, server.version))
         else:
             refuse_bad_copy(progress, server, state)
 

@@ -17,7 +17,7 @@ from walbridge.check.slot import MUCH_WAL_BYTES, SlotCase, guard_findings, slot_
 
 SETTINGS = Settings(name="shop")
 RESERVED = SlotState("pgoutput", "shop", None, "reserved", Lsn(0x200), two_phase=False)
-SERVER = ServerIdentity("7", 1, Lsn(0x300), "shop")
+SERVER = ServerIdentity("7", 1, Lsn(0x300), "shop", 180006)
 STREAMING = Progress(
     "streaming",
     "7",
@@ -29,7 +29,7 @@ STREAMING = Progress(
     end_lsn=Lsn(0x200),
     done=Lsn(0x200),
     floor=Lsn(0x200),
-    options=stream_options(SETTINGS),
+    options=stream_options(SETTINGS, SERVER.version),
 )
 ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
 
