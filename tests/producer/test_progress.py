@@ -13,9 +13,10 @@ from schemas.errors import OperatorError
 from schemas.position import Lsn, Position
 from schemas.progress_record import Progress, Split
 
+OPTIONS = {"proto_version": "1", "publication_names": "walbridge"}
 STREAMING = Progress(
     "streaming", "7000000000000000001", 1, "walbridge", "shop", consistent_point=Lsn(100), cut_id=4,
-    end_lsn=Lsn(200), done=Lsn(200), floor=Lsn(200), relation_ids=(16_384,), options={"proto_version": "1"},
+    end_lsn=Lsn(200), done=Lsn(200), floor=Lsn(200), relation_ids=(16_384,), options=OPTIONS,
 )  # fmt: skip
 SPLIT = Split(Lsn(500), 77, 3, 4, "00")
 RANGES = [PartitionRange("p.public.orders", 0, 10, 12, 2)]
@@ -155,7 +156,6 @@ def test_barriers_are_counted_per_table(counts: tuple[int, ...]) -> None:
 
 SERVER = ServerIdentity("7000000000000000001", 1, Lsn(1000), "shop", 180006)
 SLOT = SlotState("pgoutput", "shop", None, "reserved", Lsn(200), False)
-OPTIONS = {"proto_version": "1", "publication_names": "walbridge"}
 
 
 def test_start_where_the_slot_stands_at_what_was_published_is_fine() -> None:
