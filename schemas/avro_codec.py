@@ -7,7 +7,7 @@ through fastavro; events are written by the producer's generated transcoder, pie
 """
 
 import json
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from io import BytesIO
 from typing import Any
@@ -24,7 +24,13 @@ CONTROL_RECORDS = ("Relation", "Type", "Cut", "Progress")
 
 def schema_id(schema: Any) -> str:
     """16 hexadecimal digits: the fingerprint as its 8 bytes stand in a record (little-endian)."""
-    return fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO")
+    return _fingerprint(to_parsing_canonical_form(schema))
+
+
+@lru_cache(2_000)
+def _fingerprint(canonical_form: str) -> str:
+    # A millisecond of Python each: a session that begins again asks for those of all its tables.
+    return fingerprint(canonical_form, "CRC-64-AVRO")
 
 
 def header(of_schema_id: str) -> bytes:
