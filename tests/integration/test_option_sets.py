@@ -1,41 +1,36 @@
 """The same WAL says the same under every set of options, on every version that has them.
 
-One workload a server, one slot for each set of options; each slot's messages are put together as
-``committed.py`` says and compared with those of a session without options, and with the tables.
+The workloads run once a server, and each set of options drains a slot of its own from the walsender;
+its messages are put together as ``committed.py`` says and compared with those of a session without
+options, and with the tables.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal
 
-import psycopg
 import pytest
 
+from producer.pgoutput.frames import XLogData, decode_frame
 from producer.pgoutput.messages import Unsent
 from producer.pgoutput.options import StreamWishes, start_options
+from producer.postgres.connection import connect_walsender, walsender_query
+from producer.postgres.replication_stream import ReplicationStream
 from schemas.errors import OperatorError
+from schemas.position import Lsn
 from tests.fix_postgres import Database, new_database
+from tests.integration.workloads import END, create_tables, published_queries, run_workloads
 from tests.producer.pgoutput.committed import Event, Reader, Transaction
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.embedded.postgres_versions import MAJORS
 
-TABLES = """
-CREATE TABLE t (id int PRIMARY KEY, v text, big text);
-ALTER TABLE t ALTER big SET STORAGE EXTERNAL;
-CREATE TABLE parent (id int PRIMARY KEY);
-CREATE TABLE child (id int PRIMARY KEY, parent_id int REFERENCES parent);
-CREATE TABLE f (id int, v text);
-ALTER TABLE f REPLICA IDENTITY FULL;
-CREATE TABLE late (id int PRIMARY KEY, v text);
-CREATE TABLE toasted_key (k text PRIMARY KEY, n int);
-ALTER TABLE toasted_key ALTER k SET STORAGE EXTERNAL;
-CREATE PUBLICATION pub FOR TABLE t, late, parent, child, f, toasted_key;
-"""
+DRAINED_S = 60.0
 LEVERS = {
     "work_mem": (12, "SET logical_decoding_work_mem = '64kB'"),
     "immediate": (16, "SET debug_logical_replication_streaming = immediate"),
@@ -43,93 +38,6 @@ LEVERS = {
 _STREAMING: tuple[tuple[Literal["off", "on", "parallel"], str], ...] = (
     ("off", "work_mem"), ("on", "work_mem"), ("on", "immediate"), ("parallel", "work_mem"), ("parallel", "immediate"),
 )  # fmt: skip
-
-
-def many(first: int, count: int = 150) -> str:
-    """Enough to be streamed before the transaction ends."""
-    return f"INSERT INTO t SELECT n, repeat('v', 600), NULL FROM generate_series({first}, {first + count - 1}) n"
-
-
-class Script:
-    """Several sessions of one database, each by a letter."""
-
-    def __init__(self, database: Database, stack: contextlib.ExitStack) -> None:
-        self._database = database
-        self._stack = stack
-        self._sessions: dict[str, psycopg.Connection[Any]] = {}
-
-    def __call__(self, letter: str, *statements: str) -> None:
-        if letter not in self._sessions:
-            self._sessions[letter] = self._stack.enter_context(self._database.connect())
-        for statement in statements:
-            self._sessions[letter].execute(statement.encode())
-
-
-def interleaved(run: Script) -> None:
-    """Blocks of several transactions in turn, whole ones between them, one that is rolled back."""
-    run("a", "BEGIN", many(1000))
-    run("b", "BEGIN", many(2000))
-    run("c", "INSERT INTO f VALUES (1, 'between')")
-    run("a", many(3000), "UPDATE t SET v = 'a' WHERE id < 1010")
-    run("d", "BEGIN", many(4000))
-    run("b", many(5000), "COMMIT")
-    run("d", many(6000), "ROLLBACK")
-    run("a", "DELETE FROM t WHERE id = 1003", "COMMIT")
-
-
-def announced_in_streams(run: Script) -> None:
-    """The server takes a relation of a streamed transaction for known after its commit, not after its abort."""
-    run("a", "BEGIN", "INSERT INTO late VALUES (1, 'never')", many(7000), "ROLLBACK")
-    run("a", "BEGIN", "INSERT INTO late VALUES (2, 'streamed')", many(8000), "COMMIT")
-    run("a", "INSERT INTO late VALUES (3, 'not streamed')")
-
-
-def savepoints(run: Script) -> None:
-    """Nested ones, rolled back out of their order."""
-    run(
-        "a", "BEGIN", many(10000), "SAVEPOINT s1", many(11000), "SAVEPOINT s2", many(12000), "SAVEPOINT s3", many(13000)
-    )
-    run("a", "ROLLBACK TO s2", many(14000), "SAVEPOINT s4", "UPDATE t SET v = 's4' WHERE id = 11000", "RELEASE s4")
-    run("a", "SAVEPOINT s5", many(15000), "ROLLBACK TO s5", "SAVEPOINT s6", "DELETE FROM t WHERE id = 11001")
-    run("a", "RELEASE s1", "SAVEPOINT s7", many(16000), "ROLLBACK TO s7", many(17000), "COMMIT")
-    run("a", "BEGIN", "SAVEPOINT s1", many(18000), "ROLLBACK TO s1", "COMMIT")
-
-
-def changed_tables(run: Script) -> None:
-    """ALTER TABLE in a streamed transaction, in a savepoint that is rolled back, in a transaction that is."""
-    run("a", "BEGIN", many(20000), "ALTER TABLE t ADD COLUMN extra int", "INSERT INTO t VALUES (21000, 'x', NULL, 1)")
-    run("a", "SAVEPOINT s", "ALTER TABLE t ADD COLUMN gone text", "INSERT INTO t VALUES (21001, 'x', NULL, 1, 'g')")
-    run("a", many(22000), "ROLLBACK TO s", "INSERT INTO t VALUES (21002, 'x', NULL, 2)", many(23000), "COMMIT")
-    run("a", "INSERT INTO t VALUES (21003, 'after', NULL, 3)")
-    run("a", "BEGIN", "ALTER TABLE f ADD COLUMN never int", "INSERT INTO f VALUES (9, 'x', 1)", many(24000), "ROLLBACK")
-    run("a", "INSERT INTO f VALUES (2, 'after')")
-
-
-def prepared(run: Script) -> None:
-    """Large and small ones, with savepoints, committed late or rolled back; one name used again."""
-    run("a", "BEGIN", many(30000), "SAVEPOINT s", many(31000), "ROLLBACK TO s", "INSERT INTO f VALUES (3, 'p')")
-    run("a", "PREPARE TRANSACTION 'one'")
-    run("b", "BEGIN", "INSERT INTO f VALUES (4, 'small')", "PREPARE TRANSACTION 'two'")
-    run("c", "INSERT INTO f VALUES (5, 'between')", "COMMIT PREPARED 'two'", "COMMIT PREPARED 'one'")
-    run("a", "BEGIN", many(32000), "PREPARE TRANSACTION 'one'", "ROLLBACK PREPARED 'one'")
-    run("b", "BEGIN", "INSERT INTO f VALUES (6, 'x')", "PREPARE TRANSACTION 'one'", "ROLLBACK PREPARED 'one'")
-
-
-def kinds_of_change(run: Script) -> None:
-    """Keys that change, values and keys out of line, TRUNCATE with CASCADE, COPY's and conflicts' rows."""
-    run("a", "INSERT INTO t VALUES (1, 'big', repeat('x', 3000))")
-    run("a", "INSERT INTO parent VALUES (1), (2)", "INSERT INTO child VALUES (1, 1)")
-    run("a", "INSERT INTO toasted_key VALUES (repeat('k', 2100), 1)")
-    run("a", "BEGIN", many(40000), "UPDATE t SET v = 'same big' WHERE id = 1", "UPDATE toasted_key SET n = 2")
-    run("a", "UPDATE t SET id = id + 1000 WHERE id BETWEEN 40000 AND 40009", "UPDATE f SET v = 'w' WHERE id < 3")
-    run("a", "INSERT INTO t (id, v) VALUES (1, 'c') ON CONFLICT (id) DO UPDATE SET v = 'conflict'")
-    run("a", "INSERT INTO t (id, v) VALUES (1, 'c') ON CONFLICT DO NOTHING", "UPDATE toasted_key SET k = k || '!'")
-    run("a", "DELETE FROM toasted_key", "COMMIT")
-    run("a", "BEGIN", many(42000), "TRUNCATE parent RESTART IDENTITY CASCADE", many(43000))
-    run("a", "INSERT INTO parent VALUES (3)", "INSERT INTO child VALUES (3, 3)", "COMMIT")
-
-
-WORKLOADS = (interleaved, announced_in_streams, savepoints, changed_tables, prepared, kinds_of_change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +82,22 @@ class Run:
 
     def committed(self, asked: Asked) -> tuple[list[Transaction], set[str]]:
         """What a slot's messages say, and their tags."""
-        options = start_options(["pub"], self.version, asked.wishes)
-        query = "SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, VARIADIC %s)"
-        pairs = [part for pair in options.items() for part in pair]
-        with self.database.connect() as session:
-            if asked.wishes.streaming != "off":
-                session.execute(LEVERS[asked.lever][1].encode())
-            payloads = [data for (data,) in session.execute(query.encode(), (self.slot(asked), pairs))]
-        return Reader().read(payloads), {chr(payload[0]) for payload in payloads}
+        walsender = connect_walsender(self.database.dsn)
+        if asked.wishes.streaming != "off":
+            walsender_query(walsender, LEVERS[asked.lever][1])
+        reader, tags = Reader(), set()
+        deadline_s = time.monotonic() + DRAINED_S
+        with ReplicationStream(walsender, self.slot(asked), 1_000) as stream:
+            stream.start(Lsn(0), start_options(["pub"], self.version, asked.wishes))
+            while not (reader.transactions and reader.transactions[-1].events[-1:] == [END]):
+                assert time.monotonic() < deadline_s, f"{asked} was not drained within {DRAINED_S:.0f} s"
+                frame = stream.read()
+                if frame is None:
+                    stream.wait(0.1)
+                elif isinstance(message := decode_frame(frame), XLogData):
+                    tags.add(chr(message.payload[0]))
+                    reader.read([message.payload])
+        return [transaction for transaction in reader.transactions if transaction.events], tags
 
     def slot(self, asked: Asked) -> str:
         return f"{asked.slot}_{self.database.name}"
@@ -203,16 +119,14 @@ def runs(postgres_version: Callable[[int], PostgresServer]) -> Iterator[Callable
 
 def _run(database: Database) -> Run:
     with database.connect() as connection:
-        run = Run(database, connection.info.server_version)
-        connection.execute(TABLES.encode())
-        for asked in asked_of(run.version):
+        version = connection.info.server_version
+        create_tables(database, version)
+        run = Run(database, version)
+        for asked in asked_of(version):
             two_phase = ", false, true" if asked.wishes.two_phase else ""
             create = f"SELECT pg_create_logical_replication_slot(%s, 'pgoutput'{two_phase})"
             connection.execute(create.encode(), (run.slot(asked),))
-    with contextlib.ExitStack() as stack:
-        script = Script(database, stack)
-        for workload in WORKLOADS:
-            workload(script)
+    run_workloads(database, version)
     return run
 
 
@@ -243,21 +157,15 @@ def test_options_change_neither_what_was_committed_nor_its_positions(
 @pytest.mark.parametrize("major", MAJORS)
 def test_what_was_committed_adds_up_to_the_tables(runs: Callable[[int], Run], major: int) -> None:
     transactions, _ = runs(major).committed(PLAIN)
-    tables: dict[str, list[dict[str, Any]]] = {
-        "t": [],
-        "late": [],
-        "parent": [],
-        "child": [],
-        "f": [],
-        "toasted_key": [],
-    }
+    queries = published_queries(runs(major).version)
+    tables: dict[str, list[dict[str, Any]]] = {name: [] for name in queries}
     for transaction in transactions:
         for event in transaction.events:
             _apply(tables, event)
 
     for name, rows in tables.items():
         with runs(major).database.connect() as connection:
-            cursor = connection.execute(f"SELECT * FROM {name}".encode())
+            cursor = connection.execute(queries[name].encode())
             columns = [column.name for column in cursor.description or ()]
             expected = [dict(zip(columns, row, strict=True)) for row in cursor]
         complete = [dict.fromkeys(columns) | row for row in rows]
