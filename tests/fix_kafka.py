@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.proxy import TcpProxy
+from tests.which_servers import servers_are_docker
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.server_process import free_port
 
@@ -15,8 +16,16 @@ from walbridge.embedded.server_process import free_port
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
     """The shared broker. A test that kills or stops it starts it again."""
-    with KafkaBroker(told_port=free_port()) as broker:
+    with _shared_broker(told_port=free_port()) as broker:
         yield broker
+
+
+def _shared_broker(told_port: int) -> KafkaBroker:
+    if not servers_are_docker():
+        return KafkaBroker(told_port=told_port)
+    from tests.docker_servers import DockerBroker
+
+    return DockerBroker(told_port)
 
 
 @pytest.fixture

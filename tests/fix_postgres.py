@@ -14,6 +14,7 @@ from psycopg import sql
 
 from tests.faults.proxy import TcpProxy
 from tests.wait import wait_until
+from tests.which_servers import servers_are_docker
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.embedded.postgres_versions import PostgresOfVersion
 
@@ -53,8 +54,16 @@ class Database:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """The shared server. A test that kills or stops it starts it again."""
-    with PostgresServer() as server:
+    with _shared_server() as server:
         yield server
+
+
+def _shared_server() -> PostgresServer:
+    if not servers_are_docker():
+        return PostgresServer()
+    from tests.docker_servers import DockerPostgres
+
+    return DockerPostgres()
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ def test_all_locks_are_looked_at() -> None:
         "jars.lock",
         "requirements-build.lock",
         "requirements-java.lock",
+        "requirements-producer.lock",
+        "requirements-spark.lock",
         "requirements.lock",
     ]
 
