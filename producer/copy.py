@@ -62,7 +62,9 @@ def first_copy(
     kill_point("copy:slot-dropped")
     walsender = connect_walsender(dsn, "walbridge slot")
     try:
-        created = slot.create(walsender, settings.postgres.slot, report_waiting, check_stop)
+        created = slot.create(
+            walsender, settings.postgres.slot, report_waiting, check_stop, two_phase=settings.postgres.two_phase
+        )
         kill_point("copy:slot-created")
         at = created.consistent_point
         out.publish_progress(

@@ -27,6 +27,7 @@ class CutMaker:
 
     Args:
         on_departed: told the relation id of a table that is followed no more.
+        held_lsn: from where on nothing may be confirmed, if there is such a place.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class CutMaker:
         out: OpenBatch,
         watch: SourceWatch,
         on_departed: Callable[[int], None],
+        held_lsn: Callable[[], Lsn | None],
     ) -> None:
         self._idle_interval_ms = idle_interval_ms
         self._stream = stream
@@ -44,6 +46,7 @@ class CutMaker:
         self._out = out
         self._watch = watch
         self._on_departed = on_departed
+        self._held_lsn = held_lsn
         self.wal_end = Lsn(0)
         """Up to here the server has decoded everything, and sent what there was."""
         self.last_cut_s = time.monotonic()
@@ -53,6 +56,7 @@ class CutMaker:
         if not self._out.is_open:
             return
         kill_point("produce:before-commit")
+        self._bound_floor()
         self._out.close(None)
         self._after_cut()
 
@@ -75,8 +79,14 @@ class CutMaker:
         self._out.batch.end_lsn = self.wal_end
         for record in self._tables.newest(self._watch.departed_by(self.wal_end)):
             self._depart(record)
+        self._bound_floor()
         self._out.close(None)
         self._after_cut()
+
+    def _bound_floor(self) -> None:
+        """What comes again must begin before all that this session holds, and before what it has not seen yet."""
+        held = self._held_lsn()
+        self._out.tracker.floor_max = self.wal_end if held is None else min(self.wal_end, held)
 
     def _depart(self, record: RelationRecord) -> None:
         """A table left the publication: what comes of it after this cut is nowhere, and the cut says so."""

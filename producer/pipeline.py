@@ -29,6 +29,7 @@ from producer.progress import (
 )
 from producer.relation_cache import RelationCache
 from producer.source_watch import SourceWatch
+from producer.spool import Spool
 from producer.streaming import Session
 from producer.tables import Tables
 from producer.waits import Stopped, Waits
@@ -53,6 +54,7 @@ class Pipeline:
         self._metrics = metrics or ProducerMetrics()
         self._stream: ReplicationStream | None = None
         self._connection: SqlConnection | None = None
+        self._spool = Spool(settings)
         self._give_up_batch: Callable[[], None] = lambda: None
 
     def run(self) -> None:
@@ -70,6 +72,7 @@ class Pipeline:
             self._disconnect()
             # An open transaction would hide from readers what others write after it.
             self._give_up_batch()
+            self._spool.close()
         log.info("stopped")
 
     def reserve_slot(self) -> bool:
@@ -94,7 +97,8 @@ class Pipeline:
             self._out.publish_progress(self._new(server))
             walsender = connect_walsender(self._dsn, "walbridge init")
             try:
-                slot.create(walsender, self._settings.postgres.slot, copy.report_waiting)
+                postgres = self._settings.postgres
+                slot.create(walsender, postgres.slot, copy.report_waiting, two_phase=postgres.two_phase)
             finally:
                 walsender.finish()
             return True
@@ -115,6 +119,7 @@ class Pipeline:
         assert self._connection is not None
         server = self._identify()
         refuse_unfit_server(self._connection, settings)
+        self._spool.open()
         self._admin = TopicAdmin(settings)
         self._admin.ensure(control_topics(settings))
         self._publisher = Publisher(
@@ -202,6 +207,7 @@ class Pipeline:
             log.warning("failover accepted", timeline=server.timeline, before=seen_timeline(progress))
             self._out.tracker.adopt({TIMELINE_OPTION: str(server.timeline)})
         self._tables.forget_session(self._connection)
+        self._spool.clear()
         watch = self._watch(self._connection)
         watch.open()
         walsender = connect_walsender(self._dsn, "walbridge")
@@ -214,7 +220,7 @@ class Pipeline:
             self._stream = stream
             self._metrics.watch_stream(stream)
             try:
-                session = Session(self._settings, stream, self._tables, self._out, watch)
+                session = Session(self._settings, stream, self._tables, self._out, watch, self._spool, server.version)
                 session.run(self._waits.should_stop)
             finally:
                 self._stream = None

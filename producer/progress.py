@@ -63,6 +63,8 @@ class ProgressTracker:
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
+        self.floor_max: Lsn | None = None
+        """What lies beyond must come again after a restart, though it is done: prepared transactions."""
 
     @property
     def confirmable_lsn(self) -> Lsn:
@@ -91,12 +93,17 @@ class ProgressTracker:
             cut_id=self.progress.cut_id + 1,
             end_lsn=Lsn(end_lsn),
             done=Lsn(max(done, self.progress.done)),
-            floor=Lsn(end_lsn) if complete else self.progress.floor,
+            floor=self._floor(end_lsn) if complete else self.progress.floor,
             split=split,
             relation_ids=tuple(each for each in self.progress.relation_ids if each not in batch.departed),
             written_at_us=now_us,
         )
         return progress, self._cut(batch, progress, ranges, metadata_end_offset, Lsn(end_lsn), complete)
+
+    def _floor(self, end_lsn: int) -> Lsn:
+        """It never goes back: the server forwards a START behind it without a word."""
+        wanted = end_lsn if self.floor_max is None else min(end_lsn, self.floor_max)
+        return Lsn(max(wanted, self.progress.floor))
 
     def close_idle(self, wal_end: Lsn, metadata_end_offset: int, now_us: int) -> tuple[Progress, Cut]:
         """A cut without tables, so that an idle slot never pins WAL and the lake's LSN moves on."""
@@ -159,6 +166,7 @@ class ProgressTracker:
         self.progress = replace(self.progress, options=own | dict(options))
 
 
+_TWO_PHASE_CLEARED_SINCE = 180000
 _SAME_CHANGES = {"proto_version", "streaming", "two_phase"}
 """Options that change when a transaction is sent, but neither which changes come nor a byte of them."""
 
@@ -172,7 +180,7 @@ def refuse_bad_start(
         OperatorError: resuming would lose or repeat changes silently.
     """
     _refuse_other_server(progress, server)
-    _refuse_bad_slot(progress, server, slot)
+    _refuse_bad_slot(progress, server, slot, "two_phase" in options)
     names = {name for name in {*options, *progress.options} if not name.startswith(OWN_OPTIONS)} - _SAME_CHANGES
     changed = {name for name in names if options.get(name) != progress.options.get(name)}
     if changed and progress.split is not None:
@@ -244,20 +252,39 @@ def seen_timeline(progress: Progress) -> int:
     return int(progress.options.get(TIMELINE_OPTION, progress.timeline))
 
 
-def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState | None) -> None:
+def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState | None, two_phase: bool) -> None:
     name = progress.slot
     if slot is None:
         raise OperatorError(f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}", _ANEW)
     if slot.wal_status == "lost":
         raise OperatorError(f"slot {name} is lost: the server removed WAL that was not read yet", _ANEW)
     _refuse_slot_of_others(slot, server, name)
-    if slot.two_phase:
-        raise OperatorError(f"slot {name} was made with two_phase", remedy="name another slot in [postgres] slot")
-    if slot.confirmed_flush is None or slot.confirmed_flush > progress.done:
+    _refuse_other_two_phase(progress, server, slot, two_phase)
+    # A prepare behind the slot's place does not come again, though what committed after it is done.
+    published = progress.floor if two_phase else progress.done
+    if slot.confirmed_flush is None or slot.confirmed_flush > published:
         at = "nowhere" if slot.confirmed_flush is None else format_lsn(slot.confirmed_flush)
         raise OperatorError(
-            f"slot {name} stands at {at}, beyond what was published ({format_lsn(progress.done)}): a gap",
+            f"slot {name} stands at {at}, beyond what was published ({format_lsn(published)}): a gap",
             remedy="somebody else used or re-created the slot; " + _ANEW,
+        )
+
+
+def _refuse_other_two_phase(progress: Progress, server: ServerIdentity, slot: SlotState, two_phase: bool) -> None:
+    """The slot's flag decides what comes, whatever a session asks for, and asking sets it."""
+    name = progress.slot
+    if slot.two_phase and not two_phase:
+        psql = f"psql 'dbname={server.database} replication=database'"
+        clear = f"ALTER_REPLICATION_SLOT {name} (TWO_PHASE false) in {psql}"
+        raise OperatorError(
+            f"slot {name} was made with two_phase, but [postgres] two_phase is false",
+            remedy=f"set two_phase = true; or {clear if server.version >= _TWO_PHASE_CLEARED_SINCE else _ANEW}",
+        )
+    if two_phase and (not slot.two_phase or "two_phase" not in progress.options):
+        raise OperatorError(
+            f"slot {name} was made without two_phase, but [postgres] two_phase is true: what was prepared before would "
+            "be missing",
+            remedy="set two_phase = false; or " + _ANEW,
         )
 
 

@@ -3,15 +3,21 @@
 In: a started ``ReplicationStream`` and the tables. Out: Kafka transactions. Returns when asked to
 stop; raises RetryableError when Postgres or Kafka went away, and nothing is lost: the next session
 begins at the floor of the progress that Kafka holds.
+
+A transaction that came before its commit is replayed at its commit, pulled from the spool as others
+are from the stream, by the same loop: limits, splits, stops and memory are those of any transaction.
+What Postgres says meanwhile waits in the socket, while status messages keep it from giving us up.
 """
 
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
+from producer.announced import Announced
 from producer.batching import OpenBatch
 from producer.cut_maker import CutMaker
-from producer.pgoutput.decoder import decode_message
+from producer.pgoutput.decoder import decode_message, decoders_for
 from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_frame
 from producer.pgoutput.messages import (
     Begin,
@@ -21,7 +27,6 @@ from producer.pgoutput.messages import (
     Message,
     Origin,
     Relation,
-    StreamAbort,
     Truncate,
     Type,
     Update,
@@ -30,8 +35,11 @@ from producer.postgres.replication_stream import ReplicationStream
 from producer.progress import Batch
 from producer.record import KafkaRecord, RecordWriter, TransactionSource
 from producer.source_watch import SourceWatch
+from producer.spool import Spool
 from producer.tables import Tables
 from producer.transaction import OpenTransaction, TransactionTracker
+from producer.uncommitted import UNCOMMITTED, Committed, Uncommitted
+from schemas.kill_points import kill_point
 from schemas.position import Position
 from schemas.settings import Settings
 
@@ -56,13 +64,30 @@ class Session:
         tables: Tables,
         out: OpenBatch,
         watch: SourceWatch,
+        spool: Spool,
+        server_version: int,
     ) -> None:
         self._limits = settings.producer
         self._stream = stream
         self._tables = tables
         self._out = out
         progress = out.tracker.progress
-        self._cuts = CutMaker(self._limits.idle_cut_interval_ms, stream, tables, out, watch, self._departed)
+        self._announced = Announced(self._install, self._is_ready_no_more)
+        self._decoders = decoders_for(progress.options)
+        self.uncommitted = Uncommitted(spool, self._announced, self._decoders, server_version, progress.done)
+        self._cuts = CutMaker(
+            self._limits.idle_cut_interval_ms,
+            stream,
+            tables,
+            out,
+            watch,
+            self._departed,
+            lambda: self.uncommitted.held_lsn,
+        )
+        self._read: Callable[[], bytes | None] = stream.read
+        self._replayed: Committed | None = None
+        self._arrivals: Iterator[int] = iter(())
+        """Numbers of the Relations of the transaction that is replayed."""
         self._copied = frozenset(progress.relation_ids)
         self._transactions = TransactionTracker(progress.done, progress.split, XLOG_DATA_HEADER_BYTES)
         self._transaction: OpenTransaction | None = None
@@ -76,9 +101,12 @@ class Session:
         """Follow the stream until asked to stop: at a batch boundary, which a backlog or a huge
         transaction reaches every few rows, long before the socket is empty."""
         while self._out.is_open or not should_stop():
-            data = self._stream.read()
+            data = self._read()
             if data is not None:
                 self.receive(data)
+                continue
+            if self._replayed is not None:
+                self._end_replay()
                 continue
             if self._transaction is None:
                 self._cuts.close()
@@ -96,7 +124,10 @@ class Session:
             return
         if self._transactions.publishes and self._receive_plain(data):
             return
-        message = decode_message(data[XLOG_DATA_HEADER_BYTES:])
+        if self.uncommitted.takes is not None:
+            self.uncommitted.takes(data)
+            return
+        message = decode_message(data[XLOG_DATA_HEADER_BYTES:], self._decoders)
         change = _CHANGES.get(type(message))
         if change is not None:
             if self._transactions.receive_change(data):
@@ -163,14 +194,44 @@ class Session:
         self._split_bytes = batch.byte_count + self._limits.batch_bytes_max
 
     def _relation(self, message: Relation) -> None:
-        self._is_ready_no_more(message.relation_id)
-        self._tables.receive(message, self._copied)
+        if self._replayed is None:
+            self._announced.receive(message)
+        else:
+            self._announced.show(message, next(self._arrivals, None))
+
+    def _install(self, relation: Relation) -> None:
+        self._is_ready_no_more(relation.relation_id)
+        self._tables.receive(relation, self._copied)
 
     def _type(self, message: Type) -> None:
         """Types are described from the catalogue when the relation that follows is announced."""
 
-    def _stream_abort(self, message: StreamAbort) -> None:
-        """Nothing was streamed, so there is nothing to forget: fixed after 18.6."""
+    def _not_committed_yet(self, message: Message) -> None:
+        committed = self.uncommitted.receive(message)
+        if committed is not None:
+            self._replay(committed)
+
+    def _replay(self, committed: Committed) -> None:
+        """From here on frames come from the spool; ``run`` sees its end."""
+        self._begin(Begin(committed.commit_lsn, committed.commit_time_us, committed.xid))
+        self._replayed = committed
+        self._announced.show_all(committed.relations)
+        spooled = committed.spooled
+        if spooled is None:
+            self._read = lambda: None
+            return
+        self._arrivals = spooled.arrivals_left() if committed.joins else iter(())
+        kill_point("spool:replaying")
+        self._read = partial(next, spooled.frames(self._stream.keep_alive), None)
+
+    def _end_replay(self) -> None:
+        committed, self._replayed = self._replayed, None
+        assert committed is not None
+        self._read = self._stream.read
+        self._commit(Commit(committed.commit_lsn, committed.end_lsn, committed.commit_time_us))
+        self._announced.put_back()
+        if committed.spooled is not None:
+            committed.spooled.remove()
 
     def _insert(self, change: Insert) -> None:
         writer, ordinal = self._place(change.relation_id)
@@ -194,6 +255,7 @@ class Session:
             self._open_transaction().ordinal += 1
 
     def _place(self, relation_id: int) -> tuple[RecordWriter, int]:
+        self._announced.settle(relation_id)
         writer, transaction = self._tables.writer(relation_id), self._open_transaction()
         if self._tables.take_shape_barrier(relation_id):
             self._out.add_barrier(writer, "shape", Position(transaction.begin.final_lsn, transaction.ordinal))
@@ -270,5 +332,5 @@ _OTHERS: dict[type[Message], Callable[..., None]] = {
     Origin: Session._origin,
     Relation: Session._relation,
     Type: Session._type,
-    StreamAbort: Session._stream_abort,
+    **dict.fromkeys(UNCOMMITTED, Session._not_committed_yet),
 }

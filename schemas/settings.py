@@ -45,6 +45,10 @@ class Postgres(_Section):
     slot: str = Field(default="walbridge", pattern=r"^[a-z0-9_]{1,63}$")
     origin: Literal["any", "none"] = "any"
     """``none``: nothing that replication from elsewhere wrote to this server, so that pipelines in a ring end."""
+    streaming: Literal["auto", "off", "on", "parallel"] = "auto"
+    """Large transactions come before their commit and wait in a spool here; ``auto``: where the server can."""
+    two_phase: bool = False
+    """Prepared transactions come at their prepare, not at their commit. The slot is made for it, and stays so."""
     publication_tables: tuple[str, ...] = ()
     """Tables (``schema.table``) of the publication to make when it is missing; empty: never make one."""
     status_interval_ms: int = Field(default=10_000, ge=100, le=60_000)
@@ -96,6 +100,9 @@ class Producer(_Section):
     idle_cut_interval_ms: int = Field(default=2_000, ge=10)
     transaction_timeout_ms: int = Field(default=300_000, ge=1_000, le=900_000)
     row_bytes_max: int = Field(default=16 * 2**20, ge=1024)
+    spool_dir: str | None = None
+    """Where transactions wait that came before their commit; not set: ``TMPDIR``, else ``/var/tmp``."""
+    spool_bytes_max: int = Field(default=64 * 2**30, ge=2**20)
 
 
 class Lake(_Section):

@@ -182,6 +182,8 @@ DECODERS: dict[int, Decoder] = {
 PLAIN_TAGS = b"BCORYIUDTA"
 """What comes without any option; Stream Abort only by a fault of the server."""
 _PLAIN = {tag: DECODERS[tag] for tag in PLAIN_TAGS}
+_TAGS_OF_OPTIONS = {"messages": b"M", "streaming": b"SEc", "two_phase": b"bPKr"}
+"""What else comes with an option of START_REPLICATION."""
 
 
 def decode_message(payload: bytes, decoders: Mapping[int, Decoder] = _PLAIN) -> Message:
@@ -205,6 +207,14 @@ def decode_message(payload: bytes, decoders: Mapping[int, Decoder] = _PLAIN) -> 
     message = decode(wire)
     wire.expect_end()
     return message
+
+
+def decoders_for(options: Mapping[str, str]) -> dict[int, Decoder]:
+    """Of the messages that come with these options of START_REPLICATION, each named only where it is on."""
+    tags = PLAIN_TAGS + b"".join(added for name, added in _TAGS_OF_OPTIONS.items() if name in options)
+    if {"streaming", "two_phase"} <= options.keys():
+        tags += b"p"
+    return {tag: DECODERS[tag] for tag in tags}
 
 
 def _refused(tag: int) -> ProtocolError:

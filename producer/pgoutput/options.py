@@ -15,7 +15,9 @@ from typing import Literal
 from schemas.errors import OperatorError
 
 OLDEST_SERVER = 120000
+STREAMING_SINCE = 140000
 _MAJOR = 10000
+Streaming = Literal["off", "on", "parallel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class StreamWishes:
 
     binary: bool = False
     messages: bool = False
-    streaming: Literal["off", "on", "parallel"] = "off"
+    streaming: Streaming = "off"
     two_phase: bool = False  # sets the flag of the slot, which only Postgres 18 can clear
     origin: Literal["any", "none"] = "any"
 

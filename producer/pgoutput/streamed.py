@@ -65,12 +65,17 @@ def decode_streamed(payload: bytes) -> tuple[int, Message]:
     return xid, decode_message(plain, DECODERS)
 
 
-def split_xid(payload: bytes) -> tuple[int, bytes]:
+def split_xid(data: bytes, at: int = 0) -> tuple[int, bytes]:
     """The xid, and the payload as it would have come unstreamed.
+
+    Args:
+        data: a payload, or a frame with its payload from ``at`` on.
 
     Raises:
         ProtocolError: too short, or a message without an xid.
     """
-    if len(payload) <= _XID_BYTES or payload[0] not in _PREFIXED:
-        raise ProtocolError(f"no xid in message {payload[:1]!r} of {len(payload)} bytes inside a streamed block")
-    return int.from_bytes(payload[1 : 1 + _XID_BYTES], "big"), payload[:1] + payload[1 + _XID_BYTES :]
+    body = at + 1
+    rest = body + _XID_BYTES
+    if len(data) < rest or data[at] not in _PREFIXED:
+        raise ProtocolError(f"no xid in message {data[at:body]!r} of {len(data) - at} bytes inside a streamed block")
+    return int.from_bytes(data[body:rest], "big"), data[at:body] + data[rest:]

@@ -6,9 +6,10 @@ In: a connection and settings. Out: refusals, a publication that was missing, op
 import structlog
 
 from producer import errors
-from producer.pgoutput.options import StreamWishes, start_options
+from producer.pgoutput.options import STREAMING_SINCE, Streaming, StreamWishes, start_options
 from producer.postgres import catalog
 from producer.postgres.connection import SqlConnection
+from schemas.errors import OperatorError
 from schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -21,7 +22,32 @@ def stream_options(settings: Settings, server_version: int) -> dict[str, str]:
         OperatorError: the server is too old, for walbridge or for a setting.
     """
     postgres = settings.postgres
-    return start_options([postgres.publication], server_version, StreamWishes(origin=postgres.origin))
+    wishes = StreamWishes(
+        streaming=_streaming(settings, server_version), two_phase=postgres.two_phase, origin=postgres.origin
+    )
+    return start_options([postgres.publication], server_version, wishes)
+
+
+def _streaming(settings: Settings, server_version: int) -> Streaming:
+    """``auto``: on where the server can, but for messages (pgoutput.md §7).
+
+    A message in a streamed transaction is sent as one of the whole transaction, also where a savepoint
+    made it: if that is rolled back nobody can tell that the message is void.
+    """
+    wished, messages = settings.postgres.streaming, _has_messages(settings)
+    if wished == "auto":
+        return "on" if server_version >= STREAMING_SINCE and not messages else "off"
+    if wished != "off" and messages:
+        raise OperatorError(
+            f'streaming = "{wished}" and messages = true exclude each other: Postgres does not tell which savepoint '
+            "of a streamed transaction a message is of, so one that was rolled back would be published",
+            remedy='set streaming = "auto" in [postgres], or messages = false',
+        )
+    return wished
+
+
+def _has_messages(settings: Settings) -> bool:
+    return bool(getattr(settings.postgres, "messages", False))
 
 
 def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:

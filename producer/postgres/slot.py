@@ -79,7 +79,12 @@ def drop(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 30.0
 
 
 def create(
-    pgconn: pq.abc.PGconn, slot: str, on_wait: Callable[[], None], check_stop: Callable[[], None] = lambda: None
+    pgconn: pq.abc.PGconn,
+    slot: str,
+    on_wait: Callable[[], None],
+    check_stop: Callable[[], None] = lambda: None,
+    *,
+    two_phase: bool = False,
 ) -> CreatedSlot:
     """Create the slot with an exported snapshot, valid until the next command on ``pgconn``.
 
@@ -88,8 +93,9 @@ def create(
     """
     name = sql.Identifier(slot).as_string(None)
     try:
-        # The keyword form is accepted by every version from 12 to 18 (pgoutput.md §16).
-        pgconn.send_query(f"CREATE_REPLICATION_SLOT {name} LOGICAL pgoutput EXPORT_SNAPSHOT".encode())
+        # The keyword form is accepted by every version from 12 to 18; it has no word for the other (pgoutput.md §16).
+        form = "(SNAPSHOT 'export', TWO_PHASE)" if two_phase else "EXPORT_SNAPSHOT"
+        pgconn.send_query(f"CREATE_REPLICATION_SLOT {name} LOGICAL pgoutput {form}".encode())
         _wait_for_result(pgconn, on_wait, check_stop)
     except psycopg.Error as error:
         raise classified(error) from None

@@ -1,0 +1,259 @@
+"""Transactions that come before their commit, on disk until it comes (I9).
+
+In: payloads as they would have come unstreamed, each with the xid of its subtransaction. Out: the
+same as frames, in their order, without those of subtransactions that were aborted. What is here is
+never the only copy: Postgres sends all of it again after every reconnect, so nothing is synced,
+and whatever a dead process left behind is removed.
+
+A file a transaction, in a folder that only this process has (0700, files 0600). No file is open
+but while a piece is written or the one transaction is replayed, however many are interleaved; what
+is not yet written is bounded for all of them together, so that small ones never touch the disk.
+
+    record = length of the payload, subtransaction, payload
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from struct import Struct
+
+from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from schemas.errors import OperatorError, ProtocolError
+from schemas.settings import Settings
+
+_RECORD = Struct(">II")
+_FRAME_HEADER = b"w" + bytes(XLOG_DATA_HEADER_BYTES - 1)
+PIECE_BYTES = 2**20
+"""Written and read at once."""
+BUFFERED_BYTES_MAX = 8 * 2**20
+"""Of all transactions together, between two blocks."""
+_LOCK = "lock"
+_DISK_BACKED = "/var/tmp"
+"""Where there is one: ``/tmp`` is often memory."""
+
+
+class Spooled:
+    """One transaction."""
+
+    def __init__(self, spool: "Spool", path: Path) -> None:
+        self._spool = spool
+        self._path = path
+        self._buffer = bytearray()
+        self._written_bytes = 0
+        self.aborted: set[int] = set()
+        """Subtransactions: each descendant of an aborted one is told by itself."""
+        self.arrivals: list[tuple[int, int]] = []
+        """Of each Relation in it: its subtransaction, and the number under which it came."""
+
+    @property
+    def byte_count(self) -> int:
+        """On disk and not yet."""
+        return self._written_bytes + len(self._buffer)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Not on disk yet."""
+        return len(self._buffer)
+
+    def append(self, xid: int, payload: bytes) -> None:
+        """Add a message.
+
+        Raises:
+            OperatorError: the spool is full.
+        """
+        self._buffer += _RECORD.pack(len(payload), xid)
+        self._buffer += payload
+        if len(self._buffer) >= PIECE_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        """What is buffered goes to disk."""
+        self._spool.refuse_full()
+        try:
+            with open(self._path, "ab", opener=_private) as file:
+                file.write(self._buffer)
+        except OSError as error:
+            raise self._spool.unwritable(error) from None
+        self._written_bytes += len(self._buffer)
+        self._buffer.clear()
+
+    def frames(self, between: Callable[[], None]) -> Iterator[bytes]:
+        """What is not aborted, as frames of the stream.
+
+        Args:
+            between: called for each piece that is read: nobody else is heard meanwhile.
+
+        Raises:
+            OperatorError: the file was removed or cut.
+        """
+        aborted = self.aborted
+        rest = b""
+        for piece in self._pieces():
+            between()
+            data = rest + piece
+            at, size = 0, len(data) - _RECORD.size
+            while at <= size:
+                length, xid = _RECORD.unpack_from(data, at)
+                begin = at + _RECORD.size
+                if begin + length > len(data):
+                    break
+                at = begin + length
+                if xid not in aborted:
+                    yield _FRAME_HEADER + data[begin:at]
+            rest = data[at:]
+        if rest:
+            raise ProtocolError("the spool of a transaction ends inside a message")
+
+    def arrivals_left(self) -> Iterator[int]:
+        """Of the Relations among the frames, in their order."""
+        return (number for xid, number in self.arrivals if xid not in self.aborted)
+
+    def _pieces(self) -> Iterator[bytes]:
+        if self._written_bytes:
+            left = self._written_bytes
+            try:
+                with self._path.open("rb") as file:
+                    while left and (piece := file.read(min(PIECE_BYTES, left))):
+                        left -= len(piece)
+                        yield piece
+            except OSError as error:
+                raise self._spool.unwritable(error) from None
+            if left:
+                raise self._spool.unwritable(OSError(0, "a file in it was cut"))
+        yield bytes(self._buffer)
+
+    def remove(self) -> None:
+        """It is through, or will never be: its file goes."""
+        self._spool.forget(self)
+        if self._written_bytes:
+            self._path.unlink(missing_ok=True)
+        self._buffer.clear()
+        self._written_bytes = 0
+
+
+class Spool:
+    """All transactions of one process that are not committed yet."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit_bytes = settings.producer.spool_bytes_max
+        self._parent = Path(settings.producer.spool_dir or _default_parent())
+        self._prefix = f"walbridge-spool-{settings.name}-{settings.postgres.slot}-"
+        self._folder: Path | None = None
+        self._lock = -1
+        self._transactions: dict[Spooled, None] = {}
+        self._next_name = 0
+
+    @property
+    def byte_count(self) -> int:
+        """Of all transactions, on disk and not yet."""
+        return sum(each.byte_count for each in self._transactions)
+
+    def open(self) -> None:
+        """Remove what dead processes of this pipeline left behind.
+
+        Raises:
+            OperatorError: the folder cannot be written.
+        """
+        if not os.access(self._parent, os.W_OK | os.X_OK):
+            raise self.unwritable(OSError(0, "not a folder that this user may write"))
+        for left in self._parent.glob(f"{self._prefix}*"):
+            if _is_dead(left):
+                shutil.rmtree(left, ignore_errors=True)
+
+    def add(self) -> Spooled:
+        """A new transaction."""
+        made = Spooled(self, self._private_folder() / str(self._next_name))
+        self._next_name += 1
+        self._transactions[made] = None
+        return made
+
+    def balance(self) -> None:
+        """Between two blocks: what all transactions have not written yet is bounded.
+
+        Raises:
+            OperatorError: the spool is full.
+        """
+        self.refuse_full()
+        if sum(each.buffered_bytes for each in self._transactions) > BUFFERED_BYTES_MAX:
+            for each in self._transactions:
+                if each.buffered_bytes:
+                    each.write()
+
+    def refuse_full(self) -> None:
+        """Nothing of what is here was confirmed, so stopping loses nothing (I7)."""
+        used = self.byte_count
+        if used > self._limit_bytes:
+            raise OperatorError(
+                f"{len(self._transactions)} transactions that are not committed yet take {used:,} bytes in "
+                f"{self._parent}: [producer] spool_bytes_max is {self._limit_bytes:,}",
+                remedy="nothing of them was confirmed: raise [producer] spool_bytes_max, or name a larger disk in "
+                '[producer] spool_dir; or set [postgres] streaming = "off", so that the server keeps them',
+            )
+
+    def unwritable(self, error: OSError) -> OperatorError:
+        """The words for a disk that fails us."""
+        return OperatorError(
+            f"transactions that are not committed yet cannot be kept in {self._folder or self._parent}: "
+            f"{error.strerror}",
+            remedy="nothing of them was confirmed: make room there, or name another folder in [producer] spool_dir; "
+            'or set [postgres] streaming = "off", so that the server keeps them',
+        )
+
+    def forget(self, transaction: Spooled) -> None:
+        """Its bytes count no more."""
+        self._transactions.pop(transaction, None)
+
+    def clear(self) -> None:
+        """A session ended: Postgres sends all of it again."""
+        for each in list(self._transactions):
+            each.remove()
+
+    def close(self) -> None:
+        """The process ends."""
+        self._transactions.clear()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            os.close(self._lock)
+            self._folder = None
+
+    def _private_folder(self) -> Path:
+        """Made when first needed; the lock in it tells that its process lives."""
+        if self._folder is None:
+            try:
+                folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._parent))
+                self._lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+                fcntl.flock(self._lock, fcntl.LOCK_EX)
+            except OSError as error:
+                raise self.unwritable(error) from None
+            self._folder = folder
+        return self._folder
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _default_parent() -> str:
+    if "TMPDIR" not in os.environ and os.access(_DISK_BACKED, os.W_OK | os.X_OK):
+        return _DISK_BACKED
+    return tempfile.gettempdir()
+
+
+def _is_dead(folder: Path) -> bool:
+    """Ours, and whoever made it lives no more."""
+    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+        return False
+    try:
+        lock = os.open(folder / _LOCK, os.O_RDWR)
+    except OSError:
+        return False  # its process is just making it, or another one removes it
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
