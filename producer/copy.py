@@ -14,6 +14,7 @@ from dataclasses import replace
 import structlog
 
 from producer.batching import OpenBatch
+from producer.identity_guard import refuse_unfit_identities
 from producer.postgres import catalog, slot
 from producer.postgres.connection import SqlConnection, connect_walsender
 from producer.postgres.facts import PublishedTable
@@ -54,7 +55,8 @@ def first_copy(
     """
     dsn = settings.postgres.dsn.get_secret_value()
     published = catalog.published_tables(connection, settings.postgres.publication)
-    tables.refuse_unfit(published)
+    tables.refuse_unfit(published, connection)
+    refuse_unfit_identities(connection, settings, published)
     kill_point("copy:before-creating")
     out.publish_progress(replace(progress, state="creating"))
     kill_point("copy:creating")

@@ -11,7 +11,15 @@ from typing import NamedTuple
 
 from producer.pgoutput.decoder import decode_tuple
 from producer.pgoutput.messages import Binary, Delete, Field, Insert, Unsent, Update
-from producer.transcoder import EncodedTuple, Transcoder, make_plain_encoder, make_transcoder, text_array, text_map
+from producer.transcoder import (
+    BinaryColumns,
+    EncodedTuple,
+    Transcoder,
+    make_plain_encoder,
+    make_transcoder,
+    text_array,
+    text_map,
+)
 from producer.value_encoders import NULL, VALUE
 from schemas.avro_codec import header, long_bytes, string_value
 from schemas.errors import OperatorError, ProtocolError
@@ -65,13 +73,18 @@ def _signed(lsn: int) -> int:
     return lsn
 
 
+class UnknownValue(OperatorError):
+    """A row came without a value that is nowhere: neither in the row, nor in an older one of its key."""
+
+
 class RecordWriter:
     """Makes the records of one relation version."""
 
-    def __init__(self, record: RelationRecord, pipeline: str, database: str) -> None:
+    def __init__(self, record: RelationRecord, pipeline: str, database: str, binary: BinaryColumns = None) -> None:
         self.relation = record
         self.topic = record.topic
-        self.plain = make_plain_encoder(record)
+        self.plain = make_plain_encoder(record, binary)
+        self._binary = binary
         # Under FULL an UPDATE without its old row is refused.
         self.plain_ops = ("c",) if record.table.replica_identity == "f" else ("c", "u")
         self.has_key = record.key_schema_id is not None
@@ -93,16 +106,17 @@ class RecordWriter:
     @cached_property
     def _transcode(self) -> Transcoder:
         # Many tables never have another row than a plain one, and generating a function takes milliseconds.
-        return make_transcoder(self.relation)
+        return make_transcoder(self.relation, self._binary)
 
     def insert(self, change: Insert, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
         """``c``. A row filter that turned an UPDATE into it may have left a value out (I6)."""
         row = self._transcode(change.new, 0)
         if row.unchanged:
-            raise OperatorError(
+            raise UnknownValue(
                 f"an INSERT into {self.relation.table.qualified_name} lacks the unchanged TOAST value of "
                 f"{', '.join(row.unchanged)}: its row filter turned an UPDATE into it",
-                remedy=f"ALTER TABLE {self.relation.table.qualified_name} REPLICA IDENTITY FULL, then copy it again",
+                remedy='set [producer] on_unknown_value = "stale" to go on without that table; for the next pipeline, '
+                f"which copies it: ALTER TABLE {self.relation.table.qualified_name} REPLICA IDENTITY FULL",
             )
         return [self._plain(row, b"\x02c", source, self.source, ordinal, ts_ms)]
 

@@ -13,8 +13,10 @@ import structlog
 
 from producer import errors
 from producer.baseline import TOPIC_ID_LENGTH, Baseline
+from producer.identity_guard import refuse_unfit_identities
 from producer.kafka.topics import TopicAdmin
 from producer.partition_watch import PartitionWatch
+from producer.postgres.catalog import published_tables
 from producer.postgres.connection import SqlConnection
 from producer.postgres.partitions import partition_trees
 from producer.postgres.publication import publication_state
@@ -65,7 +67,7 @@ class SourceWatch:
         """At the start of a session: topics and publication are as they were; then the baseline counts.
 
         Raises:
-            OperatorError: something is gone or was made anew.
+            OperatorError: something is gone or was made anew, or changes would come in parts.
             RetryableError: a server is away.
         """
         progress = self._tracker.progress
@@ -78,6 +80,10 @@ class SourceWatch:
         refuse_unknown(self._tables, progress.relation_ids, metadata_topic(self._settings.name))
         self._tables.refuse_other_settings(progress.relation_ids)
         self.look()
+        published = published_tables(self._connection, self._settings.postgres.publication)
+        followed = [table for table in published if table.relation_id in progress.relation_ids]
+        self._tables.refuse_unreadable(followed, self._connection)
+        refuse_unfit_identities(self._connection, self._settings, followed)
 
     def baseline(self, relation_ids: Iterable[int], connection: SqlConnection) -> Baseline:
         """As things are now, by the catalogue that this connection sees."""
@@ -86,7 +92,8 @@ class SourceWatch:
         members = dict(state.members) if state else {}
         topics = [metadata_topic(self._settings.name), cuts_topic(self._settings.name)]
         topics += [relation.topic for relation in self._tables.newest(wanted)]
-        return Baseline(state.oid if state else 0, members, self._ids_of(topics))
+        generated = state.generated_columns if state else None
+        return Baseline(state.oid if state else 0, members, self._ids_of(topics), generated)
 
     def _ids_of(self, topics: Iterable[str]) -> dict[str, str]:
         return {topic: an_id[:TOPIC_ID_LENGTH] for topic, an_id in self._admin.topic_ids(topics).items()}

@@ -6,15 +6,19 @@ first of each new version, gets a shape barrier: the job makes the shape so, wha
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import structlog
 
+from producer.binary_format.lines import binary_columns
+from producer.binary_format.types import TypeReaders
 from producer.errors import not_published
 from producer.kafka.control_topics import MetadataWriter
 from producer.kafka.publisher import Publisher
 from producer.kafka.topics import TopicAdmin, data_topic_spec
 from producer.pgoutput.messages import Relation
 from producer.postgres import catalog
+from producer.postgres.binary_types import binary_facts
 from producer.postgres.connection import SqlConnection
 from producer.postgres.facts import PublishedTable
 from producer.record import RecordWriter
@@ -53,10 +57,18 @@ class Tables:
         self._writers: dict[int, RecordWriter] = {}
         self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()
+        self._readers = self._readers_by(connection)
+        """With ``binary``: of the types of this session."""
+
+    def _readers_by(self, connection: SqlConnection) -> TypeReaders | None:
+        if not self._settings.postgres.binary:
+            return None
+        return TypeReaders(partial(binary_facts, connection), connection.info.server_version)
 
     def forget_session(self, connection: SqlConnection) -> None:
         """A new session announces every relation again; until then none is known."""
         self._connection = connection
+        self._readers = self._readers_by(connection)
         self._writers.clear()
         self._foreign.clear()
         self._unbarred.clear()
@@ -111,20 +123,36 @@ class Tables:
         else:
             self._foreign[relation.relation_id] = relation
 
-    def refuse_unfit(self, tables: list[PublishedTable]) -> None:
+    def refuse_unfit(self, tables: list[PublishedTable], connection: SqlConnection) -> None:
         """Refuse what no copy can begin with.
 
         Raises:
-            OperatorError: the publication is empty, or two tables want one topic.
+            OperatorError: the publication is empty, or two tables want one topic, or one cannot come in binary.
         """
         if not tables:
             raise not_published(self._settings.postgres.publication)
         refuse_topic_collisions(self._topic(table.namespace, table.name) for table in tables)
+        self.refuse_unreadable(tables, connection)
+
+    def refuse_unreadable(self, tables: list[PublishedTable], connection: SqlConnection) -> None:
+        """With ``binary``: a column of a format that is not known. The server itself would fail at the
+        first change of its table only, and name neither.
+
+        Raises:
+            OperatorError: naming both.
+        """
+        readers = self._readers_by(connection)
+        if readers is None:
+            return
+        for table in tables:
+            facts = catalog.table_facts(connection, table.relation_id)
+            if facts is not None:
+                binary_columns(describe(announced(table, facts), facts, {}), readers)
 
     def prepare_copy(self, tables: list[PublishedTable], connection: SqlConnection) -> list[RecordWriter]:
         """Writers of the published tables as a snapshot shows them, with topics and metadata."""
         self.forget_session(connection)
-        self.refuse_unfit(tables)
+        self.refuse_unfit(tables, connection)
         writers = []
         for table in tables:
             facts = catalog.table_facts(connection, table.relation_id)
@@ -175,7 +203,9 @@ class Tables:
         if old is not None and old.relation == record:
             return old
         self._publisher.expect(record)
-        writer = self._writers[relation.relation_id] = RecordWriter(record, self._settings.name, self._database)
+        binary = None if self._readers is None else binary_columns(table, self._readers)
+        writer = RecordWriter(record, self._settings.name, self._database, binary)
+        self._writers[relation.relation_id] = writer
         self._unbarred.add(relation.relation_id)
         return writer
 

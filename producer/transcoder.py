@@ -6,18 +6,23 @@ neither of the two, key and whole envelope at once. Functions are generated per 
 so that no type is looked up per value. They walk the tuple once and check every bound on the
 way: lengths are read unsigned, so that a wrong one runs past the end, where either an error of
 the reading or the final comparison refuses it as ``ProtocolError``.
+
+A session with option ``binary`` has functions of its own, which take each field as text or in its
+type's binary format, as its kind says: COPY's rows are text there, too. Both give the same bytes.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
 from producer import inline_encoders
+from producer.binary_format import lines
 from producer.value_encoders import NULL, VALUE, encoder_of
 from schemas.avro_codec import header, long_bytes, string_value
 from schemas.errors import ProtocolError
 from schemas.metadata_record import RelationRecord
+from schemas.table_schema import Column
 
 
 class EncodedTuple(NamedTuple):
@@ -56,6 +61,14 @@ _LAST_FIELD_HEAD = """
             at += 5
 """
 _LAST_FIELDS = 4
+_BINARY = """
+        if kind == 98:
+            {size}at += 5
+            end = at + size
+            {value}
+            at = end
+        el"""
+_LAST_SIZE = "(size,) = unpack_length(data, at + 1)\n            "
 _FIELD = """
             end = at + size
             text = data[at:end]
@@ -74,7 +87,7 @@ _FIELD = """
 _TAIL = """
         if at != len(data):
             raise ProtocolError(f"a tuple of {table} ends at {{at}} of {{len(data)}} bytes")
-    except (IndexError, KeyError, ValueError, StructError, OverflowError) as error:
+    except (IndexError, KeyError, ValueError, StructError, OverflowError, RecursionError) as error:
         raise ProtocolError(f"malformed tuple of {table}: {{type(error).__name__}}") from None
 """
 _ANY = """
@@ -88,26 +101,30 @@ _PLAIN = """
 """
 
 
-def make_transcoder(record: RelationRecord) -> Transcoder:
+BinaryColumns = Sequence[lines.BinaryColumn | None] | None
+"""How columns are read in binary, those that are ever sent so; None: none was asked for."""
+
+
+def make_transcoder(record: RelationRecord, binary: BinaryColumns = None) -> Transcoder:
     """The function of a relation version for any tuple."""
     key = _key(record)
     if record.table.key_columns:
         names = {column.name for column in record.table.key_columns}
         key = f"({key} if not unchanged or not set(unchanged) & {names!r} else None)"
-    transcode: Transcoder = _generate(record, "", _ANY, key)
+    transcode: Transcoder = _generate(record, binary, "", _ANY, key)
     return transcode
 
 
-def make_plain_encoder(record: RelationRecord) -> PlainEncoder:
+def make_plain_encoder(record: RelationRecord, binary: BinaryColumns = None) -> PlainEncoder:
     """The function for a row of which all is known and held by its type: None for any other.
 
     The envelope has only ``after``; ``rest`` is what follows the ordinal: op, ts_ms and nulls.
     """
-    encode: PlainEncoder = _generate(record, ", part, transaction, ordinal, rest", _PLAIN, _key(record))
+    encode: PlainEncoder = _generate(record, binary, ", part, transaction, ordinal, rest", _PLAIN, _key(record))
     return encode
 
 
-def _generate(record: RelationRecord, arguments: str, result: str, key: str) -> Any:
+def _generate(record: RelationRecord, binary: BinaryColumns, arguments: str, result: str, key: str) -> Any:
     columns = record.table.columns
     scope = _SCOPE | {"ENVELOPE_HEAD": header(record.schema_id) + NULL + VALUE}
     if record.key_schema_id is not None:
@@ -118,7 +135,12 @@ def _generate(record: RelationRecord, arguments: str, result: str, key: str) -> 
     for i, column in enumerate(columns):
         scope[f"encode_{i}"] = encoder_of(column.column_type)
         value = "\n            ".join(inline_encoders.inline_lines(column.column_type, i, column.name))
-        source.append(_FIELD_HEAD if i < len(columns) - _LAST_FIELDS else _LAST_FIELD_HEAD)
+        is_last = i >= len(columns) - _LAST_FIELDS
+        head = _LAST_FIELD_HEAD if is_last else _FIELD_HEAD
+        if binary is not None and (sent := binary[i]) is not None:
+            head = _with_binary(head, column, sent, i, is_last=is_last)
+            scope |= {f"binary_{i}": sent.encode, f"read_{i}": sent.read}
+        source.append(head)
         source.append(_FIELD.format(i=i, name=column.name, table=table, value=value).lstrip("\n"))
     row = "".join(f"c{i}, " for i in range(len(columns)))
     source.append((_TAIL + result).format(row=row, key=key, table=table))
@@ -126,8 +148,16 @@ def _generate(record: RelationRecord, arguments: str, result: str, key: str) -> 
     return scope["encode"]
 
 
+def _with_binary(head: str, column: Column, sent: lines.BinaryColumn, i: int, *, is_last: bool) -> str:
+    """Text and binary, each in a branch of its own: what most fields are is asked first."""
+    value = "\n            ".join(lines.binary_lines(column.column_type, sent, i, column.name))
+    branch = _BINARY.lstrip("\n").format(size=_LAST_SIZE if is_last else "", value=value)
+    return head.replace("        if kind == 116:", branch + "if kind == 116:")
+
+
 _SCOPE: dict[str, Any] = {
     **inline_encoders.SCOPE,
+    **lines.SCOPE,
     "unpack_count": Struct(">h").unpack_from,
     "unpack_field": Struct(">BI").unpack_from,
     "unpack_length": Struct(">I").unpack_from,

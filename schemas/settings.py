@@ -43,6 +43,8 @@ class Postgres(_Section):
     """Holds the password and nothing else, as secrets of containers do."""
     publication: str = "walbridge"
     slot: str = Field(default="walbridge", pattern=r"^[a-z0-9_]{1,63}$")
+    binary: bool = False
+    """Values in their types' binary format, which makes the same events; Postgres 14 or newer."""
     origin: Literal["any", "none"] = "any"
     """``none``: nothing that replication from elsewhere wrote to this server, so that pipelines in a ring end."""
     streaming: Literal["auto", "off", "on", "parallel"] = "auto"
@@ -103,6 +105,8 @@ class Producer(_Section):
     spool_dir: str | None = None
     """Where transactions wait that came before their commit; not set: ``TMPDIR``, else ``/var/tmp``."""
     spool_bytes_max: int = Field(default=64 * 2**30, ge=2**20)
+    on_unknown_value: Literal["refuse", "stale"] = "refuse"
+    """Where a row filter makes an INSERT of an UPDATE, without what that left alone: stop, or leave the table."""
 
 
 class Lake(_Section):

@@ -61,6 +61,8 @@ _DEFINITE = {
     "row; the WAL keeps what it holds, so then start over with a new copy: another name and slot",
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",
 }
+_NO_BINARY = "42883"
+"""The server cannot send a type inside of another: found at start, but for a composite that got it since."""
 _QUOTES_VALUES = ("22", "23")
 """Data and constraint errors: 'invalid input syntax for type integer: "..."' (I10)."""
 
@@ -164,6 +166,10 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
     if sqlstate[:2] in _QUOTES_VALUES:
         message = _name_of(sqlstate)
     remedy = _DEFINITE.get(sqlstate[:2])
+    if sqlstate == _NO_BINARY:
+        remedy = (
+            "start again, which names table and column if [postgres] binary = true is the cause; or set it to false"
+        )
     if remedy is not None:
         return OperatorError(f"Postgres refused ({sqlstate}): {message}", remedy)
     return RetryableError(f"Postgres ({sqlstate or 'no SQLSTATE'}): {message}")

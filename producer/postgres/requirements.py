@@ -23,7 +23,10 @@ def stream_options(settings: Settings, server_version: int) -> dict[str, str]:
     """
     postgres = settings.postgres
     wishes = StreamWishes(
-        streaming=_streaming(settings, server_version), two_phase=postgres.two_phase, origin=postgres.origin
+        binary=postgres.binary,
+        streaming=_streaming(settings, server_version),
+        two_phase=postgres.two_phase,
+        origin=postgres.origin,
     )
     return start_options([postgres.publication], server_version, wishes)
 

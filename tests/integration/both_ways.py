@@ -42,13 +42,13 @@ def slot_of(database: Database) -> Iterator[Lsn]:
             slot.drop(connection, database.name)
 
 
-def streamed(database: Database, start: Lsn, transactions: int) -> list[Message]:
-    """The messages of so many transactions."""
+def streamed(database: Database, start: Lsn, transactions: int, **options: str) -> list[Message]:
+    """The messages of so many transactions; a slot that confirms nothing gives them again."""
     stream = ReplicationStream(connect_walsender(database.dsn), database.name, 10_000)
     messages: list[Message] = []
     deadline_s = time.monotonic() + WAIT_S
     with stream:
-        stream.start(start, {"proto_version": "1", "publication_names": f'"{PUBLICATION}"'})
+        stream.start(start, {"proto_version": "1", "publication_names": f'"{PUBLICATION}"'} | options)
         while transactions:
             data = stream.read()
             if data is None:
