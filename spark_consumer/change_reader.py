@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,17 +48,12 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class TableRecords:
-    """A plan's records of one topic. ``fetched``: the same as ``frame``, where they are few."""
+    """A plan's records of one topic. ``fetched``: the same as ``frame()``, where they are few."""
 
-    of_plan: Callable[[], DataFrame]
-    topic: str
+    frame: Callable[[], DataFrame]
+    """topic, partition, offset, key, value; read from Kafka unless they are here already."""
     volumes: Mapping[str | None, Volume]
     fetched: pa.Table | None
-
-    @property
-    def frame(self) -> DataFrame:
-        """topic, partition, offset, key, value."""
-        return self.of_plan().where(F.col("topic") == self.topic)
 
 
 class PlannedRecords:
@@ -69,24 +65,24 @@ class PlannedRecords:
         self._is_persisted = False
         self._persisting = threading.Lock()
         self.measures: Sequence[Measure] = ()
-        self._fetched = pa.table({})
+        fetched: pa.Table | None = None
         total = sum(rows.values())
         if 0 < total <= FETCHED_MAX.rows and max(rows.values()) <= FEW.rows:
-            self._fetched = _fetch(frame, FETCHED_MAX.bytes // total)
-            self.measures = _measures(_grouped(self._fetched))
+            fetched = _fetch(frame, FETCHED_MAX.bytes // total)
+            self.measures = _measures(_grouped(fetched))
         elif total:
             self.measures = _measures(_arrow(_sizes(self.persisted()).groupBy(*_GROUP).agg(*_aggregates())))
-            if few := list(self._topics_of_few()):
-                self._fetched = _fetch(self._frame.where(F.col("topic").isin(few)), FEW.bytes)
+            if few := list(_topics_of_few(self.measures)):
+                fetched = _fetch(self._frame.where(F.col("topic").isin(few)), FEW.bytes)
+        self._volumes = _volumes(self.measures)
+        self._fetched = {} if fetched is None else _by_topic(fetched)
 
     def of(self, topic: str) -> TableRecords:
         """Those of one topic."""
-        volumes: dict[str | None, Volume] = {}
-        for each in self.measures:
-            if each.topic == topic:
-                volumes[each.schema_id] = volumes.get(each.schema_id, Volume()) + each.volume
+        volumes = self._volumes.get(topic, {})
         few = self._few_of(topic, sum(volumes.values(), Volume()))
-        return TableRecords(self.persisted, topic, volumes, few)
+        frame = partial(self._read, topic) if few is None else partial(self._here, few)
+        return TableRecords(frame, volumes, few)
 
     def persisted(self) -> DataFrame:
         """All of them, read and decompressed once, in memory or on local disk."""
@@ -101,23 +97,44 @@ class PlannedRecords:
         if self._is_persisted:
             self._frame.unpersist()
 
-    def _topics_of_few(self) -> Iterator[str]:
-        """The smallest first, as many as the driver may hold."""
-        volumes: dict[str, Volume] = defaultdict(Volume)
-        for each in self.measures:
-            volumes[each.topic] += each.volume
-        left = FETCHED_MAX
-        for topic, volume in sorted(volumes.items(), key=lambda entry: entry[1].bytes):
-            if volume.fits(FEW) and volume.fits(left):
-                left -= volume
-                yield topic
+    def _read(self, topic: str) -> DataFrame:
+        return self.persisted().where(F.col("topic") == topic)
+
+    def _here(self, fetched: pa.Table) -> DataFrame:
+        return self._frame.sparkSession.createDataFrame(fetched.select(_COLUMNS))
 
     def _few_of(self, topic: str, volume: Volume) -> pa.Table | None:
-        if not self._fetched.num_rows or not volume.fits(FEW):
+        mine = self._fetched.get(topic)
+        if mine is None or not volume.fits(FEW):
             return None
-        mine = self._fetched.filter(pc.equal(self._fetched["topic"], topic))
         is_whole = mine.num_rows == volume.rows and not pc.any(mine["is_left_out"], min_count=0).as_py()
         return mine if is_whole else None
+
+
+def _volumes(measures: Iterable[Measure]) -> dict[str, dict[str | None, Volume]]:
+    """By topic and schema id."""
+    volumes: dict[str, dict[str | None, Volume]] = defaultdict(lambda: defaultdict(Volume))
+    for each in measures:
+        volumes[each.topic][each.schema_id] += each.volume
+    return volumes
+
+
+def _topics_of_few(measures: Iterable[Measure]) -> Iterator[str]:
+    """The smallest first, as many as the driver may hold."""
+    totals = {topic: sum(volumes.values(), Volume()) for topic, volumes in _volumes(measures).items()}
+    left = FETCHED_MAX
+    for topic, volume in sorted(totals.items(), key=lambda entry: entry[1].bytes):
+        if volume.fits(FEW) and volume.fits(left):
+            left -= volume
+            yield topic
+
+
+def _by_topic(records: pa.Table) -> dict[str, pa.Table]:
+    """Walks them once, however many topics there are."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, topic in enumerate(records["topic"].to_pylist()):
+        places[topic].append(place)
+    return {topic: records.take(of) for topic, of in places.items()}
 
 
 @contextmanager
@@ -172,6 +189,7 @@ def _fetch(records: DataFrame, value_bytes_max: int) -> pa.Table:
     return _arrow(sized.withColumn("value", F.when(~is_left_out, F.col("value"))))
 
 
+_COLUMNS = ["topic", "partition", "offset", "key", "value"]
 _GROUP = ("topic", "partition", "schema_id")
 
 

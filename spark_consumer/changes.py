@@ -46,7 +46,7 @@ def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, se
         else:
             changes.merge()
     except (PySparkException, Py4JError):
-        refuse_malformed(records.frame, shape.relation)
+        refuse_malformed(records.frame(), shape.relation)
         raise
 
 

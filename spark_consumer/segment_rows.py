@@ -52,12 +52,12 @@ class SegmentRows:
 
     def folded_by_chain(self) -> Iterator[pa.Table]:
         """One row a key, key changes followed."""
-        chained = fold_by_chain(self._events(self.records.frame), self.shape)
+        chained = fold_by_chain(self._events(self.records.frame()), self.shape)
         return slices_of(chained, F.struct(*_BY_POSITION), self.volume.slices)
 
     def netted(self) -> Iterator[pa.Table]:
         """One row a distinct row, of a table without a key."""
-        net = multiset.net_rows(self._events(self.records.frame), self.shape)
+        net = multiset.net_rows(self._events(self.records.frame()), self.shape)
         return slices_of(net, F.struct(*_BY_POSITION), self.volume.slices)
 
     @cached_property
@@ -71,7 +71,8 @@ class SegmentRows:
         """Slice by slice of the records: each record is decoded once."""
         slices = self.volume.slices
         for place in range(slices):
-            some = self.records.frame if slices == 1 else self.records.frame.where(in_slice(by, place, slices))
+            frame = self.records.frame()
+            some = frame if slices == 1 else frame.where(in_slice(by, place, slices))
             yield rows(self._events(some)).toArrow()
 
     def _events(self, records: DataFrame) -> DataFrame:

@@ -57,8 +57,8 @@ def test_a_plan_reads_its_records_and_none_that_were_aborted(log: KafkaLog, writ
 
     with planned_records(log, plan_of(first, second)) as records:
         of_table = records.of(table.topic)
-        assert of_table.frame.count() == sum(part.records for cut in (first, second) for part in cut.partitions)
-        assert {of.rows for of in of_table.volumes.values()} == {of_table.frame.count()}
+        assert of_table.frame().count() == sum(part.records for cut in (first, second) for part in cut.partitions)
+        assert {of.rows for of in of_table.volumes.values()} == {of_table.frame().count()}
 
 
 def test_tables_of_few_records_come_to_the_driver_and_others_do_not(
@@ -75,6 +75,25 @@ def test_tables_of_few_records_come_to_the_driver_and_others_do_not(
     with planned_records(log, plan_of(cut)) as records:
         fetched = {of.topic: records.of(of.topic).fetched for of in (few, many, large)}
     assert [topic for topic, found in fetched.items() if found is not None] == [few.topic]
+
+
+def test_records_that_are_here_make_the_frame_that_kafka_would(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = writer.relation("t", COLUMNS, relation_id=1, partitions=2)
+    plan = plan_of(writer.copy([(table, [{"id": i, "v": None if i % 2 else "x"} for i in range(5)])]))
+
+    def found() -> tuple[bool, Any, list[Any]]:
+        with planned_records(log, plan) as records:
+            of_table = records.of(table.topic)
+            frame = of_table.frame()
+            return of_table.fetched is not None, frame.schema, sorted(frame.collect(), key=str)
+
+    here = found()
+    monkeypatch.setattr(change_reader, "FEW", Volume())
+    away = found()
+    assert (here[0], away[0]) == (True, False)
+    assert here[1:] == away[1:]
 
 
 def test_the_driver_holds_no_more_than_it_may_of_all_tables(
@@ -95,8 +114,8 @@ def test_the_driver_holds_no_more_than_it_may_of_all_tables(
 def test_a_plan_of_barriers_alone_reads_nothing(log: KafkaLog, writer: ContractWriter) -> None:
     with planned_records(log, plan_of(writer.send())) as records:
         of_table = records.of("p.public.t")
-        assert of_table.frame.columns == ["topic", "partition", "offset", "key", "value"]
-        assert (of_table.frame.count(), of_table.volumes) == (0, {})
+        assert of_table.frame().columns == ["topic", "partition", "offset", "key", "value"]
+        assert (of_table.frame().count(), of_table.volumes) == (0, {})
 
 
 def test_records_of_an_open_transaction_are_waited_for_and_then_the_job_stops(

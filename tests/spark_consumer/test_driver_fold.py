@@ -108,9 +108,7 @@ def both(spark: SparkSession, log: Log, shape: TableShape, segment: Segment) -> 
     """The same records for the driver, and for Spark."""
     frame = log.frame(spark)
     volumes: dict[str | None, Volume] = {shape.relation.schema_id: Volume(len(log.rows), 1)}
-    records = (
-        TableRecords(lambda: frame, shape.relation.topic, volumes, fetched) for fetched in (frame.toArrow(), None)
-    )
+    records = (TableRecords(lambda: frame, volumes, fetched) for fetched in (frame.toArrow(), None))
     driver, jvm = (SegmentRows(each, shape, segment) for each in records)
     return driver, jvm
 
