@@ -125,6 +125,9 @@ class Uncommitted:
             OperatorError: a commit whose changes are nowhere.
         """
         committed: Committed | None = _RECEIVERS[type(message)](self, message)
+        if committed is not None:
+            spooled_bytes = committed.spooled.byte_count if committed.spooled else 0
+            log.debug("committed", xid=committed.xid, kind=type(message).__name__, spooled_bytes=spooled_bytes)
         return committed
 
     # -- streamed --------------------------------------------------------------------------------

@@ -33,6 +33,10 @@ STREAM = (
     "produce:committed:3",
 )
 
+SPOOL = ("spool:block-ended:3", "spool:replaying", "produce:split:2")
+"""Deaths of a producer whose transactions come in blocks."""
+SPOOL_PREPARED = ("spool:prepared", "spool:prepared:2")
+
 JOB = (
     "job:before-plan",
     "job:plan-open",

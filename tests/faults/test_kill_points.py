@@ -18,6 +18,13 @@ def test_a_test_dies_at_every_kill_point_of_both_programs() -> None:
     there = {name for source in sources for name in CALL.findall(source)}
     died_at = {
         COUNT.sub("", name)
-        for name in (*kill_points.COPY, kill_points.COPY_DONE, *kill_points.STREAM, *kill_points.JOB)
+        for name in (
+            *kill_points.COPY,
+            kill_points.COPY_DONE,
+            *kill_points.STREAM,
+            *kill_points.SPOOL,
+            *kill_points.SPOOL_PREPARED,
+            *kill_points.JOB,
+        )
     }
     assert there == died_at
