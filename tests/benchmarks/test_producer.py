@@ -97,7 +97,7 @@ def _peak_rss_mb(running: Running) -> int:
 def _receive_only(producer: ProducerUnderTest, slot: str, rows: int) -> float:
     """Rows a second that a loop around psycopg receives and drops."""
     walsender = connect_walsender(producer.database.dsn)
-    settings = Settings.model_validate({"name": producer.name, "postgres": {"publication": "pub"}})
+    settings = Settings.model_validate({"name": producer.name, "postgres": producer.settings["postgres"]})
     options = stream_options(settings, walsender.server_version)
     with ReplicationStream(walsender, slot, 10_000) as stream:
         stream.start(parse_lsn("0/0"), options)
@@ -117,7 +117,9 @@ def _drop(walsender: pq.abc.PGconn, rows: int) -> None:
             walsender.consume_input()
 
 
-def test_w1_a_million_inserts_in_transactions_of_a_thousand(orders: ProducerUnderTest) -> None:
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
+def test_w1_a_million_inserts_in_transactions_of_a_thousand(orders: ProducerUnderTest, binary: bool) -> None:
+    orders.settings["postgres"]["binary"] = binary
     orders.start_streaming().stop()
     receiver = f"{orders.slot}_receiver"
     orders.database.value("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (receiver,))
@@ -128,7 +130,12 @@ def test_w1_a_million_inserts_in_transactions_of_a_thousand(orders: ProducerUnde
     again = _receive_only(orders, receiver, W1_ROWS)
 
     floor = (receive_only + again) / 2
-    _keep("w1", cost, receive_only_rows_per_s=round(floor), ratio=round(cost.rows_per_s / floor, 3))
+    _keep(
+        "w1_binary" if binary else "w1",
+        cost,
+        receive_only_rows_per_s=round(floor),
+        ratio=round(cost.rows_per_s / floor, 3),
+    )
 
 
 def test_w3_half_a_million_updates_in_transactions_of_ten(orders: ProducerUnderTest) -> None:
