@@ -13,18 +13,22 @@ from producer import errors
 from producer.postgres.facts import PublicationState
 from schemas.progress_record import OWN_OPTIONS
 
-_PUBLICATION, _MEMBERS, _TOPICS = (f"{OWN_OPTIONS}{name}" for name in ("publication", "members", "topics"))
+_PUBLICATION, _MEMBERS, _TOPICS, _GENERATED = (
+    f"{OWN_OPTIONS}{name}" for name in ("publication", "members", "topics", "generated")
+)
 TOPIC_ID_LENGTH = 8
 """Of the 22 characters of a topic's id: enough to tell two lives of one topic apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """``members``: relation id → membership; ``topics``: topic → id."""
+    """``members``: relation id → membership; ``topics``: topic → id; ``generated_columns`` as in
+    ``PublicationState``, None where earlier code did not write it down."""
 
     publication: int
     members: Mapping[int, str]
     topics: Mapping[str, str]
+    generated_columns: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Baseline | None":
@@ -36,12 +40,14 @@ class Baseline:
             int(options[_PUBLICATION]),
             {int(relation_id): token for relation_id, token in members.items()},
             _pairs(options[_TOPICS]),
+            options.get(_GENERATED),
         )
 
     @property
     def options(self) -> dict[str, str]:
         """As a progress carries it."""
-        return {
+        generated = {} if self.generated_columns is None else {_GENERATED: self.generated_columns}
+        return generated | {
             _PUBLICATION: str(self.publication),
             _MEMBERS: " ".join(f"{relation_id}:{token}" for relation_id, token in self.members.items()),
             _TOPICS: " ".join(f"{topic}:{an_id}" for topic, an_id in self.topics.items()),
@@ -63,6 +69,8 @@ class Baseline:
             raise errors.publication_remade(name)
         if now.missing_operations:
             raise errors.operations_missing(name, now.missing_operations)
+        if self.generated_columns not in (None, now.generated_columns):
+            raise errors.generated_columns_changed(name)
         for relation_id, token in self.members.items():
             if now.members.get(relation_id, token) != token:
                 raise errors.membership_changed(name, table_name(relation_id))

@@ -60,6 +60,25 @@ def membership_changed(publication: str, table: str) -> OperatorError:
     )
 
 
+def generated_columns_changed(publication: str) -> OperatorError:
+    """Like a column list: rows that were there before have no value of such a column, or keep an old one."""
+    return OperatorError(
+        f"publish_generated_columns of publication {publication} was changed: rows that do not change lack the columns "
+        "that came",
+        remedy="if no published table was written to since, change it back; else " + _ANEW,
+    )
+
+
+def row_filter_loses_values(table: str, columns: Sequence[str], mend: str) -> OperatorError:
+    """Refused before it happens: afterwards nothing can be mended but by a new copy (I6)."""
+    return OperatorError(
+        f"table {table} has a row filter and a replica identity that is not FULL: an UPDATE that moves a row into the "
+        f"filter is sent as an INSERT without unchanged values of {', '.join(columns)} that are stored out of line",
+        remedy=f'{mend} or set [producer] on_unknown_value = "stale": the lake\'s table is then marked stale when that '
+        "happens, and the others go on",
+    )
+
+
 def topic_gone(topic: str) -> OperatorError:
     """A new one would begin in the middle of a table's life."""
     return OperatorError(f"topic {topic} is gone, and with it the events that were in it", remedy=_ANEW)

@@ -1,9 +1,10 @@
 """Partitions that come and go below a published root, of which the stream says nothing.
 
 In: the trees as they are, look after look. Out: what to tell the operator, or a refusal where a
-partition's old rows do not name the root's key: then a change of key would pass for an update.
-Pure. Made and dropped partitions are everyday's work of partitioned tables, so they are told, and
-nothing stops; what was attached or detached between two runs is not seen.
+partition's old rows are not what the root's identity says of them: a change of key would pass for an
+update, or a column that was not logged for null. Pure. Made and dropped partitions are everyday's
+work of partitioned tables, so they are told, and nothing stops; what was attached or detached between
+two runs is not seen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,8 +27,8 @@ class PartitionWatch:
         """
         roots = {each.root: each for each in trees if each.relation_id == each.root}
         leaves = {each.relation_id: each for each in trees if each.relation_id != each.root}
-        for leaf in leaves.values():
-            _refuse_other_identity(roots[leaf.root], leaf)
+        for fault in identity_faults(trees):
+            raise fault
         before, self._known = self._known, leaves | roots
         if before is None:
             return []
@@ -54,19 +55,33 @@ def _told_came(came: Iterable[Partition], roots: dict[int, Partition]) -> Iterab
         )
 
 
-def _refuse_other_identity(root: Partition, leaf: Partition) -> None:
-    # Old rows come with the leaf's identity, and are read by the root's. Without one of its own
-    # Postgres refuses updates itself.
-    if leaf.replica_identity == "f" or leaf.replica_identity == "n" or not leaf.key_columns:
-        return
-    if root.replica_identity == "f" and not root.key_columns:
-        how = "FULL"  # without a key a row is told by all of its columns
-    elif root.key_columns <= leaf.key_columns:
-        return
-    else:
-        how = "DEFAULT" if leaf.replica_identity == "i" else "FULL"
-    raise OperatorError(
-        f"partition {leaf.name} has another replica identity than {root.name}, through which it is published: "
-        "its old rows lack columns of the key",
-        remedy=f"ALTER TABLE {leaf.name} REPLICA IDENTITY {how}",
-    )
+def identity_faults(trees: Sequence[Partition]) -> Iterable[OperatorError]:
+    """The partitions whose old rows cannot be read by their root's identity, each with its remedy.
+
+    Old rows come with the leaf's identity, and say they have the root's. An identity that carries no
+    update makes no harm: Postgres refuses updates then itself.
+    """
+    roots = {each.root: each for each in trees if each.relation_id == each.root}
+    for leaf in trees:
+        root = roots[leaf.root]
+        if leaf is not root and leaf.carries_updates and (remedy := _remedy(root, leaf)) is not None:
+            yield OperatorError(
+                f"partition {leaf.name} has another replica identity than {root.name}, through which it is "
+                "published: what its old rows hold is not what they say",
+                remedy=remedy,
+            )
+
+
+def _remedy(root: Partition, leaf: Partition) -> str | None:
+    full = f"ALTER TABLE {leaf.name} REPLICA IDENTITY FULL;"
+    if root.replica_identity == "f":
+        # Else the columns outside of the leaf's key are null in an old row that says it is whole.
+        return None if leaf.replica_identity == "f" else full
+    if not root.key_columns:
+        return (
+            f"ALTER TABLE {root.name} ADD PRIMARY KEY (...); or ALTER TABLE {root.name} REPLICA IDENTITY FULL; {full} "
+            f"or, where rows never change, ALTER TABLE {leaf.name} REPLICA IDENTITY NOTHING;"
+        )
+    if leaf.replica_identity == "f" or root.key_columns <= leaf.key_columns:
+        return None
+    return f"ALTER TABLE {leaf.name} REPLICA IDENTITY DEFAULT;" if leaf.replica_identity == "i" else full

@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from producer import errors
+from producer.identity_guard import refuse_unfit_identities
 from producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
 from producer.pipeline import Pipeline
 from producer.postgres import catalog, slot
@@ -49,6 +50,7 @@ def initialise(settings: Settings, role: str, say: Callable[[str], None]) -> str
         tables = catalog.published_tables(connection, settings.postgres.publication)
         if not tables:
             raise errors.not_published(settings.postgres.publication)
+        refuse_unfit_identities(connection, settings, tables)
         specs = [*control_topics(settings), *_data_topics(connection, settings, tables)]
         counts = retry_at_start(lambda: TopicAdmin(settings).ensure(specs), timeout_s)
         for name, count in counts.items():

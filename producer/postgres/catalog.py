@@ -61,16 +61,18 @@ def _split(table: str) -> tuple[str, str]:
 
 
 def published_tables(connection: psycopg.Connection[Any], publication: str) -> list[PublishedTable]:
-    """The tables of a publication, in name order, with column lists and row filters."""
+    """The tables of a publication, in name order, with column lists and row filters.
+
+    Generated columns come from Postgres 18 on only, though 15 names them among the published.
+    """
     lists = connection.info.server_version >= 150000
-    columns = "t.attnames::text[]" if lists else "NULL::text[]"
+    listed = "AND a.attname = ANY (t.attnames)" if lists else ""
     row_filter = "t.rowfilter" if lists else "NULL"
     generated = "" if connection.info.server_version >= 180000 else "AND a.attgenerated = ''"
     query = f"""
         SELECT c.oid, n.nspname, c.relname, c.relreplident, {row_filter}, c.relkind = 'p',
-               coalesce({columns}, ARRAY(
-                 SELECT a.attname::text FROM pg_attribute a
-                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped {generated} ORDER BY a.attnum))
+               ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+                     AND NOT a.attisdropped {generated} {listed} ORDER BY a.attnum)
         FROM pg_publication_tables t
         JOIN pg_namespace n ON n.nspname = t.schemaname
         JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
@@ -101,12 +103,13 @@ def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableF
     identity = _rows(connection, "SELECT relreplident FROM pg_class WHERE oid = %s", (relation_id,))
     if not identity:
         return None
-    query = """
+    key = "a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])"  # not what it merely INCLUDEs
+    query = f"""
         SELECT a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
                EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary
-                       AND i.indimmediate AND a.attnum = ANY (i.indkey)),
+                       AND i.indimmediate AND {key}),
                c.relreplident = 'f' OR EXISTS (
-                 SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND a.attnum = ANY (i.indkey)
+                 SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND {key}
                  AND i.indimmediate AND i.indislive
                  AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident))),
                CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END

@@ -46,12 +46,14 @@ class PublicationState:
     """A publication at one moment. ``members``: relation id → what makes it a member; others are none.
 
     ``lsn``: where the server's WAL stood; no change of a table that is no member comes after it.
+    ``generated_columns``: "s" where stored ones are published without being named (18 and newer).
     """
 
     oid: int
     missing_operations: tuple[str, ...]
     members: Mapping[int, str]
     lsn: Lsn
+    generated_columns: str = "n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _TREES = """
                      WHERE y.oid = c.reltype), true),
            c.relreplident,
            ARRAY(SELECT a.attname::text FROM pg_index x JOIN pg_attribute a ON a.attrelid = c.oid
-                 WHERE x.indrelid = c.oid AND a.attnum = ANY (x.indkey)
+                 WHERE x.indrelid = c.oid AND a.attnum = ANY ((x.indkey::int2[])[0:x.indnkeyatts - 1])
                  AND CASE c.relreplident WHEN 'i' THEN x.indisreplident ELSE x.indisprimary END)
     FROM tree t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind = 'r' OR c.oid = t.root"""
@@ -39,6 +39,11 @@ class Partition:
     is_born: bool
     replica_identity: str
     key_columns: frozenset[str]
+
+    @property
+    def carries_updates(self) -> bool:
+        """Whether Postgres takes an UPDATE or DELETE of it while it is published."""
+        return self.replica_identity == "f" or (self.replica_identity in "di" and bool(self.key_columns))
 
 
 def partition_trees(connection: SqlConnection, relation_ids: Iterable[int]) -> list[Partition]:

@@ -17,7 +17,7 @@ from schemas.position import Lsn, parse_lsn
 EVERY_TABLE = "*"
 _OPERATIONS = ("insert", "update", "delete", "truncate")
 _PUBLICATION = """
-    SELECT oid, pubinsert, pubupdate, pubdelete, pubtruncate, pg_current_wal_insert_lsn()::text
+    SELECT oid, pubinsert, pubupdate, pubdelete, pubtruncate, pg_current_wal_insert_lsn()::text, {generated}
     FROM pg_publication WHERE pubname = %s"""
 # A partition is a member by itself or by any of its parents; from Postgres 15 on also by its schema.
 _FAMILY = "(SELECT c.oid AS relid UNION SELECT a.relid FROM pg_partition_ancestors(c.oid) a)"
@@ -42,14 +42,17 @@ def publication_state(
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
-    members = _MEMBERS % (_BY_SCHEMA if connection.info.server_version >= 150000 else "")
+    version = connection.info.server_version
+    members = _MEMBERS % (_BY_SCHEMA if version >= 150000 else "")
+    own = _PUBLICATION.format(generated="pubgencols::text" if version >= 180000 else "'n'")
     try:
-        row = connection.execute(_PUBLICATION.encode(), (publication,)).fetchone()
+        row = connection.execute(own.encode(), (publication,)).fetchone()
         if row is None:
             return None
         found = connection.execute(members.encode(), (publication, list(relation_ids))).fetchall()
     except psycopg.Error as error:
         raise classified(error) from None
-    oid, *published, lsn = row
+    oid, *published, lsn, generated = row
     missing = tuple(name for name, is_there in zip(_OPERATIONS, published, strict=True) if not is_there)
-    return PublicationState(oid, missing, {each: token for each, token in found if token}, Lsn(parse_lsn(lsn)))
+    in_it = {each: token for each, token in found if token}
+    return PublicationState(oid, missing, in_it, Lsn(parse_lsn(lsn)), generated)

@@ -63,17 +63,41 @@ def test_dropped_table_is_noticed_and_the_others_go_on(producer: ProducerUnderTe
         ("ALTER PUBLICATION walbridge SET (publish = 'insert')", "does not publish update, delete, truncate"),
         ("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t", "was dropped and made again"),
         ("ALTER PUBLICATION walbridge SET TABLE t WHERE (id > 5)", "its row filter or column list was changed"),
+        ("ALTER PUBLICATION walbridge SET TABLE t (id)", "its row filter or column list was changed"),
+        ("ALTER PUBLICATION walbridge SET (publish_generated_columns = stored)", "publish_generated_columns of"),
+        ("ALTER PUBLICATION walbridge SET TABLE u; INSERT INTO u VALUES (9)", "table public.u (relation "),
     ],
 )
 def test_change_of_the_publication_under_a_running_producer_stops_it(
     producer: ProducerUnderTest, change: str, words: str
 ) -> None:
     """I7: noticed at the next idle cut, which would else confirm what was left out."""
-    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
     producer.publish("t")
     running = producer.start_streaming()
     producer.database.execute(f"{change}; INSERT INTO t VALUES (9)")
     assert words in refusal_of(running)
+
+
+def test_partition_whose_identity_is_not_its_roots_is_refused_before_there_is_a_slot(
+    producer: ProducerUnderTest,
+) -> None:
+    """I6: FULL of a root is not that of its partitions, so old rows would come with nulls for what was not logged."""
+    producer.database.execute(
+        "CREATE TABLE p (id int PRIMARY KEY, v text) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p DEFAULT;"
+        "ALTER TABLE p REPLICA IDENTITY FULL"
+    )
+    producer.publish("p", options="WITH (publish_via_partition_root = true)")
+    words = producer.refusal()
+    assert "partition public.p1 has another replica identity than public.p" in words
+    assert "ALTER TABLE public.p1 REPLICA IDENTITY FULL" in words
+    assert (
+        producer.database.rows("SELECT slot_name FROM pg_replication_slots WHERE slot_name = %s", [producer.slot]) == []
+    )
+    producer.database.execute("ALTER TABLE p1 REPLICA IDENTITY FULL; INSERT INTO p VALUES (1, 'a')")
+    producer.start_streaming()
+    producer.database.execute("UPDATE p SET v = 'b'; INSERT INTO p VALUES (2, 'c'); DELETE FROM p WHERE id = 1")
+    producer.check_equal()
 
 
 def test_partitions_that_come_and_go_are_told_and_a_foreign_identity_is_refused(producer: ProducerUnderTest) -> None:

@@ -27,18 +27,78 @@ def test_row_filters_and_column_lists_hold_in_copy_and_stream(producer: Producer
             assert not [m for m in topics.reader(relation.topic).read_to_end() if b"secret" in (m.value() or b"")]
 
 
+FILTERED = """
+CREATE TABLE f (id int PRIMARY KEY, v text); CREATE TABLE u (id int PRIMARY KEY);
+INSERT INTO f VALUES (7, 'small'); INSERT INTO u VALUES (0);
+"""
+
+
+def test_filter_that_may_lose_values_is_refused_before_there_is_a_slot(producer: ProducerUnderTest) -> None:
+    """I6: afterwards no ALTER brings the values back."""
+    producer.database.execute(FILTERED)
+    producer.publish("f WHERE (id > 5)", "u")
+    words = producer.refusal()
+    assert "public.f" in words
+    assert "unchanged values of v" in words
+    assert "ALTER TABLE public.f REPLICA IDENTITY FULL; or set [producer] on_unknown_value" in words
+    assert (
+        producer.database.rows("SELECT slot_name FROM pg_replication_slots WHERE slot_name = %s", [producer.slot]) == []
+    )
+
+
 def test_update_that_enters_a_filter_without_its_toast_is_refused(producer: ProducerUnderTest) -> None:
     """I6: Postgres sends it as an insert that lacks the value; a guess would be wrong."""
     execute = producer.database.execute
-    execute("CREATE TABLE f (id int, v text, big text, PRIMARY KEY (id, v)); INSERT INTO f VALUES (1, 'x', 'small')")
-    producer.publish("f WHERE (v = 'in')")
+    execute(f"{FILTERED} ALTER TABLE f REPLICA IDENTITY FULL")
+    producer.publish("f WHERE (id > 5)", "u")
     running = producer.start_streaming()
-    execute(f"INSERT INTO f VALUES (2, 'out', {BIG % 1})")
-    execute("UPDATE f SET v = 'in' WHERE id = 2")
+    execute(f"ALTER TABLE f REPLICA IDENTITY DEFAULT; INSERT INTO f VALUES (1, {BIG % 1})")
+    execute("UPDATE f SET id = 11 WHERE id = 1")
     words = refusal_of(running)
     assert "public.f" in words
-    assert "big" in words
-    assert "REPLICA IDENTITY FULL" in words
+    assert "TOAST value of v" in words
+    assert 'on_unknown_value = "stale"' in words
+    assert "unchanged values of v" in producer.refusal()
+
+
+def test_table_that_lost_a_value_is_left_where_settings_say_so(producer: ProducerUnderTest) -> None:
+    """I6, I7, I8: the cut says from where on; its changes are no more, those of others go on, also after a kill."""
+    execute = producer.database.execute
+    execute(FILTERED)
+    producer.publish("f WHERE (id > 5)", "u")
+    producer.settings["producer"] = {"on_unknown_value": "stale", "batch_rows_max": 300}
+    running = producer.start_streaming()
+    execute(f"INSERT INTO f VALUES (1, {BIG % 1}), (8, 'before')")
+    execute(
+        "INSERT INTO f VALUES (9, 'in the same transaction'); UPDATE f SET id = 11 WHERE id = 1;"
+        "INSERT INTO u SELECT generate_series(1, 1000); INSERT INTO f SELECT generate_series(100, 3000), 'never';"
+        "UPDATE f SET v = 'never'; DELETE FROM f WHERE id = 8; INSERT INTO u SELECT generate_series(1001, 2000)"
+    )
+    running.wait_for_log("table is followed no more")
+    execute("INSERT INTO u VALUES (-1)")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+    running.kill()
+    execute("UPDATE f SET v = 'never'; DELETE FROM u WHERE id = 5; TRUNCATE f, u; INSERT INTO u VALUES (1), (2)")
+    running = producer.start_streaming()
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        replayed = topics.replay()
+        cuts = topics.cuts()
+        topics.check_nothing_else()
+        progress = topics.progress()
+    assert replayed.rows("public", "u") == [{"id": 1}, {"id": 2}]
+    assert {row["id"]: row["v"] for row in replayed.rows("public", "f")} == {
+        7: "small", 8: "before", 9: "in the same transaction"
+    }  # fmt: skip
+    f, u = (producer.database.value(f"SELECT '{name}'::regclass::oid::int") for name in "fu")
+    barriers = [barrier for cut in cuts for table in cut.tables if table.relation_id == f for barrier in table.barriers]
+    assert (barriers[-1].kind, barriers[-1].position.ordinal) == ("dropped", 1)
+    assert progress is not None
+    assert progress.relation_ids == (u,)
+    producer.settings["producer"] = {}
+    running.stop()
+    producer.start_streaming()
 
 
 def test_partitioned_table_is_one_table_through_its_root(producer: ProducerUnderTest) -> None:

@@ -21,11 +21,19 @@ def _departed(now: PublicationState | None) -> set[int]:
 
 def test_baseline_is_read_back_from_the_options_that_carry_it() -> None:
     assert Baseline.of({"proto_version": "1"} | BASELINE.options) == BASELINE
-    assert Baseline.of(Baseline(0, {}, {}).options) == Baseline(0, {}, {})
+    for generated in (None, "n", "s"):
+        assert Baseline.of(Baseline(0, {}, {}, generated).options) == Baseline(0, {}, {}, generated)
 
 
 def test_progress_of_earlier_code_has_none() -> None:
     assert Baseline.of({"proto_version": "1"}) is None
+
+
+def test_generated_columns_are_compared_where_they_were_written_down() -> None:
+    published = replace(NOW, generated_columns="s")
+    assert _departed(published) == set()
+    with pytest.raises(OperatorError, match="publish_generated_columns of publication walbridge was changed"):
+        replace(BASELINE, generated_columns="n").departed("walbridge", published, str)
 
 
 def test_table_that_left_is_told_and_one_that_came_is_not() -> None:

@@ -41,21 +41,44 @@ def test_root_that_is_gone_says_nothing_of_its_partitions() -> None:
     assert watch.look([]) == []
 
 
+def root(identity: str = "d", key: frozenset[str] = KEY) -> Partition:
+    return Partition(1, 1, "public.p", True, identity, key)
+
+
+NO_KEY: frozenset[str] = frozenset()
+
+
 @pytest.mark.parametrize(
-    ("root", "other", "remedy"),
+    ("above", "other", "remedy"),
     [
-        (ROOT, leaf(2, identity="i", key=frozenset({"id"})), "REPLICA IDENTITY DEFAULT"),
-        (ROOT, leaf(2, key=frozenset({"id"})), "REPLICA IDENTITY FULL"),
-        (Partition(1, 1, "public.p", True, "f", frozenset()), leaf(2), "REPLICA IDENTITY FULL"),
+        (ROOT, leaf(2, identity="i", key=frozenset({"id"})), "ALTER TABLE public.p2 REPLICA IDENTITY DEFAULT;"),
+        (ROOT, leaf(2, key=frozenset({"id"})), "ALTER TABLE public.p2 REPLICA IDENTITY FULL;"),
+        (root("f", NO_KEY), leaf(2), "ALTER TABLE public.p2 REPLICA IDENTITY FULL;"),
+        (root("f"), leaf(2), "ALTER TABLE public.p2 REPLICA IDENTITY FULL;"),
+        (root("f"), leaf(2, identity="i", key=KEY | {"v"}), "ALTER TABLE public.p2 REPLICA IDENTITY FULL;"),
+        (root("d", NO_KEY), leaf(2), "ALTER TABLE public.p ADD PRIMARY KEY (...);"),
+        (root("n", NO_KEY), leaf(2, identity="f"), "ALTER TABLE public.p REPLICA IDENTITY FULL;"),
     ],
 )
-def test_identity_that_lacks_the_roots_key_is_refused(root: Partition, other: Partition, remedy: str) -> None:
-    """I5."""
+def test_identity_that_is_not_what_the_root_says_is_refused(above: Partition, other: Partition, remedy: str) -> None:
+    """I5, I6."""
     with pytest.raises(OperatorError, match=r"partition public.p2 has another replica identity") as refusal:
-        PartitionWatch().look([root, other])
+        PartitionWatch().look([above, other])
     assert remedy in refusal.value.remedy
 
 
-@pytest.mark.parametrize("other", [leaf(2, identity="f"), leaf(2, identity="n"), leaf(2, key=KEY | {"v"})])
-def test_identity_that_holds_the_roots_key_is_fine(other: Partition) -> None:
-    PartitionWatch().look([ROOT, other])
+@pytest.mark.parametrize(
+    ("above", "other"),
+    [
+        (ROOT, leaf(2, identity="f")),
+        (ROOT, leaf(2, identity="n")),
+        (ROOT, leaf(2, key=KEY | {"v"})),
+        (root("n"), leaf(2)),
+        (root("f"), leaf(2, identity="f")),
+        (root("f"), leaf(2, identity="n")),
+        (root("f", NO_KEY), leaf(2, key=NO_KEY)),
+        (root("d", NO_KEY), leaf(2, key=NO_KEY)),
+    ],
+)
+def test_identity_that_holds_the_roots_key_or_takes_no_update_is_fine(above: Partition, other: Partition) -> None:
+    PartitionWatch().look([above, other])

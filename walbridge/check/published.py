@@ -5,12 +5,14 @@ In: a connection. Out: findings. One per table only where there is something to 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from producer import errors
+from producer.identity_guard import filter_faults, partition_faults
 from producer.postgres import catalog
 from producer.postgres.connection import SqlConnection, classified
 from producer.postgres.facts import PublishedTable
@@ -43,9 +45,7 @@ FROM pg_publication p WHERE pubname = %s
 _NO_SCHEMAS = "(SELECT 0::oid AS pnpubid, 0::oid AS pnnspid WHERE false)"
 """Whole schemas are published from Postgres 15 on."""
 _TABLE = """
-SELECT c.oid, coalesce(pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid), 0),
-       EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-               AND a.attlen = -1 AND a.attstorage <> 'p')
+SELECT c.oid, coalesce(pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid), 0)
 FROM pg_class c WHERE c.oid = ANY (%s)
 """
 
@@ -59,8 +59,6 @@ class TableCase:
     replica_identity: str
     has_key: bool
     changes: int
-    has_row_filter: bool
-    may_be_toasted: bool
 
     @property
     def has_identity(self) -> bool:
@@ -181,10 +179,10 @@ def table_findings(
 ) -> Iterator[Finding]:
     """Identities, row filters, and the names that topics and lake give the tables."""
     found = 0
-    for case in table_cases(connection, tables):
-        for finding in judged(case, facts):
-            found += 1
-            yield finding
+    of_identities = _unfit_identities(connection, settings, tables)
+    for finding in chain(*(judged(case, facts) for case in table_cases(connection, tables)), of_identities):
+        found += 1
+        yield finding
     names = []
     for table in tables:
         try:
@@ -202,14 +200,24 @@ def table_findings(
         yield ok(TABLES, f"{_tables(len(tables))}: each can be followed, topic names do not collide")
 
 
+def _unfit_identities(
+    connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
+) -> Iterator[Finding]:
+    """What the producer refuses at its start, unless it is set to leave such a table when it happens."""
+    for fault in partition_faults(connection, tables):
+        yield refused(TABLES, fault)
+    for fault in filter_faults(connection, settings, tables):
+        stops = settings.producer.on_unknown_value == "refuse"
+        yield refused(TABLES, fault) if stops else warning(TABLES, fault.what, fault.remedy)
+
+
 def table_cases(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[TableCase]:
     """Each table with what its judgement needs."""
-    more = {row[0]: row[1:] for row in _rows(connection, _TABLE, ([table.relation_id for table in tables],))}
+    changes = dict(_rows(connection, _TABLE, ([table.relation_id for table in tables],)))
     for table in tables:
         known = catalog.table_facts(connection, table.relation_id)
-        if known is None or table.relation_id not in more:
+        if known is None or table.relation_id not in changes:
             continue  # dropped a moment ago
-        changes, may_be_toasted = more[table.relation_id]
         relation = announced(table, known)
         types = catalog.type_facts(connection, {column.type_oid for column in relation.columns})
         has_key = bool(describe(relation, known, types).key_columns)
@@ -218,9 +226,7 @@ def table_cases(connection: SqlConnection, tables: Sequence[PublishedTable]) -> 
             quoted=_quoted(table),
             replica_identity=table.replica_identity,
             has_key=has_key,
-            changes=changes,
-            has_row_filter=table.row_filter is not None,
-            may_be_toasted=may_be_toasted,
+            changes=changes[table.relation_id],
         )
 
 
@@ -242,13 +248,6 @@ def judged(case: TableCase, facts: PublicationFacts) -> Iterator[Finding]:
             f"{case.name} has identity FULL and no key: an update searches the whole lake table, and its topic "
             "has one partition",
             key,
-        )
-    if case.has_row_filter and case.replica_identity != "f" and case.may_be_toasted:
-        yield warning(
-            TABLES,
-            f"{case.name} has a row filter: an update that makes a row pass it arrives as an insert without its "
-            "large values, and the producer stops there",
-            full,
         )
 
 

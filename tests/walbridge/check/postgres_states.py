@@ -152,10 +152,20 @@ STATES = {
     "row filter": State(
         f"ALTER PUBLICATION {PUBLICATION} SET TABLE {TABLE} WHERE (id > 5);",
         "tables",
-        Severity.WARNING,
-        f"{NAME} has a row filter: an update that makes a row pass it arrives as an insert without its large values, "
-        "and the producer stops there",
-        f"ALTER TABLE {TABLE} REPLICA IDENTITY FULL;",
+        Severity.ERROR,
+        f"table {NAME} has a row filter and a replica identity that is not FULL: an UPDATE that moves a row into the "
+        "filter is sent as an INSERT without unchanged values of note that are stored out of line",
+        f'ALTER TABLE {TABLE} REPLICA IDENTITY FULL; or set [producer] on_unknown_value = "stale": the lake\'s table '
+        "is then marked stale when that happens, and the others go on",
+    ),
+    "partition of another identity": State(
+        "CREATE TABLE parted (id int PRIMARY KEY, k int NOT NULL) PARTITION BY RANGE (id); "
+        "CREATE TABLE leaf PARTITION OF parted DEFAULT; ALTER TABLE parted REPLICA IDENTITY FULL; "
+        f"ALTER PUBLICATION {PUBLICATION} ADD TABLE parted;",
+        "tables",
+        Severity.ERROR,
+        "partition public.leaf has another replica identity than public.parted, through which it is published",
+        "ALTER TABLE public.leaf REPLICA IDENTITY FULL;",
     ),
 }
 SERVER_STATES = {

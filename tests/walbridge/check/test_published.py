@@ -26,16 +26,10 @@ KEYED = TableCase(
     replica_identity="d",
     has_key=True,
     changes=0,
-    has_row_filter=False,
-    may_be_toasted=True,
 )
 ALTER = 'ALTER TABLE "public"."t"'
 ADD_KEY, FULL = f"{ALTER} ADD PRIMARY KEY (...);", f"{ALTER} REPLICA IDENTITY FULL;"
 NO_IDENTITY = "public.t has no replica identity: Postgres refuses UPDATE and DELETE of it"
-FILTER = (
-    "public.t has a row filter: an update that makes a row pass it arrives as an insert without its large values, "
-    "and the producer stops there"
-)
 TABLES: dict[str, tuple[dict[str, Any], list[Finding]]] = {
     "key": ({}, []),
     "unique index": ({"replica_identity": "i"}, []),
@@ -60,9 +54,6 @@ TABLES: dict[str, tuple[dict[str, Any], list[Finding]]] = {
             )
         ],
     ),
-    "filter and large values": ({"has_row_filter": True}, [warning("tables", FILTER, FULL)]),
-    "filter, nothing large": ({"has_row_filter": True, "may_be_toasted": False}, []),
-    "filter and FULL": ({"has_row_filter": True, "replica_identity": "f"}, []),
 }
 ALL = "insert, update, delete, truncate"
 ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
