@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from producer.kafka.publisher import Publisher
 from producer.postgres.replication_stream import ReplicationStream
 from producer.progress import Batch
+from producer.uncommitted import Uncommitted
 from schemas.cut import Cut
 from schemas.errors import KafkaAway, RetryableError
 from schemas.health import STARTING, STOPPED, WAITING, Pulse
@@ -34,6 +35,7 @@ class ProducerMetrics:
         self.registry = new_registry()
         self.pulse = Pulse(stalled_after_s)
         self._stream: ReplicationStream | None = None
+        self._uncommitted: Uncommitted | None = None
         self._publisher_counts = _PublisherCounts()
         self.registry.register(self._publisher_counts)
         self._rows = self._counter("rows", "Rows committed to Kafka, by topic", "topic")
@@ -58,6 +60,15 @@ class ProducerMetrics:
         self._gauge("since_progress_seconds", "Since a batch was committed or nothing was left to send").set_function(
             lambda: self.pulse.since_progress_s
         )
+        self._gauge("spool_bytes", "What transactions take that are not committed yet").set_function(
+            lambda: self._uncommitted.spooled_bytes if self._uncommitted else 0
+        )
+        self._gauge("streamed_transactions", "Of these, streamed ones that are open").set_function(
+            lambda: self._uncommitted.stream_count if self._uncommitted else 0
+        )
+        self._gauge("prepared_transactions", "Prepared ones without an end, which hold the slot back").set_function(
+            lambda: self._uncommitted.prepared_count if self._uncommitted else 0
+        )
         self._state = Enum(f"{_PREFIX}_state", "What it is doing", states=list(STATES), registry=self.registry)
 
     def enter(self, state: str) -> None:
@@ -74,6 +85,10 @@ class ProducerMetrics:
         self._stream = stream
         stream.on_drained = self.pulse.beat
         self.enter(STREAMING)
+
+    def watch_uncommitted(self, uncommitted: Uncommitted) -> None:
+        """Show what waits for its commit in this session."""
+        self._uncommitted = uncommitted
 
     def batch_committed(self, batch: Batch, cut: Cut, commit_s: float) -> None:
         """Kafka holds a batch."""

@@ -221,6 +221,7 @@ class Pipeline:
             self._metrics.watch_stream(stream)
             try:
                 session = Session(self._settings, stream, self._tables, self._out, watch, self._spool, server.version)
+                self._metrics.watch_uncommitted(session.uncommitted)
                 session.run(self._waits.should_stop)
             finally:
                 self._stream = None

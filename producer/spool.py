@@ -149,7 +149,7 @@ class Spool:
     @property
     def byte_count(self) -> int:
         """Of all transactions, on disk and not yet."""
-        return sum(each.byte_count for each in self._transactions)
+        return sum(each.byte_count for each in list(self._transactions))  # also asked by another thread
 
     def open(self) -> None:
         """Remove what dead processes of this pipeline left behind.

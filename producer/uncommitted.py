@@ -108,6 +108,11 @@ class Uncommitted:
         return min((each.message.prepare_lsn for each in self._prepared.values()), default=None)
 
     @property
+    def spooled_bytes(self) -> int:
+        """What all of them take."""
+        return self._spool.byte_count
+
+    @property
     def stream_count(self) -> int:
         """Of streamed transactions that are open."""
         return len(self._streams)

@@ -301,12 +301,12 @@ def test_prepared_transaction_holds_its_prepare_until_it_is_committed(session: S
     """I1"""
     prepare(session, b"1")
     prepare(session, b"2", xid=8, gid="later", lsn=170)
-    assert session.uncommitted.held_lsn == 150
-    session.receive(commit_prepared())
-    assert session.uncommitted.held_lsn == 170
-    session.receive(RollbackPrepared(Lsn(178), Lsn(220), 5, 6, 8, "later"))
+    held = [session.uncommitted.held_lsn]
+    for end in (commit_prepared(), RollbackPrepared(Lsn(178), Lsn(220), 5, 6, 8, "later")):
+        session.receive(end)
+        held.append(session.uncommitted.held_lsn)
 
-    assert session.uncommitted.held_lsn is None
+    assert held == [150, 170, None]
     assert session.committed == [(7, [(1, 1, b"1")])]
 
 
