@@ -29,7 +29,12 @@ from walbridge.embedded.server_process import free_port
 
 POSTGRES_IMAGE = "postgres:18"
 KAFKA_IMAGE = "apache/kafka:4.3.1"
-KAFKA_START = Path(__file__).parents[1] / "docker" / "kafka" / "start.sh"
+KAFKA_FILES = Path(__file__).parents[1] / "docker" / "kafka"
+BROKER_COMMAND = """\
+echo "$PROPERTIES" > /tmp/server.properties
+echo "$LOG4J" > /opt/kafka/config/log4j2.yaml
+exec bash -c "$START" start.sh /tmp/server.properties
+"""
 PASSWORD = "not-a-secret"
 START_S = 120.0
 
@@ -137,18 +142,19 @@ class DockerBroker(KafkaBroker):
         self.container = Container(KAFKA_IMAGE)
         self.port, self.proxied_port, self.told_port = free_port(), free_port(), told_port
         made = self.container.definition.with_bind_ports(9092, self.port).with_bind_ports(9094, self.proxied_port)
-        made.with_command(["bash", "-c", KAFKA_START.read_text()])
-        listeners = {"PLAINTEXT": 9092, "PROXIED": 9094, "CONTROLLER": 9093}
         settings = {
             **BROKER_SETTINGS,
-            "listeners": ",".join(f"{name}://:{port}" for name, port in listeners.items()),
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers},PROXIED://127.0.0.1:{told_port}",
+            "listeners": "PLAINTEXT://:9092,PROXIED://:9094,CONTROLLER://:9093",
             "controller.quorum.voters": "1@localhost:9093",
             "log.dirs": "/var/lib/kafka/data",
         }
-        for name, value in settings.items():
-            made.with_env(f"KAFKA_{name.replace('.', '_').upper()}", value)
+        # Neither is mounted: the daemon may be on another machine.
+        made.with_env("PROPERTIES", "".join(f"{name}={value}\n" for name, value in settings.items()))
+        made.with_env("START", (KAFKA_FILES / "start.sh").read_text())
+        made.with_env("ADVERTISED_LISTENERS", f"PLAINTEXT://{self.bootstrap_servers},PROXIED://127.0.0.1:{told_port}")
         made.with_env("KAFKA_HEAP_OPTS", "-Xms256m -Xmx512m")
+        made.with_env("LOG4J", (KAFKA_FILES / "log4j2.yaml").read_text())
+        made.with_command(["bash", "-c", BROKER_COMMAND])
 
     @property
     def bootstrap_servers(self) -> str:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Start a lone broker so that a crash of it loses nothing; `/etc/kafka/docker/run` is the image's own start.
+# start.sh PROPERTIES: start a lone broker so that a crash of it loses nothing.
 #
 # A node that is broker and controller comes back from a crash believing that it still leads everything, and its
 # transaction coordinator goes on with the commits that the crash cut short. Seconds later its controller fences that
@@ -7,29 +7,36 @@
 # records a commit as complete and never writes its marker. So after a crash the controller runs alone first, until it
 # has given the dead broker up. Brokers with replicas fail over instead and need none of this.
 set -euo pipefail
-data=${KAFKA_LOG_DIRS:?}
+properties=$1
+kafka=/opt/kafka/bin
+data=$(sed -n 's/^log.dirs=//p' "$properties")
 patience_s=10   # the dead broker is fenced after half a second: by then it surely is
 
 fence_earlier_life() {
-  local said
-  said=$(mktemp)
   echo "the broker was not shut down: its controller runs alone first"
-  KAFKA_PROCESS_ROLES=controller KAFKA_LISTENERS="CONTROLLER://:9093" KAFKA_ADVERTISED_LISTENERS='' \
-    KAFKA_BROKER_SESSION_TIMEOUT_MS=500 KAFKA_BROKER_HEARTBEAT_INTERVAL_MS=100 \
-    bash -c 'unset KAFKA_ADVERTISED_LISTENERS; exec /etc/kafka/docker/run' >"$said" 2>&1 &
-  local controller=$! started=0
-  for ((waited = 0; waited < 600; waited++)); do
-    kill -0 "$controller" 2>/dev/null || { cat "$said"; exit 1; }
-    if ((!started)) && grep -q 'Kafka Server started' "$said"; then started=$waited; fi
-    if ((started)) && ((waited - started > patience_s * 10)); then break; fi
-    if grep -q 'Fencing broker' "$said"; then break; fi
+  {
+    cat "$properties"
+    printf '%s\n' process.roles=controller listeners=CONTROLLER://:9093 \
+      broker.session.timeout.ms=500 broker.heartbeat.interval.ms=100
+  } > /tmp/controller.properties
+  "$kafka/kafka-server-start.sh" /tmp/controller.properties > /tmp/controller.log 2>&1 &
+  local controller=$! started=0 waited
+  for ((waited = 1; waited < 600; waited++)); do
+    kill -0 "$controller" 2>/dev/null || { cat /tmp/controller.log; exit 1; }
+    if ((!started)) && grep -q 'Kafka Server started' /tmp/controller.log; then started=$waited; fi
+    if ((started && waited - started > patience_s * 10)); then break; fi
+    if grep -q 'Fencing broker' /tmp/controller.log; then break; fi
     sleep 0.1
   done
   sleep 0.5   # it says so before it is on disk
   kill -TERM "$controller"
   wait "$controller" || true
-  rm -f "$said"
+  rm /tmp/controller.log
 }
 
-if [[ -e $data/meta.properties && ! -e $data/.kafka_cleanshutdown ]]; then fence_earlier_life; fi
-exec /etc/kafka/docker/run
+if [[ ! -e $data/meta.properties ]]; then
+  "$kafka/kafka-storage.sh" format --cluster-id "${CLUSTER_ID:-d2FsYnJpZGdlLXNhbXBsZQ}" --config "$properties"
+elif [[ ! -e $data/.kafka_cleanshutdown ]]; then
+  fence_earlier_life
+fi
+exec "$kafka/kafka-server-start.sh" "$properties" --override "advertised.listeners=$ADVERTISED_LISTENERS"
