@@ -25,7 +25,7 @@ export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
 export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
-.PHONY: help setup demo check test compose-test matrix fault bench soak dist format lock clean
+.PHONY: help setup demo check test compose-test matrix fuzz fault bench soak dist format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,6 +34,7 @@ help:
 	       'make test    check, and every test on real servers (< 20 min)' \
 	       'make compose-test  the stack in containers, where a Docker daemon answers' \
 	       'make matrix  every set of options on every Postgres from 12 to 18' \
+	       'make fuzz    two million inputs for decoder, COPY, values and Avro' \
 	       'make fault   random kills under load, SEED=n for the same again' \
 	       'make bench   speed, in one run beside what it is measured against' \
 	       'make soak    large inputs in bounded memory; 400 random kills' \
@@ -60,6 +61,10 @@ compose-test: setup
 # `make test` takes all sets of options on the newest Postgres, and the newest set on the others.
 matrix: setup
 	MATRIX=1 $(BIN)/pytest tests/integration/test_option_sets.py tests/integration/test_old_servers.py $(ARGS)
+
+# ARGS='--inputs 100000 value' takes fewer, of one target.
+fuzz: setup
+	$(BIN)/python -m tests.fuzz --folder $(HOME_DIR)/fuzz $(ARGS)
 
 # A seed is printed first: SEED=n draws the same kills again.
 fault: setup

@@ -1,0 +1,138 @@
+"""``python -m tests.fuzz.make_seeds``: the inputs that fuzzing begins with, from what servers really sent.
+
+In: ``tests/data/pgoutput`` and the corpus beside the decoder's tests. Out: ``seeds/<target>.hex``, one
+input a line. Of each kind of message the shortest ones are kept: long values are all alike.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from producer.pgoutput.decoder import decode_message, decode_tuple
+from producer.pgoutput.messages import Insert, Relation, Unsent
+from producer.relation_cache import RelationCache, TopicPlace, describe
+from schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES
+from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
+from schemas.metadata_record import TypeRecord, encode_metadata
+from schemas.pg_types import TypeFacts
+from schemas.position import Lsn, Position
+from schemas.progress_record import Progress, Split, encode_progress
+from tests.fuzz.receiver import SOURCE, TS_MS
+from tests.fuzz.targets import COLUMNS_MAX, SEEDS, TARGETS, typed_writers
+from tests.producer.pgoutput import corpus, transcripts
+
+BYTES_MAX = 1_500
+OF_A_KIND = 4
+SESSION_BYTES_MAX = 1_000
+
+
+def _shortest(payloads: Iterable[bytes], kind: slice = slice(0, 1)) -> list[bytes]:
+    """A few of each kind, as their first bytes tell it, of different lengths."""
+    kinds: dict[bytes, dict[int, bytes]] = defaultdict(dict)
+    for payload in sorted(set(payloads)):
+        if len(payload) <= BYTES_MAX:
+            kinds[payload[kind]].setdefault(len(payload), payload)
+    return [of_kind[size] for _, of_kind in sorted(kinds.items()) for size in sorted(of_kind)[:OF_A_KIND]]
+
+
+def _streams() -> Iterator[bytes]:
+    """The beginnings of sessions."""
+    for path in transcripts.paths():
+        joined = b""
+        for payload, _ in transcripts.load(path):
+            if len(joined) + len(payload) > SESSION_BYTES_MAX:
+                break
+            joined += len(payload).to_bytes(2, "big") + payload
+        yield joined
+
+
+def _rows() -> Iterator[list[bytes | None]]:
+    for payload in corpus.load():
+        message = decode_message(payload)
+        if isinstance(message, Insert) and len(message.new) <= BYTES_MAX:
+            fields = decode_tuple(message.new)
+            yield [None if isinstance(field, Unsent) else field for field in fields if not hasattr(field, "data")]
+
+
+_COPY_ESCAPES = {b"\\": b"\\\\", b"\t": b"\\t", b"\n": b"\\n", b"\r": b"\\r"}
+
+
+def _copy_lines() -> Iterator[bytes]:
+    for row in _rows():
+        values = [rb"\N" if each is None else each for each in row[:COLUMNS_MAX]]
+        for plain, escaped in _COPY_ESCAPES.items():
+            values = [each if each == rb"\N" else each.replace(plain, escaped) for each in values]
+        yield bytes([len(values)]) + b"\t".join(values) + b"\n"
+    yield b"\1" + rb"\b\f\v\101\x41\x4" + b"\n"
+    yield b"\0\n"
+
+
+_TEXTS = (
+    b"t", b"0", b"-9223372036854775808", b"NaN", b"-Infinity", b"1.1754944e-38", b"7.038531e-26", b"12.50", b"-0.01",
+    b"\xc3\xa9", b"\\x00ff", b"2024-02-29", b"0044-03-15 BC", b"2024-02-29 23:59:59.123456", b"infinity",
+    b"2024-02-29 23:59:59.123456+00", b"{}", b'{1,NULL,"a\\"b",c}', b"[0:1]={1,2}", b"{{1},{2}}", b"{t,f}",
+    b"{12.50,NaN}", b"{2024-02-29,infinity}", b'{"2024-02-29 23:59:59"}', b'"a"=>"1", "b"=>NULL', b"[1,2.5,-3e-45]",
+)  # fmt: skip
+
+
+def _values() -> Iterator[bytes]:
+    """Every text of this list for every type that takes it."""
+    for at, (writer, _) in enumerate(typed_writers()):
+        for text in _TEXTS:
+            row = b"\0\1t" + len(text).to_bytes(4, "big") + text
+            try:
+                writer.copied(row, SOURCE, TS_MS)
+            except Exception:
+                continue
+            yield bytes([at]) + text
+
+
+def _control_records() -> Iterator[bytes]:
+    cache, at = RelationCache("p"), Position(Lsn(0x100), 3)
+    relations = [message for message in map(decode_message, corpus.load()) if isinstance(message, Relation)]
+    for relation in relations:
+        described = describe(relation, None, {})
+        record = cache.version_of(described, TopicPlace("p.public.t", 3))
+        yield _control("Relation", encode_metadata(record))
+    facts = TypeFacts(600_001, "public", "mood", "e", ("sad", "ok"), None, None, (("a", 23),))
+    yield _control("Type", encode_metadata(TypeRecord(facts, 2)))
+    epoch = Epoch("7000000000000000001", 1, "walbridge", 0x100)
+    changes = TableChanges(
+        16_385, "p.public.t", ("00" * 8,), 2, (Barrier("shape", at, "00" * 8), Barrier("dropped", at))
+    )
+    ranges = (PartitionRange("p.public.t", 0, 5, 7, 2),)
+    yield _control("Cut", encode_cut(Cut(epoch, 7, 0x100, 0x200, 0x180, 10**15, 1, True, 3, ranges, (changes,))))
+    progress = Progress("streaming", epoch.system_id, 1, epoch.slot, "shop", Lsn(0x100), options={"proto_version": "1"})
+    yield _control("Progress", encode_progress(progress))
+    split = Split(Lsn(0x300), 7, 5, 6, "00" * 16)
+    yield _control(
+        "Progress", encode_progress(Progress("copying", "7", 1, "s", "shop", split=split, relation_ids=(1, 2)))
+    )
+
+
+def _control(name: str, encoded: bytes) -> bytes:
+    return bytes([CONTROL_RECORDS.index(name)]) + encoded[HEADER_BYTES:]
+
+
+def _main() -> None:
+    payloads = [
+        payload for path in transcripts.paths() for payload, told in transcripts.load(path) if "block_xid" not in told
+    ]
+    made = {
+        "frame": [b"w" + bytes(24) + payload for payload in _shortest(payloads)[::8]] + [b"k" + bytes(16) + b"\1"],
+        "message": _shortest(payloads),
+        "stream": list(dict.fromkeys(_streams())),
+        "change": [each for each in _shortest(corpus.load(), slice(0, 5)) if each[:1] in (b"I", b"U", b"D")],
+        "copy_line": list(dict.fromkeys(islice(_copy_lines(), 40))),
+        "value": list(_values()),
+        "control_record": sorted(set(_control_records()), key=len)[:40],
+    }
+    assert made.keys() == TARGETS.keys() - {"event"}
+    SEEDS.mkdir(exist_ok=True)
+    for name, inputs in made.items():
+        (SEEDS / f"{name}.hex").write_text("".join(f"{each.hex()}\n" for each in inputs))
+        print(f"{name}: {len(inputs)} seeds, {sum(map(len, inputs)):,} bytes")
+
+
+if __name__ == "__main__":
+    _main()

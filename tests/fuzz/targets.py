@@ -1,0 +1,219 @@
+"""What is fuzzed: a table of functions that take any bytes and return, or break a promise.
+
+The promise is the same of each: a value, or one of the errors that decoding may raise, and nothing
+else; and what was accepted means something: it is read back, by another way where there is one.
+A new parser is one line of ``TARGETS`` and a file of seeds.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
+from producer.pgoutput.frames import decode_frame
+from producer.pgoutput.messages import Message, RelationColumn
+from producer.pgoutput.messages import Relation as RelationMessage
+from producer.pgoutput.streamed import StreamDecoder
+from producer.postgres.snapshot import tuple_of_line
+from producer.record import RecordWriter, encode_tuple, plain_rests
+from producer.relation_cache import RelationCache, TopicPlace, describe
+from schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, control_schema, decode_body, header, schema_id
+from schemas.cut import decode_cut, encode_cut
+from schemas.errors import OperatorError, ProtocolError
+from schemas.metadata_record import decode_metadata, encode_metadata
+from schemas.pg_types import BUILTIN_NAMES, TypeFacts
+from schemas.progress_record import decode_progress, encode_progress
+from tests.fuzz.receiver import SOURCE, TS_MS, Receiver, expect_readable
+from tests.producer.pgoutput import corpus as recorded
+
+SEEDS = Path(__file__).parent / "seeds"
+COLUMNS_MAX = 8
+
+
+def frame(data: bytes) -> None:
+    """A frame of CopyBoth."""
+    decode_frame(data)
+
+
+def message(data: bytes) -> None:
+    """One message of any version, its tuples included."""
+    _open(decode_message(data, DECODERS))
+
+
+def stream(data: bytes) -> None:
+    """Messages of one session: what a payload is depends on those before it."""
+    decoder = StreamDecoder()
+    for payload in pieces(data):
+        with contextlib.suppress(ProtocolError):
+            _open(decoder.decode(payload)[1])
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    """A session is its payloads, each behind its length of two bytes."""
+    at = 0
+    while at < len(data):
+        end = at + 2 + int.from_bytes(data[at : at + 2], "big")
+        yield data[at + 2 : end]
+        at = end
+
+
+def _open(found: Message) -> None:
+    for name in ("new", "key", "old"):
+        if (data := getattr(found, name, None)) is not None:
+            fields = decode_tuple(data)
+            assert decode_tuple(encode_tuple(list(fields))) == fields
+
+
+def change(data: bytes) -> None:
+    """A change of a known relation, to the records that it becomes."""
+    receiver = _receiver()
+    for record in receiver.records(decode_message(data)):
+        receiver.expect_readable(record)
+
+
+@cache
+def _receiver() -> Receiver:
+    return Receiver(recorded.load())
+
+
+def copy_line(data: bytes) -> None:
+    """A line of COPY, of up to ``COLUMNS_MAX`` columns: the first byte says how many."""
+    count = data[0] % (COLUMNS_MAX + 1) if data else 0
+    assert len(decode_tuple(tuple_of_line(data[1:], count))) == count
+
+
+def value(data: bytes) -> None:
+    """A value's text, of the type that the first byte chooses: both encoders write the same, or both refuse."""
+    writers = typed_writers()
+    writer, schema = writers[data[0] % len(writers) if data else 0]
+    row = _row(data[1:])
+    general = _tried(lambda: writer.copied(row, SOURCE, TS_MS).value)
+    plain = _tried(
+        lambda: (
+            writer.plain(row, 0, writer.snapshot_source, SOURCE.encoded, -1, plain_rests(TS_MS)["r"]) or (None, None)
+        )
+    )
+    assert (general is None) == (plain is None)
+    if general is None or plain is None:
+        return
+    assert plain[1] in (None, general)
+    expect_readable(general, schema)
+
+
+def _tried(encode: Callable[[], Any]) -> Any:
+    try:
+        return encode()
+    except ProtocolError:
+        return None
+
+
+@cache
+def typed_writers() -> list[tuple[RecordWriter, object]]:
+    """One-column tables of every type that travels in its own way."""
+    facts = [
+        TypeFacts(600_001, "public", "hstore", "b", extension="hstore"),
+        TypeFacts(600_002, "public", "vector", "b", extension="vector"),
+    ]
+    types = [(oid, -1) for oid in BUILTIN_NAMES]
+    types += [(oid, (precision << 16 | scale) + 4) for oid in (1700, 1231) for precision, scale in ((9, 2), (38, 0))]
+    types += [(each.oid, -1) for each in facts]
+    cache_ = RelationCache("p")
+    writers: dict[str, tuple[RecordWriter, object]] = {}
+    for type_oid, typmod in types:
+        relation = RelationMessage(1, "public", "t", "d", (RelationColumn(False, "c", type_oid, typmod),))
+        described = describe(relation, None, {each.oid: each for each in facts})
+        way = str(described.columns[0].column_type)
+        if way not in writers:
+            record = cache_.version_of(described, TopicPlace("t", 1))
+            writers[way] = RecordWriter(record, "p", "db"), fastavro.parse_schema(json.loads(record.value_schema))
+    return list(writers.values())
+
+
+_AGAIN: dict[str, Callable[[bytes], object]] = {
+    "Cut": lambda data: decode_cut(encode_cut(decode_cut(data))) == decode_cut(data),
+    "Progress": lambda data: decode_progress(encode_progress(decode_progress(data))) == decode_progress(data),
+    "Relation": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
+    "Type": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
+}
+
+
+def control_record(data: bytes) -> None:
+    """The body of a control record, of the kind that the first byte chooses; written again it reads the same."""
+    name = CONTROL_RECORDS[data[0] % len(CONTROL_RECORDS) if data else 0]
+    assert _AGAIN[name](_head(name) + data[1:])
+
+
+@cache
+def _head(name: str) -> bytes:
+    return header(schema_id(control_schema(name)))
+
+
+def event(data: bytes) -> None:
+    """The body of an event, of the type that the first byte chooses, as the job's driver reads it."""
+    writers = typed_writers()
+    writer, schema = writers[data[0] % len(writers) if data else 0]
+    decode_body(header(writer.relation.schema_id) + data[1:], schema)
+
+
+def _event_of(seed: bytes) -> bytes:
+    writer, _ = typed_writers()[seed[0]]
+    return writer.copied(_row(seed[1:]), SOURCE, TS_MS).value[HEADER_BYTES:]
+
+
+def _row(text: bytes) -> bytes:
+    return b"\0\1t" + len(text).to_bytes(4, "big") + text
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``weight``: its part of a campaign's inputs. ``refusals``: besides them only a value."""
+
+    run: Callable[[bytes], None]
+    weight: int = 1
+    refusals: tuple[type[Exception], ...] = (ProtocolError,)
+
+    def __call__(self, data: bytes) -> None:
+        """Take the input; anything raised is a bug."""
+        with contextlib.suppress(*self.refusals):
+            self.run(data)
+
+
+TARGETS: dict[str, Target] = {
+    "frame": Target(frame),
+    "message": Target(message, 4),
+    "stream": Target(stream, 2),
+    "change": Target(change, 3, (ProtocolError, OperatorError)),
+    "copy_line": Target(copy_line, 2),
+    "value": Target(value, 4),
+    "control_record": Target(control_record, 3),
+    "event": Target(event, 2),
+}
+
+
+def any_target(data: bytes) -> None:
+    """All of them in one process: the first byte says which."""
+    targets = list(TARGETS.values())
+    targets[data[0] % len(targets) if data else 0](data[1:])
+
+
+ALL = "all"
+
+
+def target_of(name: str) -> Callable[[bytes], None]:
+    """The function of a target, or the one that is all of them."""
+    return any_target if name == ALL else TARGETS[name]
+
+
+def seeds(name: str) -> list[bytes]:
+    """Inputs to begin with: real ones, as ``make_seeds`` took them from servers' transcripts."""
+    if name == ALL:
+        return [bytes([at]) + seed for at, each in enumerate(TARGETS) for seed in seeds(each)]
+    if name == "event":  # whatever the envelope is today
+        return [seed[:1] + _event_of(seed) for seed in seeds("value")]
+    return [bytes.fromhex(line) for line in (SEEDS / f"{name}.hex").read_text().splitlines()]
