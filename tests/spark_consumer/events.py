@@ -7,6 +7,8 @@ and offsets, and becomes the ``records`` frame and the ``Plan`` that ``apply_tab
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +23,7 @@ from schemas.topics import data_topic
 from spark_consumer.apply import apply_table
 from spark_consumer.change_reader import PlannedRecords, TableRecords
 from spark_consumer.plan import Plan, Segment, TableHead, TablePlan
+from spark_consumer.table import LakeTable
 from tests.contract_writer import Event, encode_event, encode_key
 
 PIPELINE = "p"
@@ -145,3 +148,33 @@ def applied(
         PIPELINE,
         storage_options={},
     )
+
+
+def head_rows(lake: Path, head: TableHead) -> list[dict[str, Any]]:
+    """The rows of the table that a plan left."""
+    table = LakeTable.open(f"{lake}/{head.path}", {})
+    assert table is not None
+    assert table.version == head.version
+    rows: list[dict[str, Any]] = table.query("SELECT * FROM target").read_all().to_pylist()
+    return rows
+
+
+def copied(spark: SparkSession, lake: Path, of: RelationRecord, *rows: dict[str, Any]) -> TableHead:
+    log = Log()
+    for row in rows:
+        log.add(Event(of, "r", 0x1000, -1, after=row))
+    return applied(spark, lake, log, table_plan(of, None), [of], to_cut=1)
+
+
+def changed(
+    spark: SparkSession, lake: Path, head: TableHead, *events: Event, to_cut: int = 2, known: Any = ()
+) -> TableHead:
+    log = Log()
+    for event in events:
+        log.add(event)
+    of = events[0].relation
+    return applied(spark, lake, log, table_plan(of, head), [of, *known], to_cut=to_cut)
+
+
+def values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(({name: value for name, value in row.items() if name != "_walbridge"} for row in rows), key=repr)

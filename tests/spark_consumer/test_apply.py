@@ -1,185 +1,23 @@
-"""Plans on tables: what the lake holds equals what the source did, whatever happens on the way."""
+"""Plans on tables, case by case: what is known, what is missing, and who else wrote there."""
 
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from schemas.errors import COPY_AGAIN, OperatorError
-from schemas.metadata_record import RelationRecord
-from spark_consumer import apply, slices
-from spark_consumer.apply import apply_table
-from spark_consumer.plan import TableHead, make_plan
 from spark_consumer.table import Commit, LakeTable
 from tests.contract_writer import Event
-from tests.spark_consumer.events import PIPELINE, Log, applied, column, relation, table_plan, table_records
+from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan, values
 from tests.spark_consumer.world import (
-    KEYED,
     MULTISET,
-    KeyedWorld,
-    MultisetWorld,
     Text,
-    World,
-    canonical,
-    copy_barriers,
-    cut,
     lake_rows,
 )
 
-FEW = settings(
-    max_examples=1, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 pytestmark = pytest.mark.usefixtures("engine")
 LSN = 0x1100
 ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")])
-
-
-class Crash(BaseException):
-    """The process ends here."""
-
-
-@pytest.fixture
-def crash_at(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Times a kill point may still be passed before the process ends; absent: for ever."""
-    left: Counter[str] = Counter()
-
-    def kill_point(name: str) -> None:
-        if name in left:
-            left[name] -= 1
-            if left[name] <= 0:
-                del left[name]
-                raise Crash
-
-    monkeypatch.setattr(apply, "kill_point", kill_point)
-    return left
-
-
-def read(lake: Path, head: TableHead) -> list[dict[str, Any]]:
-    table = LakeTable.open(f"{lake}/{head.path}", {})
-    assert table is not None
-    assert table.version == head.version
-    rows: list[dict[str, Any]] = table.query("SELECT * FROM target").read_all().to_pylist()
-    return rows
-
-
-def copied(spark: SparkSession, lake: Path, of: RelationRecord, *rows: dict[str, Any]) -> TableHead:
-    log = Log()
-    for row in rows:
-        log.add(Event(of, "r", 0x1000, -1, after=row))
-    return applied(spark, lake, log, table_plan(of, None), [of], to_cut=1)
-
-
-def changed(
-    spark: SparkSession, lake: Path, head: TableHead, *events: Event, to_cut: int = 2, known: Any = ()
-) -> TableHead:
-    log = Log()
-    for event in events:
-        log.add(event)
-    of = events[0].relation
-    return applied(spark, lake, log, table_plan(of, head), [of, *known], to_cut=to_cut)
-
-
-def values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(({name: value for name, value in row.items() if name != "_walbridge"} for row in rows), key=repr)
-
-
-class Follower:
-    """Applies a world's transactions plan by plan, in a lake of its own."""
-
-    def __init__(
-        self, spark: SparkSession, lake: Path, of: RelationRecord, crash_at: Counter[str], patch: pytest.MonkeyPatch
-    ) -> None:
-        self.spark, self.lake, self.of, self.crash_at, self.patch = spark, lake, of, crash_at, patch
-        self.head: TableHead | None = None
-        self.cut_id = 0
-
-    def follow(self, world: World) -> None:
-        """One plan of what happened since; it is killed at random places, and applied twice."""
-        events, barriers = world.take()
-        log = Log()
-        for event in events:
-            log.add(event)
-            if event.op in "cud" and event.relation is KEYED and world.random.random() < 0.1:
-                log.add(event)
-        first = copy_barriers(self.of) if self.head is None else []
-        self.cut_id += 1
-        heads = {} if self.head is None else {self.head.relation_id: self.head}
-        plan = make_plan([(0, cut(self.cut_id, self.of, len(log.rows), first + barriers, world.lsn))], heads)
-        records = table_records(log.frame(self.spark), plan.tables[0])
-        relations = {self.of.schema_id: self.of}
-        # Small plans in many slices must come to the same.
-        self.patch.setattr(slices, "SLICE_ROWS_MAX", world.random.choice([5, 100_000]))
-        for point in ("apply:table-created", "apply:segment-applied"):
-            self.crash_at[point] = world.random.randint(1, 4)
-        for _ in range(4):
-            try:
-                head = apply_table(
-                    str(self.lake), records, relations, plan.tables[0], plan, PIPELINE, storage_options={}
-                )
-                break
-            except Crash:
-                continue
-        self.crash_at.clear()
-        again = apply_table(str(self.lake), records, relations, plan.tables[0], plan, PIPELINE, storage_options={})
-        assert again == head, "applying a plan twice must change nothing (I5)"
-        self.head = head
-
-    def rows(self) -> list[dict[str, Any]]:
-        assert self.head is not None
-        return list(lake_rows(read(self.lake, self.head)))
-
-
-@pytest.mark.parametrize("keys_change", [False, True])
-@FEW
-@given(seed=st.integers(0, 2**32))
-def test_lake_equals_the_source_after_every_plan(
-    spark: SparkSession,
-    tmp_path_factory: pytest.TempPathFactory,
-    crash_at: Counter[str],
-    monkeypatch: pytest.MonkeyPatch,
-    seed: int,
-    keys_change: bool,
-) -> None:
-    """I5, I6, I8: unchanged columns, exceptional values and keys, moved rows, truncates, crashes."""
-    world = KeyedWorld(seed, keys_change=keys_change)
-    follower = Follower(spark, tmp_path_factory.mktemp("lake"), KEYED, crash_at, monkeypatch)
-    for plan in range(4):
-        for _ in range(world.random.randint(1, 12)):
-            world.transaction()
-        if plan % 2:
-            world.truncate(KEYED)
-            world.transaction()
-        follower.follow(world)
-
-        expected = sorted(map(canonical, world.rows))
-        assert sorted(map(canonical, follower.rows())) == expected, f"seed {seed}, plan {plan}"
-
-
-@FEW
-@given(seed=st.integers(0, 2**32))
-def test_multiset_equals_the_source_after_every_plan(
-    spark: SparkSession,
-    tmp_path_factory: pytest.TempPathFactory,
-    crash_at: Counter[str],
-    monkeypatch: pytest.MonkeyPatch,
-    seed: int,
-) -> None:
-    """Of several equal rows exactly one goes with each change."""
-    world = MultisetWorld(seed)
-    follower = Follower(spark, tmp_path_factory.mktemp("lake"), MULTISET, crash_at, monkeypatch)
-    for plan in range(4):
-        for _ in range(world.random.randint(1, 8)):
-            world.transaction()
-        if plan == 2:
-            world.truncate(MULTISET)
-            world.transaction()
-        follower.follow(world)
-
-        assert Counter(map(canonical, follower.rows())) == Counter(map(canonical, world.rows)), f"seed {seed}"
 
 
 def test_update_of_unchanged_toast_keeps_the_stored_value(spark: SparkSession, lake: Path) -> None:
@@ -187,7 +25,7 @@ def test_update_of_unchanged_toast_keeps_the_stored_value(spark: SparkSession, l
 
     head = changed(spark, lake, head, Event(ITEMS, "u", LSN, 0, after={"id": 1, "n": 2}, unchanged=["body"]))
 
-    assert values(read(lake, head)) == [{"id": 1, "body": "long", "tags": None, "n": 2}]
+    assert values(head_rows(lake, head)) == [{"id": 1, "body": "long", "tags": None, "n": 2}]
 
 
 def test_text_of_an_unchanged_array_stays_with_it(spark: SparkSession, lake: Path) -> None:
@@ -198,7 +36,7 @@ def test_text_of_an_unchanged_array_stays_with_it(spark: SparkSession, lake: Pat
     update = Event(ITEMS, "u", LSN + 8, 0, after={"id": 1, "n": 2}, unchanged=["tags"])
     head = changed(spark, lake, head, update, to_cut=3)
 
-    assert list(lake_rows(read(lake, head))) == [{"id": 1, "body": None, "tags": Text("{{1}}"), "n": 2}]
+    assert list(lake_rows(head_rows(lake, head))) == [{"id": 1, "body": None, "tags": Text("{{1}}"), "n": 2}]
 
 
 def test_unknown_value_of_a_row_that_is_missing_stops(spark: SparkSession, lake: Path) -> None:
@@ -227,7 +65,7 @@ def test_older_position_never_overwrites_a_newer_one(spark: SparkSession, lake: 
     removed = Event(ITEMS, "d", LSN, 1, before={"id": 1}, before_image="key")
     head = changed(spark, lake, head, old, removed, to_cut=3)
 
-    assert [row["n"] for row in read(lake, head)] == [2]
+    assert [row["n"] for row in head_rows(lake, head)] == [2]
 
 
 def test_commits_of_another_program_are_undone(spark: SparkSession, lake: Path) -> None:
@@ -238,7 +76,7 @@ def test_commits_of_another_program_are_undone(spark: SparkSession, lake: Path) 
 
     head = changed(spark, lake, head, Event(ITEMS, "c", LSN, 0, after={"id": 2, "n": 2}))
 
-    assert [row["id"] for row in values(read(lake, head))] == [1, 2]
+    assert [row["id"] for row in values(head_rows(lake, head))] == [1, 2]
 
 
 def test_commit_of_another_program_after_a_segment_is_undone(spark: SparkSession, lake: Path) -> None:
@@ -251,7 +89,7 @@ def test_commit_of_another_program_after_a_segment_is_undone(spark: SparkSession
 
     head = changed(spark, lake, base, insert)
 
-    assert [row["id"] for row in values(read(lake, head))] == [1, 2]
+    assert [row["id"] for row in values(head_rows(lake, head))] == [1, 2]
 
 
 def test_base_that_already_holds_the_plan_is_refused_not_applied_twice(spark: SparkSession, lake: Path) -> None:
@@ -263,7 +101,7 @@ def test_base_that_already_holds_the_plan_is_refused_not_applied_twice(spark: Sp
         changed(spark, lake, head, Event(bag, "c", LSN, 0, after={"n": 1}))
 
     assert refusal.value.remedy == COPY_AGAIN
-    assert [row["n"] for row in read(lake, head)] == [1]
+    assert [row["n"] for row in head_rows(lake, head)] == [1]
 
 
 def test_transaction_that_was_undone_by_a_restore_is_applied_again(spark: SparkSession, lake: Path) -> None:
@@ -276,7 +114,7 @@ def test_transaction_that_was_undone_by_a_restore_is_applied_again(spark: SparkS
     assert table is not None
     table.append(table.query("SELECT * FROM target"), Commit(plan=None))
 
-    assert [row["n"] for row in read(lake, changed(spark, lake, base, insert))] == [1]
+    assert [row["n"] for row in head_rows(lake, changed(spark, lake, base, insert))] == [1]
 
 
 def test_table_that_was_removed_stops_the_plan(spark: SparkSession, lake: Path) -> None:
@@ -333,7 +171,7 @@ def test_names_of_any_kind_are_columns(spark: SparkSession, lake: Path) -> None:
         Event(ODD, "d", LSN, 1, before={"Id": 10, "id": 11}, before_image="key"),
     )
 
-    found = [[value for name, value in row.items() if name != "_walbridge"] for row in read(lake, head)]
+    found = [[value for name, value in row.items() if name != "_walbridge"] for row in head_rows(lake, head)]
     assert sorted(found) == sorted(list(row.values()) for row in (rows[0], rows[2]))
 
 
@@ -343,7 +181,7 @@ def test_table_without_columns_counts_its_rows(spark: SparkSession, lake: Path) 
 
     head = changed(spark, lake, head, Event(empty, "d", LSN, 0, before={}, before_image="full"))
 
-    assert len(read(lake, head)) == 2
+    assert len(head_rows(lake, head)) == 2
 
 
 def test_row_that_goes_more_often_than_it_is_there_stops(spark: SparkSession, lake: Path) -> None:

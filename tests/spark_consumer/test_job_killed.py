@@ -1,65 +1,130 @@
-"""A job that dies at every one of its points, one after the other, in one and the same plan.
-
-In the shared session death is an exception that nothing of ours catches; ``test_program.py`` and the
-campaign kill the process itself.
-"""
+"""A job that was killed, or lost its checkpoint: every event is applied once all the same."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_consumer import apply, job
-from spark_consumer.read import published
-from tests.contract_writer import ColumnSpec, ContractWriter, Event
-from tests.faults.kill_points import JOB, JOB_NEW_TABLE
-from tests.spark_consumer.test_rivals import rows, runner
-from walbridge.embedded.kafka import KafkaBroker
+from schemas.metadata_record import RelationRecord
+from spark_consumer import job
+from tests.contract_writer import ContractWriter, Event
+from tests.spark_consumer.accounts import Run, newest, rows, transfer
 
-pytestmark = pytest.mark.fault
+KILL_POINTS = ("job:plan-open", "job:table-applied", "job:before-publish", "job:published")
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Stands for the end of the process: nothing of ours catches it."""
 
 
-def test_plan_that_is_killed_at_every_point_in_turn_is_applied_once(
-    spark: SparkSession, kafka: KafkaBroker, pipeline_name: str, lake: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("point", KILL_POINTS)
+def test_a_job_killed_at_a_durable_step_applies_every_event_once(
+    spark: SparkSession,
+    writer: ContractWriter,
+    accounts: RelationRecord,
+    history: RelationRecord,
+    run: Run,
+    lake: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    point: str,
 ) -> None:
-    """I5, I8: the plan that fills new tables, then one that changes them; published once each, last of all."""
-    writer = ContractWriter(kafka.bootstrap_servers, pipeline_name)
-    accounts = writer.relation("a", [ColumnSpec("id", "int4", is_key=True), ColumnSpec("n", "int4")], relation_id=1)
-    history = writer.relation("h", [ColumnSpec("id", "int4"), ColumnSpec("n", "int4")], relation_id=2)
-    run = runner(spark, kafka, pipeline_name, lake)
+    """I5, I8: readers see the old state until the new one is published, whole."""
+    writer.copy([(accounts, [{"id": 1, "balance": 0}, {"id": 2, "balance": 0}]), (history, [])])
+    run()
+    before = newest(lake).end_lsn
+    for n in range(3):
+        writer.send(transfer(accounts, history, 0x2000 + 16 * n, 1, n + 1))
 
-    def die_in_turn(points: tuple[str, ...]) -> None:
-        before = len(published(str(lake)))
-        for point in points:
+    def kill(reached: str) -> None:
+        if reached == point:
+            raise Killed
 
-            def kill(reached: str, point: str = point) -> None:
-                if reached == point:
-                    raise Killed
-
-            with monkeypatch.context() as patch:
-                patch.setattr(job, "kill_point", kill)
-                patch.setattr(apply, "kill_point", kill)
-                with pytest.raises(Killed):
-                    run()
-            assert len(published(str(lake))) - before == (point == points[-1])
-
-    writer.copy([(accounts, [{"id": 1, "n": 0}, {"id": 2, "n": 0}]), (history, [{"id": 0, "n": 0}])])
-    die_in_turn(JOB)
-    changed = [
-        Event(accounts, "u", 0x2000, 0, after={"id": 1, "n": 5}),
-        Event(accounts, "d", 0x2000, 1, before={"id": 2}, before_image="key"),
-        Event(history, "c", 0x2000, 2, after={"id": 1, "n": 5}),
-    ]
-    writer.send(changed)
-    die_in_turn(tuple(point for point in JOB if point not in JOB_NEW_TABLE))
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "kill_point", kill)
+        with pytest.raises(Killed):
+            run()
+    if point != "job:published":
+        assert newest(lake).end_lsn == before
+        assert rows(spark, lake, "history") == []
+    writer.send(transfer(accounts, history, 0x3000, 2, 7))
     run()
 
-    assert rows(lake, "public/a") == [(1, 5)]
-    assert rows(lake, "public/h") == [(0, 0), (1, 5)]
-    assert len(published(str(lake))) == 2
+    assert rows(spark, lake, "accounts") == [(1, 3), (2, 7)]
+    assert rows(spark, lake, "history") == [(1, 1), (1, 2), (1, 3), (2, 7)]
+
+
+def test_a_plan_killed_again_while_it_is_finished_is_still_applied_once(
+    spark: SparkSession,
+    writer: ContractWriter,
+    accounts: RelationRecord,
+    history: RelationRecord,
+    run: Run,
+    lake: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """I5."""
+    writer.copy([(accounts, [{"id": 1, "balance": 0}]), (history, [])])
+    writer.send(transfer(accounts, history, 0x2000, 1, 5))
+    for point in KILL_POINTS:
+
+        def kill(reached: str, point: str = point) -> None:
+            if reached == point:
+                raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(job, "kill_point", kill)
+            with pytest.raises(Killed):
+                run()
+    run()
+
+    assert rows(spark, lake, "accounts") == [(1, 5)]
+    assert rows(spark, lake, "history") == [(1, 5)]
+
+
+def test_a_lost_checkpoint_changes_nothing(
+    spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
+) -> None:
+    """I5."""
+    writer.copy([(history, [{"id": 1, "delta": 1}])])
+    run()
+    before = newest(lake)
+    shutil.rmtree(lake / "_checkpoint")
+    run()
+
+    assert newest(lake) == before
+    assert rows(spark, lake, "history") == [(1, 1)]
+
+
+def test_a_rewound_checkpoint_changes_nothing(
+    spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path, tmp_path: Path
+) -> None:
+    """I5."""
+    writer.copy([(history, [{"id": 1, "delta": 1}])])
+    run()
+    shutil.copytree(lake / "_checkpoint", tmp_path / "early")
+    writer.send([Event(history, "c", 0x2000, 0, after={"id": 2, "delta": 2})])
+    run()
+    before = newest(lake)
+    shutil.rmtree(lake / "_checkpoint")
+    shutil.copytree(tmp_path / "early", lake / "_checkpoint")
+    run()
+
+    assert newest(lake) == before
+    assert rows(spark, lake, "history") == [(1, 1), (2, 2)]
+
+
+def test_a_checkpoint_ahead_of_the_lake_hides_no_cut(
+    spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path, tmp_path: Path
+) -> None:
+    """I7: what has been applied is told by the lake alone."""
+    writer.copy([(history, [{"id": 1, "delta": 1}])])
+    run()
+    shutil.copytree(lake / "_checkpoint", tmp_path / "ahead")
+    shutil.rmtree(lake)
+    shutil.copytree(tmp_path / "ahead", lake / "_checkpoint")
+    run()
+
+    assert rows(spark, lake, "history") == [(1, 1)]

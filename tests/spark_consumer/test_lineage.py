@@ -6,8 +6,7 @@ from pyspark.sql import SparkSession
 
 from spark_consumer.lineage import chain_roots
 from tests.contract_writer import Event
-from tests.spark_consumer.events import Log, applied, column, relation, table_plan
-from tests.spark_consumer.test_apply import copied, read, values
+from tests.spark_consumer.events import Log, applied, column, copied, head_rows, relation, table_plan, values
 
 LSN = 0x1100
 ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")])
@@ -60,7 +59,7 @@ def bodies(spark: SparkSession, lake: Path, keys: Keys, base: dict[int, str]) ->
     """Body by id after these changes of a table that held ``base``."""
     head = copied(spark, lake, ITEMS, *[{"id": key, "body": body} for key, body in base.items()])
     head = applied(spark, lake, keys.log, table_plan(ITEMS, head), [ITEMS], to_cut=2)
-    return {row["id"]: row["body"] for row in values(read(lake, head))}
+    return {row["id"]: row["body"] for row in values(head_rows(lake, head))}
 
 
 def test_key_change_takes_the_value_from_the_lake(spark: SparkSession, lake: Path) -> None:

@@ -17,10 +17,9 @@ from spark_consumer.reshape import reshape
 from spark_consumer.shape import TableShape
 from spark_consumer.table import SHAPE, Commit, LakeTable
 from tests.contract_writer import Event
-from tests.spark_consumer.events import Log, applied, column, relation, table_plan
-from tests.spark_consumer.test_apply import Crash, copied, crash_at, read, values
+from tests.spark_consumer.crash import Crash
+from tests.spark_consumer.events import Log, applied, column, copied, head_rows, relation, table_plan, values
 
-__all__ = ["crash_at"]
 LSN = 0x1100
 ID = column("id", "int4", is_key=True, attnum=1)
 
@@ -45,7 +44,7 @@ def reshaped(
 def test_added_column_is_null_in_old_rows(spark: SparkSession, lake: Path) -> None:
     _, _, head = reshaped(spark, lake, [ID], [ID, column("a", "timestamptz")], {"id": 1})
 
-    assert values(read(lake, head)) == [{"id": 1, "a": None}, {"id": 2, "a": None}]
+    assert values(head_rows(lake, head)) == [{"id": 1, "a": None}, {"id": 2, "a": None}]
 
 
 def test_column_dropped_renamed_and_widened_keeps_old_values(spark: SparkSession, lake: Path) -> None:
@@ -70,7 +69,7 @@ def test_column_dropped_renamed_and_widened_keeps_old_values(spark: SparkSession
     _, _, head = reshaped(spark, lake, old, new, {"id": 1, "gone": "x", "a": 7, "f": 0.5, "d": day})
 
     expected = {"id": 1, "A_u0020b": 7, "f": 0.5, "d": day, "m": None, "gone": None}
-    assert values(read(lake, head))[0] == expected
+    assert values(head_rows(lake, head))[0] == expected
     table = LakeTable.open(f"{lake}/{head.path}", {})
     assert table is not None
     assert table.fields[1].metadata["pg.type"] == "int8"
@@ -91,7 +90,7 @@ def test_crash_after_a_shape_step_repeats_nothing(spark: SparkSession, lake: Pat
 
     head = applied(spark, lake, log, table_plan(after, base, segments), [before, after], to_cut=2)
 
-    assert values(read(lake, head)) == [{"id": 1, "a": 1}, {"id": 2, "a": 2**40}]
+    assert values(head_rows(lake, head)) == [{"id": 1, "a": 1}, {"id": 2, "a": 2**40}]
 
 
 def test_change_of_type_stops_with_the_copy_as_remedy(spark: SparkSession, lake: Path) -> None:
@@ -104,7 +103,7 @@ def test_key_of_plain_values_may_change(spark: SparkSession, lake: Path) -> None
 
     _, _, head = reshaped(spark, lake, [ID, column("a", "int4", attnum=2)], [ID, wider], {"id": 1, "a": 3})
 
-    assert [row["id"] for row in values(read(lake, head))] == [1, 2]
+    assert [row["id"] for row in values(head_rows(lake, head))] == [1, 2]
 
 
 def test_key_that_holds_exceptional_values_must_be_copied(spark: SparkSession, lake: Path) -> None:

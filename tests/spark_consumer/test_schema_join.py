@@ -13,8 +13,7 @@ from schemas.position import Lsn, Position
 from spark_consumer.plan import Segment
 from spark_consumer.schema_join import events
 from tests.contract_writer import Event
-from tests.spark_consumer.events import Log, column, relation
-from tests.spark_consumer.test_apply import copied, read
+from tests.spark_consumer.events import Log, column, copied, head_rows, relation
 
 pytestmark = pytest.mark.usefixtures("engine")
 LSN = 0x1100
@@ -53,7 +52,7 @@ TYPES = relation([column(f"c{at}", name, typmod=typmod) for at, (name, typmod, _
 def test_values_of_every_type_reach_the_lake(spark: SparkSession, lake: Path) -> None:
     row = {f"c{at}": value for at, (_, _, value) in enumerate(VALUES)}
 
-    found = read(lake, copied(spark, lake, TYPES, row, {}))
+    found = head_rows(lake, copied(spark, lake, TYPES, row, {}))
 
     values, nulls = sorted(found, key=lambda each: each["c0"] is None)
     assert [repr(value) for value in list(values.values())[:-1]] == [_in_lake(value) for *_, value in VALUES]

@@ -1,0 +1,68 @@
+"""The job over topics that a test writes itself, by the contract: no Postgres, no producer."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from schemas.metadata_record import RelationRecord
+from schemas.settings import Settings
+from spark_consumer import apply, job
+from tests.contract_writer import ContractWriter
+from tests.spark_consumer.accounts import ACCOUNT, HISTORY, Run
+from tests.spark_consumer.crash import Crash
+from walbridge.embedded.kafka import KafkaBroker
+
+
+@pytest.fixture
+def writer(kafka: KafkaBroker, pipeline_name: str) -> ContractWriter:
+    return ContractWriter(kafka.bootstrap_servers, pipeline_name)
+
+
+@pytest.fixture
+def accounts(writer: ContractWriter) -> RelationRecord:
+    return writer.relation("accounts", ACCOUNT, relation_id=1, partitions=2)
+
+
+@pytest.fixture
+def history(writer: ContractWriter) -> RelationRecord:
+    return writer.relation("history", HISTORY, relation_id=2)
+
+
+@pytest.fixture
+def run(spark: SparkSession, kafka: KafkaBroker, pipeline_name: str, lake: Path) -> Run:
+    """Run a new job over everything there is."""
+    settings = Settings(
+        name=pipeline_name,
+        kafka={"bootstrap_servers": kafka.bootstrap_servers},  # type: ignore[arg-type]
+        lake={"path": str(lake), "plan_rows_max": 100},  # type: ignore[arg-type]
+    )
+
+    def run_once() -> None:
+        started = job.Job(spark, settings, threading.Event())
+        try:
+            started.run(once=True)
+        finally:
+            started.close()
+
+    return run_once
+
+
+@pytest.fixture
+def crash_at(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Times a kill point may still be passed before the process ends; absent: for ever."""
+    left: Counter[str] = Counter()
+
+    def kill_point(name: str) -> None:
+        if name in left:
+            left[name] -= 1
+            if left[name] <= 0:
+                del left[name]
+                raise Crash
+
+    monkeypatch.setattr(apply, "kill_point", kill_point)
+    return left
