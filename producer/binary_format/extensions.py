@@ -38,8 +38,8 @@ def text_of_halfvec(data: bytes) -> bytes:
 def floats_of_vector(data: bytes, code: str) -> tuple[float, ...]:
     """pgvector's vector (``f``) and halfvec (``e``)."""
     count, unused = struct.unpack_from(">HH", data)
-    if unused:
-        raise ValueError("an unknown version of a vector")
+    if unused or not count:
+        raise ValueError("a vector of another form")
     return struct.unpack(f">{count}{code}", data[4:])
 
 

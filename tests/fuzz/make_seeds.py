@@ -7,6 +7,7 @@ input a line. Of each kind of message the shortest ones are kept: long values ar
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from struct import pack
 
 from producer.pgoutput.decoder import decode_message, decode_tuple
 from producer.pgoutput.messages import Insert, Relation, Unsent
@@ -18,7 +19,8 @@ from schemas.pg_types import TypeFacts
 from schemas.position import Lsn, Position
 from schemas.progress_record import Progress, Split, encode_progress
 from tests.fuzz.receiver import SOURCE, TS_MS
-from tests.fuzz.targets import COLUMNS_MAX, SEEDS, TARGETS, typed_writers
+from tests.fuzz.targets import COLUMNS_MAX, SEEDS, TARGETS
+from tests.fuzz.typed_writers import binary_writers, one_field, typed_writers
 from tests.producer.pgoutput import corpus, transcripts
 
 BYTES_MAX = 1_500
@@ -79,12 +81,36 @@ def _values() -> Iterator[bytes]:
     """Every text of this list for every type that takes it."""
     for at, (writer, _) in enumerate(typed_writers()):
         for text in _TEXTS:
-            row = b"\0\1t" + len(text).to_bytes(4, "big") + text
             try:
-                writer.copied(row, SOURCE, TS_MS)
+                writer.copied(one_field(b"t", text), SOURCE, TS_MS)
             except Exception:
                 continue
             yield bytes([at]) + text
+
+
+_BINARY = (
+    b"", b"\0", b"\1", b"a", b"\1{}", b"\xc3\xa9", b"\0\1", b"\0\0\0\7", b"\x80\0\0\0", b"\x7f\xff\xff\xff",
+    *map(bytes, (4, 6, 8, 12, 16, 24, 32)), b"\x7f" + b"\xff" * 7, b"\2 \0\4\x7f\0\0\1", b"\3\x80\0\x10" + bytes(16),
+    b"\0\0\0\5\xa8", pack(">8h", 2, 0, 0, 2, 12, 5000, 0, 0)[:12], pack(">4H", 0, 0, 0xC000, 0),
+    pack(">hhHHh", 1, -1, 0x4000, 2, 5), pack(">Bidd", 1, 1, 1.5, -2.5), pack(">idd", 1, 0.0, 1e300),
+    pack(">iii", 0, 0, 23), pack(">7i", 1, 0, 23, 1, 1, 4, 7), pack(">6i", 1, 1, 23, 1, 1, -1),
+    pack(">7i", 1, 0, 23, 1, 0, 4, 7), pack(">9i", 2, 0, 23, 1, 1, 1, 1, 4, 9), pack(">iIiiIi", 2, 23, 4, 7, 1007, -1),
+    pack(">BiQiQ", 2, 8, 0, 8, 0), pack(">ii", 1, 1) + b"\1", pack(">ii", 1, 1) + b"a" + pack(">i", -1),
+    pack(">HHff", 2, 0, 1.5, -0.0), pack(">HHee", 2, 0, 1.5, -0.0), pack(">iiiif", 9, 1, 0, 3, 1.5),
+    pack(">i", 1) + b"word\0" + pack(">HH", 1, 1), pack(">i", 1) + b"\1\0\0word\0", pack(">iQQQ", 1, 5, 9, 7),
+    pack(">IH", 3, 4),
+)  # fmt: skip
+
+
+def _binary_values() -> Iterator[bytes]:
+    """Every value of this list for every type that takes it."""
+    for at, (writer, _) in enumerate(binary_writers()):
+        for data in _BINARY:
+            try:
+                writer.copied(one_field(b"b", data), SOURCE, TS_MS)
+            except Exception:
+                continue
+            yield bytes([at]) + data
 
 
 def _control_records() -> Iterator[bytes]:
@@ -125,6 +151,7 @@ def _main() -> None:
         "change": [each for each in _shortest(corpus.load(), slice(0, 5)) if each[:1] in (b"I", b"U", b"D")],
         "copy_line": list(dict.fromkeys(islice(_copy_lines(), 40))),
         "value": list(_values()),
+        "binary_value": list(_binary_values()),
         "control_record": sorted(set(_control_records()), key=len)[:40],
     }
     assert made.keys() == TARGETS.keys() - {"event"}

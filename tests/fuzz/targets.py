@@ -6,30 +6,25 @@ A new parser is one line of ``TARGETS`` and a file of seeds.
 """
 
 import contextlib
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fastavro
-
 from producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
 from producer.pgoutput.frames import decode_frame
-from producer.pgoutput.messages import Message, RelationColumn
-from producer.pgoutput.messages import Relation as RelationMessage
+from producer.pgoutput.messages import Message
 from producer.pgoutput.streamed import StreamDecoder
 from producer.postgres.snapshot import tuple_of_line
-from producer.record import RecordWriter, encode_tuple, plain_rests
-from producer.relation_cache import RelationCache, TopicPlace, describe
+from producer.record import encode_tuple, plain_rests
 from schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, control_schema, decode_body, header, schema_id
 from schemas.cut import decode_cut, encode_cut
 from schemas.errors import OperatorError, ProtocolError
 from schemas.metadata_record import decode_metadata, encode_metadata
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts
 from schemas.progress_record import decode_progress, encode_progress
 from tests.fuzz.receiver import SOURCE, TS_MS, Receiver, expect_readable
+from tests.fuzz.typed_writers import TypedWriter, binary_writers, one_field, typed_writers
 from tests.producer.pgoutput import corpus as recorded
 
 SEEDS = Path(__file__).parent / "seeds"
@@ -89,16 +84,21 @@ def copy_line(data: bytes) -> None:
 
 
 def value(data: bytes) -> None:
-    """A value's text, of the type that the first byte chooses: both encoders write the same, or both refuse."""
-    writers = typed_writers()
+    """A value's text, of the type that the first byte chooses."""
+    _value(typed_writers(), b"t", data)
+
+
+def binary_value(data: bytes) -> None:
+    """The same in the type's binary format; one of a composite may name a type that no catalogue has."""
+    _value(binary_writers(), b"b", data)
+
+
+def _value(writers: Sequence[TypedWriter], kind: bytes, data: bytes) -> None:
+    """Both encoders write the same, or both refuse."""
     writer, schema = writers[data[0] % len(writers) if data else 0]
-    row = _row(data[1:])
+    row, rest = one_field(kind, data[1:]), plain_rests(TS_MS)["r"]
     general = _tried(lambda: writer.copied(row, SOURCE, TS_MS).value)
-    plain = _tried(
-        lambda: (
-            writer.plain(row, 0, writer.snapshot_source, SOURCE.encoded, -1, plain_rests(TS_MS)["r"]) or (None, None)
-        )
-    )
+    plain = _tried(lambda: writer.plain(row, 0, writer.snapshot_source, SOURCE.encoded, -1, rest) or (None, None))
     assert (general is None) == (plain is None)
     if general is None or plain is None:
         return
@@ -111,28 +111,6 @@ def _tried(encode: Callable[[], Any]) -> Any:
         return encode()
     except ProtocolError:
         return None
-
-
-@cache
-def typed_writers() -> list[tuple[RecordWriter, object]]:
-    """One-column tables of every type that travels in its own way."""
-    facts = [
-        TypeFacts(600_001, "public", "hstore", "b", extension="hstore"),
-        TypeFacts(600_002, "public", "vector", "b", extension="vector"),
-    ]
-    types = [(oid, -1) for oid in BUILTIN_NAMES]
-    types += [(oid, (precision << 16 | scale) + 4) for oid in (1700, 1231) for precision, scale in ((9, 2), (38, 0))]
-    types += [(each.oid, -1) for each in facts]
-    cache_ = RelationCache("p")
-    writers: dict[str, tuple[RecordWriter, object]] = {}
-    for type_oid, typmod in types:
-        relation = RelationMessage(1, "public", "t", "d", (RelationColumn(False, "c", type_oid, typmod),))
-        described = describe(relation, None, {each.oid: each for each in facts})
-        way = str(described.columns[0].column_type)
-        if way not in writers:
-            record = cache_.version_of(described, TopicPlace("t", 1))
-            writers[way] = RecordWriter(record, "p", "db"), fastavro.parse_schema(json.loads(record.value_schema))
-    return list(writers.values())
 
 
 _AGAIN: dict[str, Callable[[bytes], object]] = {
@@ -163,11 +141,7 @@ def event(data: bytes) -> None:
 
 def _event_of(seed: bytes) -> bytes:
     writer, _ = typed_writers()[seed[0]]
-    return writer.copied(_row(seed[1:]), SOURCE, TS_MS).value[HEADER_BYTES:]
-
-
-def _row(text: bytes) -> bytes:
-    return b"\0\1t" + len(text).to_bytes(4, "big") + text
+    return writer.copied(one_field(b"t", seed[1:]), SOURCE, TS_MS).value[HEADER_BYTES:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +165,7 @@ TARGETS: dict[str, Target] = {
     "change": Target(change, 3, (ProtocolError, OperatorError)),
     "copy_line": Target(copy_line, 2),
     "value": Target(value, 4),
+    "binary_value": Target(binary_value, 4, (ProtocolError, OperatorError)),
     "control_record": Target(control_record, 3),
     "event": Target(event, 2),
 }

@@ -22,13 +22,14 @@ from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encod
 from schemas.errors import ProtocolError
 from schemas.position import Lsn, Position
 from tests.fuzz import targets
+from tests.fuzz.typed_writers import typed_writers
 
 SIZE, GROWTH = 200, 10
 
 
 def of_type(codec: str, item: str | None = None) -> bytes:
     """The byte that chooses a type of this codec."""
-    for at, (writer, _) in enumerate(targets.typed_writers()):
+    for at, (writer, _) in enumerate(typed_writers()):
         known = writer.relation.table.columns[0].column_type
         if known.codec == codec and (known.item.codec if known.item else None) == item:
             return bytes([at])
@@ -144,7 +145,7 @@ CLAIMS: dict[str, tuple[str, bytes]] = {
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_what_bytes_claim_takes_neither_work_nor_memory(claim: str) -> None:
     name, data = CLAIMS[claim]
-    for first in (data, *(bytes([at]) + data for at in range(len(targets.typed_writers())) if name == "event")):
+    for first in (data, *(bytes([at]) + data for at in range(len(typed_writers())) if name == "event")):
         _run(name, first)
         assert work_of(name, first) < 2_000
         assert _peak_bytes(name, first) < 200_000

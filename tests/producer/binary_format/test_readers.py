@@ -70,6 +70,13 @@ def test_count_of_elements_that_are_not_there_takes_no_time() -> None:
     assert time.monotonic() - started_s < 1
 
 
+@pytest.mark.parametrize("output", ["vector_out", "halfvec_out"])
+def test_vector_without_numbers_is_malformed(output: str) -> None:
+    """pgvector has none, and Avro would end such a list twice."""
+    with pytest.raises(ValueError, match="another form"):
+        reader_of(output, 180000)(bytes(4))
+
+
 def test_arrays_in_arrays_without_end_are_malformed() -> None:
     """No type is so; the bytes could be."""
     data = b""
