@@ -18,6 +18,9 @@ from producer.postgres.facts import PublishedTable
 from schemas.errors import OperatorError, ProtocolError, RetryableError
 
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
+_NULL = rb"\N"
+_SHORT_HEADS = [b"t" + length.to_bytes(4, "big") for length in range(256)]
+"""Kind and length of fields, by length: most need no more."""
 _CONTROL = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
@@ -113,22 +116,25 @@ def tuple_of_line(line: bytes, column_count: int) -> bytes:
     """
     if not line.endswith(b"\n"):
         raise ProtocolError("a COPY line without its end")
-    pieces = [column_count.to_bytes(2, "big")]
+    head = column_count.to_bytes(2, "big")
     if column_count == 0:
         if line != b"\n":
             raise ProtocolError("a COPY line with values for a table without columns")
-        return pieces[0]
+        return head
     values = line[:-1].split(b"\t")
     if len(values) != column_count:
         raise ProtocolError(f"a COPY line of {len(values)} values for {column_count} columns")
-    for value in values:
-        if value == b"\\N":
-            pieces.append(b"n")
-            continue
-        if b"\\" in value:
-            value = _ESCAPE.sub(_unescape, value)
-        pieces.append(b"t" + len(value).to_bytes(4, "big") + value)
-    return b"".join(pieces)
+    if len(line) < len(_SHORT_HEADS) and line.count(b"\\") == values.count(_NULL):
+        return head + b"".join([b"n" if value == _NULL else _SHORT_HEADS[len(value)] + value for value in values])
+    return head + b"".join(map(_field, values))
+
+
+def _field(value: bytes) -> bytes:
+    if value == _NULL:
+        return b"n"
+    if b"\\" in value:
+        value = _ESCAPE.sub(_unescape, value)
+    return b"t" + len(value).to_bytes(4, "big") + value
 
 
 def _unescape(found: re.Match[bytes]) -> bytes:
