@@ -13,6 +13,7 @@ from producer.kafka.control_topics import MetadataWriter
 from producer.kafka.publisher import Publisher
 from producer.progress import Batch, ProgressTracker, TableBatch
 from producer.record import Headers, KafkaRecord, RecordWriter, plain_rests
+from producer.value_encoders import NULL
 from schemas.avro_codec import long_bytes
 from schemas.cut import Barrier, Cut, PartitionRange, encode_cut
 from schemas.kill_points import kill_point
@@ -47,7 +48,8 @@ class OpenBatch:
         self.ts_ms = b""
         """Envelope ``ts_ms``, encoded once a batch."""
         self.rests: dict[str, bytes] = {}
-        """By op: the envelope of a plain row from its op on."""
+        """By op: the envelope of a plain row from behind its ordinal on."""
+        self._origin_lsn = NULL
         self.bytes_max = settings.producer.batch_bytes_max
         self.is_open = False
         self.on_committed: Callable[[Batch, Cut, float], None] = lambda batch, cut, commit_s: None
@@ -62,8 +64,14 @@ class OpenBatch:
         self.batch = Batch(opened_s=time.monotonic())
         self._writer = None
         self.ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
-        self.rests = plain_rests(self.ts_ms)
+        self.rests = plain_rests(self.ts_ms, self._origin_lsn)
         self.is_open = True
+
+    def come_from(self, origin_lsn: bytes) -> None:
+        """Where the rows from here on were written first: of a transaction, hardly ever of two alike."""
+        if origin_lsn != self._origin_lsn:
+            self._origin_lsn = origin_lsn
+            self.rests = plain_rests(self.ts_ms, origin_lsn)
 
     def send(self, writer: RecordWriter, record: KafkaRecord) -> None:
         """Queue one row."""

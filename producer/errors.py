@@ -7,6 +7,7 @@ import fastavro
 
 from schemas.avro_codec import decode_body
 from schemas.errors import OperatorError
+from schemas.message_schema import MESSAGES_RELATION_ID
 from schemas.metadata_record import RelationRecord
 from schemas.position import Lsn, format_lsn
 
@@ -132,6 +133,13 @@ def no_dsn() -> OperatorError:
 def row_too_large(relation: RelationRecord, value: bytes, row_bytes_max: int) -> OperatorError:
     """Named by its table, its place and its key's columns: what stands in them is nobody's here (I10)."""
     source = decode_body(value, fastavro.parse_schema(json.loads(relation.value_schema)))["source"]
+    if relation.table.relation_id == MESSAGES_RELATION_ID:
+        return OperatorError(
+            f"a logical message takes {len(value):,} bytes, at {format_lsn(Lsn(source['commit_lsn']))}: "
+            f"[producer] row_bytes_max is {row_bytes_max:,}",
+            remedy="nothing was confirmed: raise [producer] row_bytes_max and the topics' max.message.bytes; or leave "
+            "its prefix out by [postgres] message_prefixes",
+        )
     table = relation.table
     names = ", ".join(_quoted(column.name) for column in table.key_columns or table.columns[:1])
     found = f"{_quoted(table.namespace)}.{_quoted(table.name)}"

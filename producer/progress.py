@@ -12,7 +12,7 @@ from producer.postgres.facts import ServerIdentity, SlotState
 from schemas.cut import Barrier, Cut, PartitionRange, TableChanges
 from schemas.errors import OperatorError
 from schemas.position import Lsn, format_lsn
-from schemas.progress_record import OWN_OPTIONS, TIMELINE_OPTION, Progress, Split
+from schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, TIMELINE_OPTION, Progress, Split
 
 
 @dataclass(slots=True)
@@ -41,6 +41,8 @@ class Batch:
     opened_s: float = 0.0
     departed: set[int] = field(default_factory=set)
     """Tables that are followed no more from here on."""
+    last_message_lsn: Lsn | None = None
+    """Of the last logical message outside of transactions."""
     barriers_max: int = 0
     """The most barriers of one table, counted as they come: it is asked once a row."""
 
@@ -96,6 +98,7 @@ class ProgressTracker:
             floor=self._floor(end_lsn) if complete else self.progress.floor,
             split=split,
             relation_ids=tuple(each for each in self.progress.relation_ids if each not in batch.departed),
+            last_message_lsn=batch.last_message_lsn or self.progress.last_message_lsn,
             written_at_us=now_us,
         )
         return progress, self._cut(batch, progress, ranges, metadata_end_offset, Lsn(end_lsn), complete)
@@ -162,7 +165,11 @@ class ProgressTracker:
 
     def stream_with(self, options: Mapping[str, str]) -> None:
         """Let the next records name the options of START_REPLICATION that they came with."""
-        own = {name: value for name, value in self.progress.options.items() if name.startswith(OWN_OPTIONS)}
+        own = {
+            name: value
+            for name, value in self.progress.options.items()
+            if name.startswith(OWN_OPTIONS) and name != MESSAGE_PREFIXES_OPTION
+        }
         self.progress = replace(self.progress, options=own | dict(options))
 
 
@@ -181,7 +188,8 @@ def refuse_bad_start(
     """
     _refuse_other_server(progress, server)
     _refuse_bad_slot(progress, server, slot, "two_phase" in options)
-    names = {name for name in {*options, *progress.options} if not name.startswith(OWN_OPTIONS)} - _SAME_CHANGES
+    asked = {name for name in {*options, *progress.options} if not name.startswith(OWN_OPTIONS)}
+    names = {*asked, MESSAGE_PREFIXES_OPTION} - _SAME_CHANGES
     changed = {name for name in names if options.get(name) != progress.options.get(name)}
     if changed and progress.split is not None:
         raise OperatorError(

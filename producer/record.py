@@ -29,9 +29,9 @@ VERSION = "0.1.0"
 _ALL_NULL = NULL * 5  # transaction, unchanged, before_image, exceptional, before_exceptional
 
 
-def plain_rests(ts_ms: bytes) -> dict[str, bytes]:
-    """By op: what ends the envelope of a plain row, from its op on."""
-    return {op: string_value(op) + ts_ms + _ALL_NULL for op in ("c", "u", "r")}
+def plain_rests(ts_ms: bytes, origin_lsn: bytes = NULL) -> dict[str, bytes]:
+    """By op: what ends the envelope of a plain row, from behind its ordinal on."""
+    return {op: origin_lsn + string_value(op) + ts_ms + _ALL_NULL for op in ("c", "u", "r")}
 
 
 Headers = list[tuple[str, str | bytes | None]] | None
@@ -47,13 +47,16 @@ class KafkaRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionSource:
-    """The part of ``source`` that one Postgres transaction shares, encoded once."""
+    """The parts of ``source`` that one Postgres transaction shares, encoded once: before and behind the ordinal."""
 
     encoded: bytes
+    origin_lsn: bytes = NULL
 
     @classmethod
-    def of(cls, commit_lsn: int, commit_time_us: int, xid: int | None, origin: str | None) -> "TransactionSource":
-        """Fields ts_ms … commit_lsn of ``Source``. ``commit_time_us``: since 1970."""
+    def of(
+        cls, commit_lsn: int, commit_time_us: int, xid: int | None, origin: str | None, origin_lsn: int | None = None
+    ) -> "TransactionSource":
+        """Fields ts_ms … commit_lsn of ``Source``, and its last. ``commit_time_us``: since 1970."""
         lsn = long_bytes(_signed(commit_lsn))
         pieces = (
             long_bytes(commit_time_us // 1000),
@@ -64,7 +67,7 @@ class TransactionSource:
             NULL if origin is None else VALUE + string_value(origin),
             lsn,
         )
-        return cls(b"".join(pieces))
+        return cls(b"".join(pieces), NULL if origin_lsn is None else VALUE + long_bytes(_signed(origin_lsn)))
 
 
 def _signed(lsn: int) -> int:
@@ -90,18 +93,17 @@ class RecordWriter:
         self.has_key = record.key_schema_id is not None
         self._header = header(record.schema_id)
         self._insert_head = self._header + NULL + VALUE  # before is null, after follows
+        table = record.table
         self.source, self.snapshot_source = (
-            b"".join(
-                (
-                    *map(string_value, (VERSION, "walbridge", pipeline, database)),
-                    *map(string_value, (record.table.namespace, record.table.name)),
-                    long_bytes(record.table.relation_id),
-                    VALUE + string_value(snapshot),
-                )
-            )
+            self._source_part(pipeline, database, table.namespace, table.name, snapshot)
             for snapshot in ("false", "true")
         )
         self._key_flags = tuple(column.is_key for column in record.table.columns)
+
+    def _source_part(self, pipeline: str, database: str, namespace: str, table: str, snapshot: str) -> bytes:
+        names = (VERSION, "walbridge", pipeline, database, namespace, table)
+        relation_id = long_bytes(self.relation.table.relation_id)
+        return b"".join((*map(string_value, names), relation_id, VALUE + string_value(snapshot)))
 
     @cached_property
     def _transcode(self) -> Transcoder:
@@ -149,7 +151,8 @@ class RecordWriter:
     def truncate(self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False) -> KafkaRecord:
         """``t``: goes to every partition of the topic. ``copies``: it makes room for a copy."""
         part = self.snapshot_source if copies else self.source
-        pieces = (self._header, NULL, NULL, part, source.encoded, long_bytes(ordinal), b"\x02t", ts_ms, _ALL_NULL)
+        place = long_bytes(ordinal) + source.origin_lsn
+        pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02t", ts_ms, _ALL_NULL)
         return KafkaRecord(None, b"".join(pieces))
 
     def _update_with(
@@ -181,7 +184,8 @@ class RecordWriter:
     ) -> KafkaRecord:
         """The common record: only ``after``, all of it known."""
         nulls = _ALL_NULL if row.exceptional is None else NULL * 3 + text_map(row.exceptional) + NULL
-        pieces = (self._insert_head, row.row, part, source.encoded, long_bytes(ordinal), op, ts_ms, nulls)
+        place = long_bytes(ordinal) + source.origin_lsn
+        pieces = (self._insert_head, row.row, part, source.encoded, place, op, ts_ms, nulls)
         return KafkaRecord(row.key, b"".join(pieces))
 
     def _record(
@@ -203,6 +207,7 @@ class RecordWriter:
             self.source,
             source.encoded,
             long_bytes(ordinal),
+            source.origin_lsn,
             string_value(op),
             ts_ms,
             NULL,

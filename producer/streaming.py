@@ -17,13 +17,15 @@ from functools import partial
 from producer.announced import Announced
 from producer.batching import OpenBatch
 from producer.cut_maker import CutMaker
+from producer.logical_messages import LogicalMessages
 from producer.pgoutput.decoder import decode_message, decoders_for
-from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_frame
+from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_frame, sent_us
 from producer.pgoutput.messages import (
     Begin,
     Commit,
     Delete,
     Insert,
+    LogicalMessage,
     Message,
     Origin,
     Relation,
@@ -33,12 +35,13 @@ from producer.pgoutput.messages import (
 )
 from producer.postgres.replication_stream import ReplicationStream
 from producer.progress import Batch
-from producer.record import KafkaRecord, RecordWriter, TransactionSource
+from producer.record import KafkaRecord, RecordWriter, TransactionSource, UnknownValue
 from producer.source_watch import SourceWatch
 from producer.spool import Spool
 from producer.tables import Tables
 from producer.transaction import OpenTransaction, TransactionTracker
 from producer.uncommitted import UNCOMMITTED, Committed, Uncommitted
+from producer.unfollowed import Change, UnfollowedTables
 from schemas.kill_points import kill_point
 from schemas.position import Position
 from schemas.settings import Settings
@@ -52,6 +55,8 @@ _TUPLE_AT = XLOG_DATA_HEADER_BYTES + 6
 REPLY_INTERVAL_S = 0.2
 """An ending server pings in a tight loop until all is confirmed: answer that often, not oftener."""
 WAIT_S = 1.0
+UNPUBLISHED_MAX = 1_000
+"""Bodies of changes that are left out, held for the hash: no limit of a batch bounds them (I9)."""
 
 
 class Session:
@@ -91,9 +96,11 @@ class Session:
         self._copied = frozenset(progress.relation_ids)
         self._transactions = TransactionTracker(progress.done, progress.split, XLOG_DATA_HEADER_BYTES)
         self._transaction: OpenTransaction | None = None
+        self._unfollowed = UnfollowedTables(out)
         self._source = TransactionSource(b"")
         self._ready: dict[tuple[int, ...], tuple[RecordWriter, str]] = {}
         """Writers whose version has begun, and ops, by what plain changes begin with: such a row wants no barrier."""
+        self._messages = LogicalMessages(settings, tables, out)
         self._split_rows = 0
         self._split_bytes = 0
 
@@ -128,14 +135,23 @@ class Session:
             self.uncommitted.takes(data)
             return
         message = decode_message(data[XLOG_DATA_HEADER_BYTES:], self._decoders)
-        change = _CHANGES.get(type(message))
-        if change is not None:
+        if isinstance(message, Change):
             if self._transactions.receive_change(data):
-                self._out.open()
-                change(self, message)
-                self._split_if_too_large()
+                self._publish(message)
+        elif isinstance(message, LogicalMessage):
+            self._message(message, data)
         else:
             _OTHERS[type(message)](self, message)
+
+    def _publish(self, message: Change) -> None:
+        change = self._unfollowed.rest_of(message)
+        if change is None:
+            if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch ends that would let them go
+                self._transactions.hash()
+            return
+        self._out.open()
+        _CHANGES[type(change)](self, change)
+        self._split_if_too_large()
 
     def _receive_plain(self, data: bytes) -> bool:
         """The changes that come by the million, on the shortest way: what the general one makes of
@@ -181,12 +197,17 @@ class Session:
     def _begin(self, message: Begin) -> None:
         self._transaction = self._transactions.begin(message)
         self._may_hold(self._out.batch if self._out.is_open else Batch())
-        self._source = TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None)
+        self._come_from(TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None))
 
     def _origin(self, message: Origin) -> None:
         self._transactions.receive_origin(message)
         begin = self._open_transaction().begin
-        self._source = TransactionSource.of(begin.final_lsn, begin.commit_time_us, begin.xid, message.name)
+        of = begin.final_lsn, begin.commit_time_us, begin.xid, message.name, message.origin_lsn
+        self._come_from(TransactionSource.of(*of))
+
+    def _come_from(self, source: TransactionSource) -> None:
+        self._source = source
+        self._out.come_from(source.origin_lsn)
 
     def _may_hold(self, batch: Batch) -> None:
         """A transaction that grows a batch by as much as a whole one may hold is cut in two."""
@@ -233,9 +254,31 @@ class Session:
         if committed.spooled is not None:
             committed.spooled.remove()
 
+    def _message(self, message: LogicalMessage, data: bytes) -> None:
+        if not self._messages.wants(message):
+            return
+        if message.transactional:
+            if self._transactions.receive_change(data):
+                self._out.open()
+                transaction = self._open_transaction()
+                self._messages.publish(message, self._source, transaction.ordinal)
+                transaction.ordinal += 1
+                self._split_if_too_large()
+        elif self._messages.publish_outside(message, sent_us(data), ends_lsn=self._transaction is None):
+            self._stream.received = max(self._stream.received, message.message_lsn)
+            self._cuts.wal_end = max(self._cuts.wal_end, message.message_lsn)
+            if self._transaction is None and self._out.is_full:
+                self._cuts.close()
+
     def _insert(self, change: Insert) -> None:
         writer, ordinal = self._place(change.relation_id)
-        self._send(writer, writer.insert(change, self._source, ordinal, self._out.ts_ms))
+        try:
+            self._send(writer, writer.insert(change, self._source, ordinal, self._out.ts_ms))
+        except UnknownValue as reason:
+            if self._limits.on_unknown_value == "refuse":
+                raise
+            self._unfollowed.leave(writer.relation, Position(self._open_transaction().begin.final_lsn, ordinal), reason)
+            self._departed(change.relation_id)
 
     def _update(self, change: Update) -> None:
         writer, ordinal = self._place(change.relation_id)
@@ -320,7 +363,7 @@ class Session:
 
 BARRIERS_SPLIT = 14
 
-_CHANGES: dict[type[Message], Callable[..., None]] = {
+_CHANGES: dict[type[Change], Callable[..., None]] = {
     Insert: Session._insert,
     Update: Session._update,
     Delete: Session._delete,

@@ -25,11 +25,12 @@ from producer.record import RecordWriter
 from producer.relation_cache import RelationCache, TopicPlace, announced, describe
 from schemas.errors import OperatorError
 from schemas.kill_points import kill_point
+from schemas.message_schema import message_relation
 from schemas.metadata_record import RelationRecord, TypeRecord
 from schemas.pg_types import FIRST_USER_OID, TypeFacts
 from schemas.settings import Settings
 from schemas.table_schema import TableSchema
-from schemas.topics import data_topic, refuse_topic_collisions
+from schemas.topics import data_topic, messages_topic, refuse_topic_collisions
 
 log = structlog.get_logger()
 
@@ -53,7 +54,7 @@ class Tables:
         self._cache = cache
         self._metadata = metadata
         self._publisher = publisher
-        self._database = database
+        self.database = database
         self._writers: dict[int, RecordWriter] = {}
         self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()
@@ -72,6 +73,18 @@ class Tables:
         self._writers.clear()
         self._foreign.clear()
         self._unbarred.clear()
+
+    def message_relation(self) -> RelationRecord:
+        """Of logical messages: their topic is there, and their schema in the metadata topic (I2).
+
+        Raises:
+            OperatorError: the topic is not what it must be.
+        """
+        record = message_relation(self._settings.name)
+        self._admin.ensure([data_topic_spec(self._settings, record.topic, has_key=False)])
+        self._write_metadata({}, record)
+        self._publisher.expect(record)
+        return record
 
     def writer(self, relation_id: int) -> RecordWriter:
         """The writer of an announced relation.
@@ -131,7 +144,8 @@ class Tables:
         """
         if not tables:
             raise not_published(self._settings.postgres.publication)
-        refuse_topic_collisions(self._topic(table.namespace, table.name) for table in tables)
+        own = [messages_topic(self._settings.name)] if self._settings.postgres.messages else []
+        refuse_topic_collisions([*own, *(self._topic(table.namespace, table.name) for table in tables)])
         self.refuse_unreadable(tables, connection)
 
     def refuse_unreadable(self, tables: list[PublishedTable], connection: SqlConnection) -> None:
@@ -204,7 +218,7 @@ class Tables:
             return old
         self._publisher.expect(record)
         binary = None if self._readers is None else binary_columns(table, self._readers)
-        writer = RecordWriter(record, self._settings.name, self._database, binary)
+        writer = RecordWriter(record, self._settings.name, self.database, binary)
         self._writers[relation.relation_id] = writer
         self._unbarred.add(relation.relation_id)
         return writer

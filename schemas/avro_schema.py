@@ -2,7 +2,7 @@
 
 In: a ``TableSchema``. Out: schemas as JSON values. The envelope is Debezium's, so that what
 reads Debezium reads this, plus ``unchanged``, ``before_image``, ``exceptional``,
-``before_exceptional`` and, in ``source``, ``commit_lsn``, ``ordinal``, ``relation_id``
+``before_exceptional`` and, in ``source``, ``commit_lsn``, ``ordinal``, ``relation_id``, ``origin_lsn``
 (DESIGN §3). Every Row field is ``["null", T]`` with default null; the column's Postgres name,
 type, typmod and attnum ride as field properties, so that readers need no escaping rules.
 
@@ -113,6 +113,7 @@ def _source() -> Json:
             {"name": "origin", "type": _NULL_STRING, "default": None},
             {"name": "commit_lsn", "type": "long"},
             {"name": "ordinal", "type": "long"},
+            {"name": "origin_lsn", "type": ["null", "long"], "default": None},
         ],
     }
 

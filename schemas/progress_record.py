@@ -17,6 +17,8 @@ OWN_OPTIONS = "walbridge."
 """Prefix of what ``options`` holds besides those of START_REPLICATION: facts to compare at a restart."""
 TIMELINE_OPTION = OWN_OPTIONS + "timeline"
 """Where the server stood when last looked at; ``Progress.timeline`` is the epoch's, where the slot was made."""
+MESSAGE_PREFIXES_OPTION = OWN_OPTIONS + "message_prefixes"
+"""Which logical messages are published: that may not change inside a transaction of which a part is."""
 _BEGINNING = Lsn(0)
 
 

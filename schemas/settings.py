@@ -47,6 +47,10 @@ class Postgres(_Section):
     """Values in their types' binary format, which makes the same events; Postgres 14 or newer."""
     origin: Literal["any", "none"] = "any"
     """``none``: nothing that replication from elsewhere wrote to this server, so that pipelines in a ring end."""
+    messages: bool = False
+    """Publish logical messages (``pg_logical_emit_message``) on ``<p>.messages``; Postgres 14 or newer."""
+    message_prefixes: tuple[str, ...] = ()
+    """Only those with one of these prefixes; empty: all."""
     streaming: Literal["auto", "off", "on", "parallel"] = "auto"
     """Large transactions come before their commit and wait in a spool here; ``auto``: where the server can."""
     two_phase: bool = False

@@ -82,6 +82,11 @@ def progress_topic(pipeline: str) -> str:
     return f"{pipeline}.progress"
 
 
+def messages_topic(pipeline: str) -> str:
+    """The topic of logical messages, which no table has: theirs have two dots."""
+    return f"{pipeline}.messages"
+
+
 def data_topic(pipeline: str, namespace: str, name: str, names: Mapping[str, str] | None = None) -> str:
     """The topic of a table; ``names`` are the operator's ``[topics.names]``: table → topic.
 

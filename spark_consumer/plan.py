@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from schemas.cut import Barrier, Cut, Epoch, PartitionRange, chain_break, count_mismatch, merge_ranges
 from schemas.errors import COPY_AGAIN, OperatorError
+from schemas.message_schema import MESSAGES_RELATION_ID
 from schemas.position import Position
 
 SEGMENTS_MAX = 16
@@ -120,6 +121,18 @@ def cut_fault(previous: Cut | None, cut: Cut) -> str | None:
     return None
 
 
+def _of_tables(cut: Cut) -> Cut:
+    """Without logical messages: they are counted like all that a cut names, but they are of no table."""
+    topics = {table.topic for table in cut.tables if table.relation_id == MESSAGES_RELATION_ID}
+    if not topics:
+        return cut
+    return replace(
+        cut,
+        partitions=tuple(part for part in cut.partitions if part.topic not in topics),
+        tables=tuple(table for table in cut.tables if table.topic not in topics),
+    )
+
+
 def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
     """How many of the (offset, cut) pairs go into the next plan: at least one, of one epoch,
     until ``rows_max`` rows are reached, a table would need more than SEGMENTS_MAX segments, or
@@ -127,7 +140,7 @@ def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
     rows = 0
     barriers = Counter[int]()
     relations: dict[str, int] = {}
-    for count, (_, cut) in enumerate(cuts):
+    for count, (_, cut) in enumerate((offset, _of_tables(cut)) for offset, cut in cuts):
         rows += sum(part.records for part in cut.partitions)
         full = rows > rows_max or cut.epoch != cuts[0][1].epoch
         for table in cut.tables:
@@ -146,6 +159,7 @@ def make_plan(cuts: Sequence[tuple[int, Cut]], heads: Mapping[int, TableHead]) -
         OperatorError: a table that this lake never copied (I7).
     """
     first, last = cuts[0][1], cuts[-1][1]
+    of_tables = [_of_tables(cut) for _, cut in cuts]
     timed = [cut.commit_time_us for _, cut in cuts if cut.commit_time_us is not None]
     return Plan(
         epoch=last.epoch,
@@ -156,8 +170,8 @@ def make_plan(cuts: Sequence[tuple[int, Cut]], heads: Mapping[int, TableHead]) -
         complete=last.complete,
         metadata_end_offset=last.metadata_end_offset,
         next_offset=cuts[-1][0] + 1,
-        ranges=merge_ranges(cut for _, cut in cuts),
-        tables=tuple(_table_plans([cut for _, cut in cuts], heads)),
+        ranges=merge_ranges(of_tables),
+        tables=tuple(_table_plans(of_tables, heads)),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.cut import Cut
+from schemas.message_schema import MESSAGES_RELATION_ID
 from schemas.metadata_record import RelationRecord
 from schemas.position import Position
 
@@ -103,6 +104,8 @@ class Replay:
             assert sorted(event.partition for event in voids) == list(range(count))
         for event in events:
             relation_id = event.relation.table.relation_id
+            if relation_id == MESSAGES_RELATION_ID:
+                continue
             assert relation_id in self.tables, f"{event.relation.topic} has events before its copy_begin"
             self._reshape(event.relation)
             _APPLY[event.op](self.tables[relation_id], event)

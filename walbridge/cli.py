@@ -119,19 +119,22 @@ def status(
 
 @app.command()
 def tail(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="schema.table")],
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="schema.table")] = None,
     config: Config = None,
+    messages: Annotated[bool, typer.Option("--messages", help="Logical messages instead of a table.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
     start: Annotated[str | None, typer.Option("--from", metavar="LSN[/ORDINAL]", help="Begin at a position.")] = None,
     last: Annotated[int, typer.Option(min=0, help="Begin with the last events that are there.")] = 10,
 ) -> None:
-    """Print the events of a table's topic as JSON lines, decoded."""
+    """Print the events of a table's topic, or the logical messages, as JSON lines, decoded."""
     from schemas.settings import load_settings
-    from walbridge.tail import Beginning, parse_position
+    from walbridge.tail import MESSAGES, Beginning, parse_position
     from walbridge.tail import tail as print_events
 
+    if (table is None) != messages:
+        raise typer.BadParameter("name a table, or say --messages")
     beginning = Beginning(None if start is None else parse_position(start), last)
-    raise typer.Exit(print_events(load_settings(config), table, beginning, follow=follow, say=_say))
+    raise typer.Exit(print_events(load_settings(config), table or MESSAGES, beginning, follow=follow, say=_say))
 
 
 @app.command()

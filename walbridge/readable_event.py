@@ -79,7 +79,7 @@ class EventDecoder:
         shown = {
             "position": position_text(position),
             "op": _operation(record["op"], source["snapshot"]),
-            "table": relation.table.qualified_name,
+            **_subject(record, relation),
             "key": self._key(message.key()),
             **{_KEY_HEADERS[name]: self._key(key) for name, key in _headers(message) if name in _KEY_HEADERS},
             "before": _before(record, relation),
@@ -120,6 +120,18 @@ class EventDecoder:
             if relation.key_schema is not None and relation.key_schema_id is not None:
                 key = json.loads(relation.key_schema)
                 self._keys.setdefault(relation.key_schema_id, (_names(key["fields"]), fastavro.parse_schema(key)))
+
+
+def _subject(record: Mapping[str, Any], relation: RelationRecord) -> dict[str, Any]:
+    """The table; of a logical message its prefix and content, as text where it is some."""
+    message = record.get("message")
+    if message is None:
+        return {"table": relation.table.qualified_name}
+    try:
+        content = message["content"].decode()
+    except UnicodeDecodeError:
+        content = _json_value(message["content"])
+    return {"prefix": message["prefix"], "content": content}
 
 
 def position_text(position: Position) -> str:

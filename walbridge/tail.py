@@ -1,4 +1,4 @@
-"""``walbridge tail``: the events of one table's topic as JSON lines.
+"""``walbridge tail``: the events of one table's topic, or the logical messages, as JSON lines.
 
 In: a table, and where to begin. Out: committed events only. What is there is merged over the
 partitions by position; what comes later is printed as it comes, in position order within each
@@ -18,13 +18,17 @@ from producer.kafka.partition_log import SLICE_S, PartitionLog, reader_config
 from producer.kafka.topics import TopicAdmin
 from producer.postgres.connection import retry_at_start
 from schemas.errors import OperatorError, ProtocolError, RetryableError
+from schemas.message_schema import MESSAGES_RELATION_ID
 from schemas.metadata_record import RelationRecord
 from schemas.position import COPIED_ORDINAL, Position, parse_lsn
 from schemas.settings import Settings
+from schemas.topics import messages_topic
 from walbridge.control_records import relations
 from walbridge.readable_event import EventDecoder, ReadableEvent
 
 ANSWER_S = 10.0
+MESSAGES = "--messages"
+"""Instead of a table, which cannot have this name unquoted: the logical messages."""
 _AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
@@ -82,7 +86,9 @@ def _events(
     settings: Settings, table: str, beginning: Beginning, *, follow: bool, say: Callable[[str], None]
 ) -> Iterator[ReadableEvent]:
     counts, known = retry_at_start(lambda: _contents(settings), ANSWER_S)
-    topic = topic_of(table, known)
+    topic = messages_topic(settings.name) if table == MESSAGES else topic_of(table, known)
+    if topic not in counts and table == MESSAGES:
+        raise OperatorError("this pipeline has no messages yet", remedy="set messages = true in [postgres]")
     if topic not in counts:
         raise OperatorError(f"topic {topic} of table {table} is gone", remedy="see who deleted it; walbridge check")
     decoder = EventDecoder(lambda: relations(settings, counts))
@@ -105,7 +111,7 @@ def topic_of(table: str, known: Iterable[RelationRecord]) -> str:
     Raises:
         OperatorError: no such table, naming those that exist.
     """
-    topics = {relation.table.qualified_name: relation.topic for relation in known}
+    topics = {r.table.qualified_name: r.topic for r in known if r.table.relation_id != MESSAGES_RELATION_ID}
     found = topics.get(table) or topics.get(f"public.{table}")
     if found is None:
         names = ", ".join(sorted(topics)) or "none: walbridge produce has not begun its first copy"

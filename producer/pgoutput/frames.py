@@ -56,6 +56,11 @@ def decode_frame(data: bytes) -> XLogData | PrimaryKeepalive:
     raise ProtocolError(f"unknown frame {data[:1]!r}")
 
 
+def sent_us(data: bytes) -> int:
+    """When the server sent an XLogData frame, since 1970."""
+    return int.from_bytes(data[17:XLOG_DATA_HEADER_BYTES], "big", signed=True) + POSTGRES_EPOCH_US
+
+
 def encode_standby_status(received: int, confirmed: int, now_us: int, *, reply_requested: bool = False) -> bytes:
     """A standby status update: only ``confirmed`` (flushed) moves the slot.
 

@@ -20,6 +20,7 @@ from producer.pgoutput.frames import encode_standby_status
 from producer.postgres.connection import classified, raise_for_result, walsender_query
 from schemas.errors import OperatorError, RetryableError
 from schemas.position import Lsn, format_lsn
+from schemas.progress_record import OWN_OPTIONS
 
 # Half of wal_sender_timeout, where 0 means none: the server's own keepalive queues behind a large
 # transaction, so we may not wait to be asked.
@@ -53,7 +54,7 @@ class ReplicationStream:
         self._pgconn.finish()
 
     def start(self, start_lsn: Lsn, options: dict[str, str]) -> None:
-        """Begin to stream at ``start_lsn``.
+        """Begin to stream at ``start_lsn``. Of the options, ours (``walbridge.``) are not the server's.
 
         Raises:
             OperatorError: the slot is lost or an option is refused.
@@ -63,7 +64,8 @@ class ReplicationStream:
         timeout_ms = int(timeout[0]["setting"] or 0)
         if timeout_ms:
             self._interval_s = min(self._interval_s, timeout_ms / 1000 / _TIMEOUT_SHARE)
-        pairs = ", ".join(f"{name} {sql.Literal(value).as_string(None).lstrip()}" for name, value in options.items())
+        asked = {name: value for name, value in options.items() if not name.startswith(OWN_OPTIONS)}
+        pairs = ", ".join(f"{name} {sql.Literal(value).as_string(None).lstrip()}" for name, value in asked.items())
         name = sql.Identifier(self._slot).as_string(None)
         command = f"START_REPLICATION SLOT {name} LOGICAL {format_lsn(start_lsn)} ({pairs})"
         result = self._pgconn.exec_(command.encode())

@@ -3,6 +3,8 @@
 In: a connection and settings. Out: refusals, a publication that was missing, options.
 """
 
+import json
+
 import structlog
 
 from producer import errors
@@ -10,13 +12,15 @@ from producer.pgoutput.options import STREAMING_SINCE, Streaming, StreamWishes, 
 from producer.postgres import catalog
 from producer.postgres.connection import SqlConnection
 from schemas.errors import OperatorError
+from schemas.progress_record import MESSAGE_PREFIXES_OPTION
 from schemas.settings import Settings
 
 log = structlog.get_logger()
 
 
 def stream_options(settings: Settings, server_version: int) -> dict[str, str]:
-    """Options of START_REPLICATION: what the settings ask of a server of this version.
+    """Options of START_REPLICATION: what the settings ask of a server of this version; and, named as ours,
+    which of the messages are published.
 
     Raises:
         OperatorError: the server is too old, for walbridge or for a setting.
@@ -24,11 +28,13 @@ def stream_options(settings: Settings, server_version: int) -> dict[str, str]:
     postgres = settings.postgres
     wishes = StreamWishes(
         binary=postgres.binary,
+        messages=postgres.messages,
         streaming=_streaming(settings, server_version),
         two_phase=postgres.two_phase,
         origin=postgres.origin,
     )
-    return start_options([postgres.publication], server_version, wishes)
+    prefixes = {MESSAGE_PREFIXES_OPTION: json.dumps(sorted(postgres.message_prefixes))} if postgres.messages else {}
+    return start_options([postgres.publication], server_version, wishes) | prefixes
 
 
 def _streaming(settings: Settings, server_version: int) -> Streaming:
@@ -37,7 +43,7 @@ def _streaming(settings: Settings, server_version: int) -> Streaming:
     A message in a streamed transaction is sent as one of the whole transaction, also where a savepoint
     made it: if that is rolled back nobody can tell that the message is void.
     """
-    wished, messages = settings.postgres.streaming, _has_messages(settings)
+    wished, messages = settings.postgres.streaming, settings.postgres.messages
     if wished == "auto":
         return "on" if server_version >= STREAMING_SINCE and not messages else "off"
     if wished != "off" and messages:
@@ -47,10 +53,6 @@ def _streaming(settings: Settings, server_version: int) -> Streaming:
             remedy='set streaming = "auto" in [postgres], or messages = false',
         )
     return wished
-
-
-def _has_messages(settings: Settings) -> bool:
-    return bool(getattr(settings.postgres, "messages", False))
 
 
 def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:

@@ -11,7 +11,7 @@ from producer.progress import Batch, ProgressTracker, refuse_bad_start, refuse_f
 from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, chain_break
 from schemas.errors import OperatorError
 from schemas.position import Lsn, Position
-from schemas.progress_record import Progress, Split
+from schemas.progress_record import MESSAGE_PREFIXES_OPTION, Progress, Split
 
 OPTIONS = {"proto_version": "1", "publication_names": "walbridge"}
 STREAMING = Progress(
@@ -247,7 +247,16 @@ def test_gap_is_measured_from_what_is_done_not_from_the_floor() -> None:
         refuse_bad_start(progress, SERVER, replace(SLOT, confirmed_flush=Lsn(321)), OPTIONS)
 
 
-@pytest.mark.parametrize("options", [OPTIONS | {"publication_names": "other"}, {}, OPTIONS | {"origin": "none"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        OPTIONS | {"publication_names": "other"},
+        {},
+        OPTIONS | {"origin": "none"},
+        OPTIONS | {"binary": "true"},
+        OPTIONS | {MESSAGE_PREFIXES_OPTION: '["app"]'},
+    ],
+)
 def test_options_that_change_bytes_may_not_change_inside_a_split_transaction(options: dict[str, str]) -> None:
     """I4: the hash of what was published would differ."""
     refuse_bad_start(STREAMING, SERVER, SLOT, options)
@@ -263,7 +272,8 @@ def test_when_a_transaction_is_sent_may_change_while_it_is_half_published() -> N
 
 
 def test_options_that_are_asked_for_no_more_are_not_carried_on() -> None:
-    tracker = ProgressTracker(replace(STREAMING, options=OPTIONS | {"origin": "none", "walbridge.timeline": "2"}))
+    before = {"origin": "none", MESSAGE_PREFIXES_OPTION: "[]", "walbridge.timeline": "2"}
+    tracker = ProgressTracker(replace(STREAMING, options=OPTIONS | before))
 
     tracker.stream_with(OPTIONS)
 
@@ -275,3 +285,15 @@ def test_slot_that_our_progress_does_not_know_is_refused() -> None:
 
     with pytest.raises(OperatorError, match="says nothing of it"):
         refuse_foreign_slot(SLOT, "walbridge")
+
+
+def test_last_message_outside_of_transactions_is_kept_until_a_later_one() -> None:
+    """I4: Postgres sends those again that come behind the floor."""
+    tracker = ProgressTracker(STREAMING)
+    told, _ = tracker.close(Batch(last_message_lsn=Lsn(280), end_lsn=Lsn(280)), (), 0, None, 0)
+    tracker.committed(told)
+
+    later, cut = tracker.close(Batch(), (), 0, None, 0)
+
+    assert (told.last_message_lsn, later.last_message_lsn) == (280, 280)
+    assert (cut.complete, cut.end_lsn) == (True, told.end_lsn)

@@ -37,7 +37,7 @@ def test_insert_is_a_c_with_the_row_after_it_and_its_whole_source() -> None:
             "version": "0.1.0", "connector": "walbridge", "name": "p", "db": "shop", "schema": "public",
             "table": "orders", "relation_id": 16_384, "snapshot": "false", "ts_ms": 1_700_000_000_123,
             "ts_us": COMMIT_TIME_US, "txId": 700, "lsn": COMMIT_LSN, "sequence": None, "origin": None,
-            "commit_lsn": COMMIT_LSN, "ordinal": 3,
+            "commit_lsn": COMMIT_LSN, "ordinal": 3, "origin_lsn": None,
         },
         "op": "c",
         "ts_ms": 42,
@@ -52,9 +52,11 @@ def test_insert_is_a_c_with_the_row_after_it_and_its_whole_source() -> None:
 
 
 def test_origin_of_a_replayed_transaction_is_told() -> None:
-    _, event = Written(KEYED).inserted(b"1", NULL, NULL, source=TransactionSource.of(5, 6, None, "Ünit"))
+    """Its name, and where its commit stands there."""
+    _, event = Written(KEYED).inserted(b"1", NULL, NULL, source=TransactionSource.of(5, 6, None, "Ünit", 2**40))
 
-    assert (event["source"]["origin"], event["source"]["txId"]) == ("Ünit", None)
+    assert (event["source"]["origin"], event["source"]["origin_lsn"]) == ("Ünit", 2**40)
+    assert (event["source"]["commit_lsn"], event["source"]["txId"]) == (5, None)
 
 
 @pytest.mark.parametrize("lsn", [0, 2**32, 2**63 - 1])

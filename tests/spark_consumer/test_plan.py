@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
 from schemas.errors import OperatorError
+from schemas.message_schema import MESSAGES_RELATION_ID
 from schemas.position import Lsn, Position
 from spark_consumer.plan import (
     SEGMENTS_MAX,
@@ -251,3 +252,25 @@ def test_plans_take_every_cut_once_and_in_order(rows: list[int], rows_max: int) 
         cuts = cuts[count:]
 
     assert taken == list(range(1, len(rows) + 1))
+
+
+def test_logical_messages_are_counted_in_a_cut_and_left_out_of_its_plan() -> None:
+    """I7: they are of no table, and nothing is missing."""
+    messages = changes(rows=3, relation_id=MESSAGES_RELATION_ID, topic="p.messages")
+    ranges = part(0, 2), part(7, 10, "p.messages")
+    told = cut(1, changes(rows=2), messages, parts=ranges)
+    assert cut_fault(cut(0), told) is None
+    assert cut_fault(cut(0), replace(told, tables=told.tables[:1])) is not None
+
+    plan = make_plan(numbered(told), {1: HEAD})
+
+    assert [table.relation_id for table in plan.tables] == [1]
+    assert plan.ranges.keys() == {("p.a", 0)}
+    assert plan.rows == 2
+
+
+def test_logical_messages_take_no_place_in_a_plan() -> None:
+    messages = changes(rows=50, relation_id=MESSAGES_RELATION_ID, topic="p.messages")
+    chatty = [cut(n, messages, parts=[part(50 * n, 50 * n + 50, "p.messages")]) for n in range(1, 4)]
+
+    assert take_cuts(numbered(*chatty), rows_max=60) == 3
