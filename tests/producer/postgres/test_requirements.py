@@ -1,19 +1,59 @@
 """The options that the producer's stream is asked for."""
 
+from typing import Any
+
 import pytest
 
 from producer.postgres.requirements import stream_options
 from schemas.errors import OperatorError
 from schemas.settings import Settings
 
-SETTINGS = Settings.model_validate({"name": "p", "postgres": {"publication": 'My "pub"'}})
+VERSIONS = [120022, 130023, 140024, 150019, 160015, 170011, 180006]
 
 
-@pytest.mark.parametrize("server_version", [120022, 130023, 140024, 150019, 160015, 170011, 180006])
-def test_every_server_is_asked_for_the_same_today(server_version: int) -> None:
-    assert stream_options(SETTINGS, server_version) == {"proto_version": "1", "publication_names": '"My ""pub"""'}
+def settings(**postgres: Any) -> Settings:
+    return Settings.model_validate({"name": "p", "postgres": {"publication": 'My "pub"', **postgres}})
+
+
+@pytest.mark.parametrize("server_version", VERSIONS)
+def test_transactions_are_streamed_where_the_server_can_and_nothing_else_is_asked_for(server_version: int) -> None:
+    protocol = {"proto_version": "2", "streaming": "on"} if server_version >= 140000 else {"proto_version": "1"}
+
+    assert stream_options(settings(), server_version) == {"publication_names": '"My ""pub"""'} | protocol
+
+
+def test_messages_are_not_streamed_unless_streaming_is_set_which_is_refused() -> None:
+    """pgoutput.md §7: a savepoint's message could not be told from the transaction's."""
+    assert "streaming" not in stream_options(settings(messages=True), VERSIONS[-1])
+
+    for streaming in ("on", "parallel"):
+        with pytest.raises(OperatorError, match="exclude each other"):
+            stream_options(settings(messages=True, streaming=streaming), VERSIONS[-1])
+
+
+@pytest.mark.parametrize(
+    ("asked", "oldest"),
+    [
+        ({"streaming": "on"}, 140000),
+        ({"binary": True}, 140000),
+        ({"messages": True}, 140000),
+        ({"two_phase": True}, 150000),
+        ({"streaming": "parallel"}, 160000),
+        ({"origin": "none"}, 160000),
+    ],
+)
+@pytest.mark.parametrize("server_version", VERSIONS)
+def test_setting_that_the_server_cannot_honour_is_refused_with_the_version_that_can(
+    asked: dict[str, Any], oldest: int, server_version: int
+) -> None:
+    ((name, _),) = asked.items()
+    if server_version >= oldest:
+        assert name in stream_options(settings(**asked), server_version)
+        return
+    with pytest.raises(OperatorError, match=f"{name} = .* needs Postgres {oldest // 10000} or newer"):
+        stream_options(settings(**asked), server_version)
 
 
 def test_server_that_is_too_old_is_refused() -> None:
     with pytest.raises(OperatorError, match=r"Postgres 11\.22"):
-        stream_options(SETTINGS, 110022)
+        stream_options(settings(), 110022)
