@@ -21,7 +21,7 @@ from walbridge.__main__ import main
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.embedded.server_process import free_port
-from walbridge.tail import Beginning, parse_position, tail
+from walbridge.tail import MESSAGES, Beginning, parse_position, tail
 
 WHERE = ("position", "commit_time", "xid", "partition", "offset", "table")
 ROWS = 60
@@ -42,7 +42,9 @@ def orders(postgres: PostgresServer, kafka: KafkaBroker, tmp_path_factory: pytes
     folder = tmp_path_factory.mktemp("tail")
     with new_database(postgres) as database:
         name = database.name.replace("test_", "tail")
-        producer = ProducerUnderTest(name, database, kafka, folder, {"topics": {"partitions": 2}})
+        producer = ProducerUnderTest(
+            name, database, kafka, folder, {"topics": {"partitions": 2}, "postgres": {"messages": True}}
+        )
         database.execute(
             "CREATE TABLE orders (id int PRIMARY KEY, amount numeric(10,2), note text, parts int[], raw bytea, "
             "at timestamptz, ratio float8, day date); ALTER TABLE orders ALTER note SET STORAGE EXTERNAL;"
@@ -57,6 +59,8 @@ def orders(postgres: PostgresServer, kafka: KafkaBroker, tmp_path_factory: pytes
                 "INSERT INTO keyless VALUES (1, 'a')",
                 "UPDATE keyless SET b = NULL",
                 *(f"INSERT INTO numbers VALUES ({number})" for number in range(ROWS)),
+                "SELECT pg_logical_emit_message(false, 'app', 'é')",
+                "SELECT pg_logical_emit_message(true, 'app', '\\x00ff'::bytea)",
             ):
                 database.execute(statement)
             with producer.topics() as topics:
@@ -129,6 +133,24 @@ def test_old_row_is_shown_whole_where_postgres_sent_it_whole(
     (event,) = printed(settings, capsys, "keyless", Beginning(last=1))
 
     assert without_place(event) == {"op": "update", "before": {"a": 1, "b": "a"}, "after": {"a": 1, "b": None}}
+
+
+def test_logical_messages_are_shown_by_prefix_and_content(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As text, where the content is some."""
+    outside, inside = printed(settings, capsys, MESSAGES, Beginning(last=2))
+
+    assert without_place(outside) == {"op": "message", "prefix": "app", "content": "é"}
+    assert without_place(inside) == {"op": "message", "prefix": "app", "content": "\\x00ff"}
+    assert ("xid" in outside, "xid" in inside) == (False, True)
+    assert printed(settings, capsys, MESSAGES, Beginning(parse_position(outside["position"]))) == [outside, inside]
+
+
+@pytest.mark.parametrize("arguments", [["tail"], ["tail", "public.orders", "--messages"]])
+def test_tail_is_of_one_table_or_of_messages(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "name a table, or say --messages" in " ".join(capsys.readouterr().err.split())
 
 
 def test_partitions_are_merged_by_position_from_the_copy_on(

@@ -1,0 +1,99 @@
+"""Where a replicated transaction comes from is told; with ``origin = "none"`` what came once does not go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from producer.pgoutput.decoder import decode_message, decode_tuple
+from producer.pgoutput.messages import Insert
+from producer.pgoutput.options import StreamWishes, start_options
+from schemas.position import format_lsn
+from tests.fix_postgres import Database, new_database
+from tests.fix_producer import ProducerUnderTest
+from walbridge.embedded.postgres import PostgresServer
+
+TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"
+ROUNDS = 4
+
+
+def replicate(database: Database, origin: str, rows: list[int], origin_lsn: int) -> None:
+    """Write rows as a subscriber does that got them from elsewhere."""
+    with database.connect() as connection:
+        connection.execute("SELECT pg_replication_origin_create(%s)", (origin,))
+        connection.execute("SELECT pg_replication_origin_session_setup(%s)", (origin,))
+        with connection.transaction():
+            connection.execute("SELECT pg_replication_origin_xact_setup(%s, now())", (format_lsn(origin_lsn),))
+            connection.cursor().executemany("INSERT INTO t VALUES (%s, %s)", [(row, origin) for row in rows])
+        connection.execute("SELECT pg_replication_origin_session_reset()")
+        connection.execute("SELECT pg_replication_origin_drop(%s)", (origin,))
+
+
+def test_name_and_place_of_a_replicated_transaction_are_in_its_source(producer: ProducerUnderTest) -> None:
+    """And of no other: neither the one before nor the one after it in the same batch, on both ways of a row."""
+    producer.database.execute(TABLE)
+    producer.publish("t")
+    producer.start_streaming()
+    origin_lsn = 0xA_0000_1234
+    producer.database.execute("INSERT INTO t VALUES (1, 'here')")
+    replicate(producer.database, producer.name, [2, 3, 4], origin_lsn)
+    producer.database.execute("INSERT INTO t VALUES (5, 'here'); UPDATE t SET id = 6 WHERE id = 5")
+
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        events = [event for cut in topics.cuts() for event in topics.events(cut) if event.position.ordinal >= 0]
+        progress = topics.progress()
+    found = {(event.after or event.before or {})["id"]: event.source for event in events}
+    assert [(found[n]["origin"], found[n]["origin_lsn"]) for n in (2, 3, 4)] == [(producer.name, origin_lsn)] * 3
+    assert [(found[n]["origin"], found[n]["origin_lsn"]) for n in (1, 5, 6)] == [(None, None)] * 3
+    assert progress is not None
+    producer.check_equal()
+
+
+def test_producer_that_asks_for_no_origin_leaves_out_what_was_replicated(producer: ProducerUnderTest) -> None:
+    """Its position is passed all the same: the slot holds no WAL back for it."""
+    producer.settings["postgres"] = {"origin": "none"}
+    producer.database.execute(TABLE)
+    producer.publish("t")
+    producer.start_streaming()
+    replicate(producer.database, producer.name, [1, 2], 0x1000)
+    producer.database.execute("INSERT INTO t VALUES (3, 'here')")
+    replicate(producer.database, producer.name, [4], 0x2000)
+
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        events = [event for cut in topics.cuts() for event in topics.events(cut) if event.position.ordinal >= 0]
+    assert [(event.after or {})["id"] for event in events] == [3]
+
+
+@pytest.mark.parametrize("major", [16, 18])
+def test_ring_of_two_servers_comes_to_rest(postgres_version: Callable[[int], PostgresServer], major: int) -> None:
+    """Each row crosses once: what one side got from the other does not go back."""
+    server = postgres_version(major)
+    with new_database(server) as one, new_database(server) as other:
+        ring = (one, other), (other, one)
+        for number, database in enumerate((one, other)):
+            database.execute(f"{TABLE}; CREATE PUBLICATION pub FOR TABLE t")
+            database.value("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (database.name,))
+            database.execute(f"INSERT INTO t SELECT n, 'own' FROM generate_series({10 * number}, {10 * number + 4}) n")
+        crossed = []
+        for _ in range(ROUNDS):
+            for source, target in ring:
+                rows = new_rows(source)
+                crossed.append(len(rows))
+                if rows:
+                    replicate(target, f"from_{source.name}", rows, 0x1000)
+
+        assert crossed == [5, 5, *[0] * (2 * ROUNDS - 2)]
+        assert one.rows("SELECT id FROM t ORDER BY id") == other.rows("SELECT id FROM t ORDER BY id")
+
+
+def new_rows(database: Database) -> list[int]:
+    """Ids of the rows that the slot's session has not seen yet."""
+    with database.connect() as connection:
+        options = start_options(["pub"], connection.info.server_version, StreamWishes(origin="none"))
+        pairs = [part for pair in options.items() for part in pair]
+        query = "SELECT data FROM pg_logical_slot_get_binary_changes(%s, NULL, NULL, VARIADIC %s)"
+        messages = [decode_message(data) for (data,) in connection.execute(query.encode(), (database.name, pairs))]
+    return [int(str(decode_tuple(each.new)[0], "ascii")) for each in messages if isinstance(each, Insert)]  # type: ignore[arg-type]
