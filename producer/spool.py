@@ -38,9 +38,9 @@ _DISK_BACKED = "/var/tmp"
 class Spooled:
     """One transaction."""
 
-    def __init__(self, spool: "Spool", path: Path) -> None:
+    def __init__(self, spool: "Spool", name: str) -> None:
         self._spool = spool
-        self._path = path
+        self._name = name
         self._buffer = bytearray()
         self._written_bytes = 0
         self.aborted: set[int] = set()
@@ -73,7 +73,7 @@ class Spooled:
         """What is buffered goes to disk."""
         self._spool.refuse_full()
         try:
-            with open(self._path, "ab", opener=_private) as file:
+            with open(self._spool.folder / self._name, "ab", opener=_private) as file:
                 file.write(self._buffer)
         except OSError as error:
             raise self._spool.unwritable(error) from None
@@ -115,7 +115,7 @@ class Spooled:
         if self._written_bytes:
             left = self._written_bytes
             try:
-                with self._path.open("rb") as file:
+                with (self._spool.folder / self._name).open("rb") as file:
                     while left and (piece := file.read(min(PIECE_BYTES, left))):
                         left -= len(piece)
                         yield piece
@@ -129,7 +129,7 @@ class Spooled:
         """It is through, or will never be: its file goes."""
         self._spool.forget(self)
         if self._written_bytes:
-            self._path.unlink(missing_ok=True)
+            (self._spool.folder / self._name).unlink(missing_ok=True)
         self._buffer.clear()
         self._written_bytes = 0
 
@@ -165,7 +165,7 @@ class Spool:
 
     def add(self) -> Spooled:
         """A new transaction."""
-        made = Spooled(self, self._private_folder() / str(self._next_name))
+        made = Spooled(self, str(self._next_name))
         self._next_name += 1
         self._transactions[made] = None
         return made
@@ -219,7 +219,8 @@ class Spool:
             os.close(self._lock)
             self._folder = None
 
-    def _private_folder(self) -> Path:
+    @property
+    def folder(self) -> Path:
         """Made when first needed; the lock in it tells that its process lives."""
         if self._folder is None:
             try:
@@ -244,12 +245,12 @@ def _default_parent() -> str:
 
 def _is_dead(folder: Path) -> bool:
     """Ours, and whoever made it lives no more."""
-    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
-        return False
     try:
+        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+            return False
         lock = os.open(folder / _LOCK, os.O_RDWR)
     except OSError:
-        return False  # its process is just making it, or another one removes it
+        return False  # its process is just making or removing it
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -69,6 +69,8 @@ class Transaction:
     events: list[Event] = field(default_factory=list)
     first_lsn: int = 0
     origin: str | None = None
+    prepare_lsn: int | None = None
+    """Of its PREPARE TRANSACTION, if there was one."""
     encoded: list["Piece"] | None = None
 
 

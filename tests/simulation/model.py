@@ -18,6 +18,7 @@ from schemas.metadata_record import RelationRecord, decode_metadata
 from schemas.position import Position
 from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 from tests.simulation.broker import COMMITTED, SCHEMA_ID, Broker, Committed, Entry, Place
+from tests.simulation.early import resent_from
 from tests.simulation.history import CONSISTENT_POINT, TABLES, Event, Transaction
 from tests.simulation.world import Finished, Violation, World
 
@@ -42,9 +43,12 @@ class Model:
             prevent the damage, the reader must find it before it takes a single event.
     """
 
-    def __init__(self, world: World, name: str, history: list[Transaction], *, may_be_torn: bool) -> None:
+    def __init__(
+        self, world: World, name: str, history: list[Transaction], *, may_be_torn: bool, two_phase: bool = False
+    ) -> None:
         self._world = world
         self._may_be_torn = may_be_torn
+        self._two_phase = two_phase
         self._history = history
         self._expected = {(e.commit_lsn, e.ordinal): e for t in history for e in t.events}
         self._topics = {data_topic(name, "public", table, {}): relation_id for relation_id, table in TABLES.items()}
@@ -66,11 +70,12 @@ class Model:
     # -- what may be confirmed ---------------------------------------------------------------
 
     def durable_lsn(self) -> int:
-        """The first commit record of which Kafka lacks something; a slot there sends it again."""
+        """The first commit or prepare record of which Kafka lacks something; a slot there sends it again."""
         history = self._history
         while self._durable < len(history) and all(self._is_whole(event) for event in history[self._durable].events):
             self._durable += 1
-        return history[self._durable].commit_lsn if self._durable < len(history) else 1 << 62
+        missing = history[self._durable :]
+        return min((resent_from(each, two_phase=self._two_phase) for each in missing), default=1 << 62)
 
     def half_published(self) -> Transaction | None:
         """The transaction of which Kafka holds a part."""

@@ -9,6 +9,7 @@ messages, and their ``wal_end`` may stand anywhere up to the next commit record.
 
 import re
 from collections.abc import Callable
+from random import Random
 from struct import unpack
 
 import psycopg
@@ -18,6 +19,7 @@ from producer.postgres.facts import ServerIdentity, SlotState
 from schemas.errors import RetryableError
 from schemas.position import Lsn, parse_lsn
 from tests.producer.pgoutput.encoder import encode_message, keepalive, xlog_data
+from tests.simulation.early import Early
 from tests.simulation.history import CONSISTENT_POINT, Transaction, pieces_of, relation
 from tests.simulation.world import Violation, World
 
@@ -49,6 +51,9 @@ class Server:
         self.confirmations = 0
         self.pause_share, self.keepalive_share = 0.04, 0.1
         """How often nothing has arrived yet, and how often a keepalive comes where one may come."""
+        self.stream_share = 0.0
+        """How often a transaction comes in blocks."""
+        self.two_phase = False
 
     @property
     def end_lsn(self) -> int:
@@ -77,7 +82,7 @@ class Server:
             self._be_meddled_with()
         if not self.slot_exists:
             return None
-        return SlotState("pgoutput", DATABASE, None, "reserved", Lsn(self.confirmed), False)
+        return SlotState("pgoutput", DATABASE, None, "reserved", Lsn(self.confirmed), self.two_phase)
 
     def _be_meddled_with(self) -> None:
         unpublished = [each for each in self.history[: self.visible] if each.commit_lsn >= self._durable_lsn()]
@@ -149,6 +154,9 @@ class Walsender:
             self._next += 1
         # Decoding begins at restart_lsn, before the slot's place: the first keepalives may speak of it.
         self._low = start if self._world.chance(0.7) else max(start - 64, int(CONSISTENT_POINT))
+        dice = Random(f"{start} {self._world.step_count}")
+        server = self._server
+        self._early = Early(history, self._announced, start, dice, server.stream_share, two_phase=server.two_phase)
         return _Result()
 
     def finish(self) -> None:
@@ -206,7 +214,8 @@ class Walsender:
         self._world.now_s += timeout_s
         self._server.work()
         if not self.has_input() and self._world.chance(0.6):
-            self._frames.append(self._keepalive(self._upper()))
+            upper = self._upper()
+            self._frames = [*self._early.prepares(upper), self._keepalive(upper)][::-1]
 
     def _upper(self) -> int:
         """Where decoding may stand: at the next commit record, or at the end of WAL."""
@@ -228,9 +237,24 @@ class Walsender:
         if self._next >= server.visible:
             return False
         transaction = server.history[self._next]
-        frames = [self._keepalive(transaction.commit_lsn)] if random.random() < share else []
-        pieces = pieces_of(transaction)
-        for piece in pieces:
+        frames = [*self._early.blocks(self._next, server.visible), *self._early.prepares(transaction.commit_lsn)]
+        frames += [self._keepalive(transaction.commit_lsn)] if random.random() < share else []
+        end = self._early.end(self._next)
+        frames += self._whole(transaction) if end is None else end
+        frames[-1] = (transaction.end_lsn, frames[-1][1])
+        self._low = transaction.end_lsn
+        self._next += 1
+        if random.random() < 2 * share:
+            upper = self._upper()
+            frames += [*self._early.prepares(upper), self._keepalive(upper)]
+        frames.reverse()
+        self._frames = frames
+        return True
+
+    def _whole(self, transaction: Transaction) -> list[tuple[int, bytes]]:
+        random, share = self._world.random, self._server.keepalive_share
+        frames = []
+        for piece in pieces_of(transaction):
             for relation_id in piece.relation_ids:
                 if self._announced.get(relation_id) != piece.version or random.random() < 0.02:
                     self._announced[relation_id] = piece.version
@@ -238,14 +262,7 @@ class Walsender:
             if piece.relation_ids and random.random() < share / 2:
                 frames.append(self._keepalive(transaction.commit_lsn))
             frames.append((0, xlog_data(piece.payload, piece.lsn, piece.lsn)))
-        frames[-1] = (transaction.end_lsn, frames[-1][1])
-        self._low = transaction.end_lsn
-        self._next += 1
-        if random.random() < 2 * share:
-            frames.append(self._keepalive(self._upper()))
-        frames.reverse()
-        self._frames = frames
-        return True
+        return frames
 
 
 class Select:

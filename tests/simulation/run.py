@@ -14,6 +14,7 @@ from schemas.progress_record import Progress, encode_progress
 from schemas.settings import Postgres, Producer, Settings, Topics
 from schemas.topics import progress_topic
 from tests.simulation.broker import COMMITTED, Broker
+from tests.simulation.early import prepare_some
 from tests.simulation.history import CONSISTENT_POINT, TABLES, Transaction, make_history
 from tests.simulation.model import Model
 from tests.simulation.postgres import DATABASE, SYSTEM_ID, TIMELINE, VERSION, Server
@@ -49,11 +50,11 @@ HIDDEN = ("hidden late commit", "hidden late abort")
 
 
 @lru_cache(maxsize=64)
-def settings_of(rows_max: int, partitions: int, idle_ms: int) -> Settings:
+def settings_of(rows_max: int, partitions: int, idle_ms: int, two_phase: bool = False) -> Settings:
     """Small limits, so that small histories reach them."""
     return Settings(
         name="p",
-        postgres=Postgres(dsn=SecretStr("simulated"), slot="s"),
+        postgres=Postgres(dsn=SecretStr("simulated"), slot="s", two_phase=two_phase),
         topics=Topics(partitions=partitions),
         producer=Producer(
             batch_rows_max=rows_max, batch_bytes_max=1024, batch_ms_max=100, idle_cut_interval_ms=idle_ms
@@ -72,6 +73,7 @@ class Case:
     """Tables whose copy the pipeline holds."""
     pause_share: float | None = None
     keepalive_share: float | None = None
+    stream_share: float | None = None
     prepare: Callable[["Run"], None] = lambda run: None
     """Anything else: called before the producer starts."""
 
@@ -100,15 +102,23 @@ class Run:
         self.world = world = World(seed, traced=traced)
         random = Random(seed ^ 0x5EED)
         self.settings = case.settings or settings_of(
-            random.choice((1, 2, 3, 5, 8, 50)), random.choice((1, 3)), random.choice((10, 500, 2_000))
+            random.choice((1, 2, 3, 5, 8, 50)),
+            random.choice((1, 3)),
+            random.choice((10, 500, 2_000)),
+            random.random() < 0.4,
         )
+        two_phase = self.settings.postgres.two_phase
         history = make_history(random) if case.history is None else case.history
         world.plan = sorted(_faults(random) if case.faults is None else case.faults, reverse=True)
         hidden = any(fault in HIDDEN for _, fault in world.plan)
-        self.model = Model(world, self.settings.name, history, may_be_torn=hidden)
+        if two_phase:
+            prepare_some(random, history)
+        self.model = Model(world, self.settings.name, history, may_be_torn=hidden, two_phase=two_phase)
         self.broker = Broker(world, random.random() < 0.5, self.model.on_commit)
         self.model.broker = self.broker
         self.server = Server(world, history, self.model.durable_lsn, self.model.half_published)
+        self.server.two_phase = two_phase
+        self.server.stream_share = random.choice((0.0, 0.4, 0.8)) if case.stream_share is None else case.stream_share
         self.server.pause_share = case.pause_share or random.choice((0.01, 0.05, 0.3))
         self.server.keepalive_share = case.keepalive_share or random.choice((0.03, 0.1, 0.4))
         self.boots = 0

@@ -14,12 +14,15 @@ from typing import Any
 
 import pytest
 
+from producer.announced import Announced
 from producer.cut_maker import CutMaker
 from producer.kafka.publisher import Publisher
 from producer.pipeline import Pipeline
 from producer.progress import ProgressTracker
+from producer.spool import Spooled
 from producer.streaming import Session
 from producer.transaction import TransactionTracker
+from producer.uncommitted import Uncommitted
 from tests.simulation.run import run_seed
 
 pytestmark = pytest.mark.simulation
@@ -75,6 +78,19 @@ MUTANTS = {
     ),
     "a cut inside a transaction says that it is complete": Mutant(
         ProgressTracker.close, "complete = split is None", "complete = True"
+    ),
+    "a prepared transaction does not hold the slot back": Mutant(
+        CutMaker._bound_floor, "min(self.wal_end, held)", "self.wal_end"
+    ),
+    "a prepared transaction is forgotten at the next cut": Mutant(
+        Uncommitted._keep, "self._prepared[key] = prepared", "self._prepared = {key: prepared}"
+    ),
+    "changes of an aborted subtransaction are published": Mutant(Spooled.frames, "if xid not in aborted", "if True"),
+    "what a streamed transaction announced is not known after its commit": Mutant(
+        Announced.show, "arrival is not None and", "False and"
+    ),
+    "a streamed transaction that is published already comes again": Mutant(
+        Session._replay, "committed.commit_lsn, committed.commit_time_us", "committed.end_lsn, committed.commit_time_us"
     ),
     "a cut does not move on what is done": Mutant(
         ProgressTracker.close, "done=Lsn(max(done, self.progress.done))", "done=self.progress.done"
