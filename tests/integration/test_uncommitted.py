@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from schemas.cut import Cut
+from schemas.settings import Settings
 from tests.fix_postgres import Database, new_database
 from tests.fix_producer import ProducerUnderTest
 from tests.integration.workloads import create_tables, run_workloads
 from tests.replay import Event
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.status.look import look
+from walbridge.status.show import as_json
 
 PLAIN: dict[str, Any] = {"streaming": "off"}
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -121,6 +124,9 @@ def test_prepared_transaction_holds_the_slot_while_cuts_go_on(
         assert cut.end_lsn > after
         assert _rows(topics.cuts()) == 1
         assert before <= producer.confirmed_lsn() < after
+    shown = prepared_shown(producer)
+    assert (shown["count"], shown["oldest_gid"]) == (1, "")
+    assert shown["held_bytes"] > 0
     running.kill()
     database.execute("INSERT INTO t VALUES (3, 'while it was down')")
     database.execute("COMMIT PREPARED ''")
@@ -130,6 +136,14 @@ def test_prepared_transaction_holds_the_slot_while_cuts_go_on(
         end = producer.caught_up(topics)
         assert after < end.end_lsn
     assert after < producer.confirmed_lsn()
+    assert prepared_shown(producer) is None
+
+
+def prepared_shown(producer: ProducerUnderTest) -> Any:
+    """What ``walbridge status`` tells."""
+    where = {"postgres": {"dsn": producer.database.dsn, "slot": producer.slot}, "name": producer.name}
+    kafka = {"kafka": {"bootstrap_servers": producer.kafka.bootstrap_servers}}
+    return as_json(look(Settings.model_validate(where | kafka)))["slot"]["prepared"]
 
 
 def _rows(cuts: list[Cut]) -> int:

@@ -271,6 +271,54 @@ def test_when_a_transaction_is_sent_may_change_while_it_is_half_published() -> N
     refuse_bad_start(replace(STREAMING, split=SPLIT), SERVER, SLOT, options)
 
 
+TWO_PHASE = OPTIONS | {"two_phase": "true"}
+HELD = replace(STREAMING, done=Lsn(320), floor=Lsn(250), options=TWO_PHASE)
+"""A prepare at 250 has no end yet; what committed up to 320 is published."""
+HELD_SLOT = replace(SLOT, two_phase=True, confirmed_flush=Lsn(250))
+
+
+def test_slot_that_stands_at_the_first_prepare_without_an_end_is_accepted() -> None:
+    refuse_bad_start(HELD, SERVER, HELD_SLOT, TWO_PHASE)
+
+
+def test_gap_is_measured_from_the_floor_where_prepared_transactions_come_early() -> None:
+    """I7: a prepare that the slot is past does not come again, whatever is done."""
+    with pytest.raises(OperatorError, match="a gap"):
+        refuse_bad_start(HELD, SERVER, replace(HELD_SLOT, confirmed_flush=Lsn(251)), TWO_PHASE)
+
+
+@pytest.mark.parametrize(
+    ("progress", "slot", "options", "version", "words"),
+    [
+        (HELD, replace(HELD_SLOT, two_phase=False), TWO_PHASE, 180006, "was made without two_phase"),
+        (replace(HELD, options=OPTIONS), HELD_SLOT, TWO_PHASE, 180006, "was made without two_phase"),
+        (HELD, HELD_SLOT, OPTIONS, 180006, "ALTER_REPLICATION_SLOT walbridge"),
+        (HELD, HELD_SLOT, OPTIONS, 170011, "start over with a new copy"),
+    ],
+    ids=["the slot is without", "it was set later", "the setting is without", "nobody can clear it before 18"],
+)
+def test_two_phase_of_slot_progress_and_setting_must_agree(
+    progress: Progress, slot: SlotState, options: dict[str, str], version: int, words: str
+) -> None:
+    """I7: what was prepared before the flag was set has not been sent."""
+    with pytest.raises(OperatorError, match=words):
+        refuse_bad_start(progress, replace(SERVER, version=version), slot, options)
+
+
+@pytest.mark.parametrize(
+    ("floor_max", "floor"),
+    [(None, 320), (Lsn(400), 320), (Lsn(250), 250), (Lsn(100), 200)],
+    ids=["nothing holds it", "nothing below", "a prepare", "one older than the slot: the floor never goes back"],
+)
+def test_floor_stays_below_what_must_come_again_while_cuts_go_on(floor_max: Lsn | None, floor: int) -> None:
+    """I1"""
+    tracker = ProgressTracker(STREAMING)
+    tracker.floor_max = floor_max
+    progress, cut = tracker.close(batch(320), RANGES, 9, None, 55)
+
+    assert (progress.floor, progress.done, cut.end_lsn) == (floor, 320, 320)
+
+
 def test_options_that_are_asked_for_no_more_are_not_carried_on() -> None:
     before = {"origin": "none", MESSAGE_PREFIXES_OPTION: "[]", "walbridge.timeline": "2"}
     tracker = ProgressTracker(replace(STREAMING, options=OPTIONS | before))

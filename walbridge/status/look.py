@@ -21,7 +21,18 @@ from schemas.errors import RetryableError, WalbridgeError
 from schemas.settings import Settings
 from spark_consumer.manifest import CutRow, newest_published, newest_rows, open_table
 from walbridge.control_records import WrittenCut, newest_cut, newest_progress
-from walbridge.status.standing import Lake, LakeCut, NewestCut, Published, Silent, Slot, Source, Standing, TableState
+from walbridge.status.standing import (
+    Lake,
+    LakeCut,
+    NewestCut,
+    Prepared,
+    Published,
+    Silent,
+    Slot,
+    Source,
+    Standing,
+    TableState,
+)
 
 T = TypeVar("T")
 
@@ -33,6 +44,10 @@ SELECT current_setting('server_version'), clock_timestamp(),
 _RETAINED = """
 SELECT greatest(0, %(wal_lsn)s - (restart_lsn - '0/0'::pg_lsn))::bigint, {safe_wal_size}
 FROM pg_replication_slots WHERE slot_name = %(slot)s
+"""
+_PREPARED = """
+SELECT count(*) OVER (), gid, extract(epoch FROM clock_timestamp() - prepared)::float
+FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared LIMIT 1
 """
 
 
@@ -89,7 +104,15 @@ def slot_of(connection: SqlConnection, name: str, wal_lsn: int) -> Slot | None:
         _RETAINED.format(safe_wal_size=safe_wal_size).encode(), {"wal_lsn": wal_lsn, "slot": name}
     ).fetchone()
     retained_bytes, safe_wal_size_bytes = row or (None, None)
-    return Slot(state.active_pid, state.wal_status, retained_bytes, safe_wal_size_bytes, state.confirmed_flush)
+    prepared = connection.execute(_PREPARED.encode()).fetchone() if state.two_phase else None
+    return Slot(
+        state.active_pid,
+        state.wal_status,
+        retained_bytes,
+        safe_wal_size_bytes,
+        state.confirmed_flush,
+        Prepared(*prepared) if prepared else None,
+    )
 
 
 def published_of(settings: Settings) -> Published:

@@ -22,6 +22,7 @@ def rows(standing: Standing) -> list[tuple[str, str]]:
         ("pipeline", f"{standing.pipeline}, {moment_text(standing.at)}"),
         ("server", _server(standing.source)),
         ("slot", _slot(standing)),
+        *(("", line) for line in _prepared(standing.source)),
         ("producer", _producer(standing)),
         ("in Kafka", _in_kafka(standing)),
         ("in the lake", _in_lake(standing)),
@@ -49,7 +50,7 @@ def as_json(standing: Standing) -> dict[str, Any]:
         "pipeline": standing.pipeline,
         "at": standing.at.isoformat(),
         "server": _answered(standing.source, _server_json),
-        "slot": _slot_json(standing.slot_name, standing.source),
+        "slot": _slot_json(standing.slot_name, standing.source) | _prepared_json(standing.source),
         "producer": _answered(standing.published, lambda published: {"state": published.state}),
         "kafka": _answered(standing.published, _kafka_json),
         "lake": _answered(standing.lake, _lake_json),
@@ -83,6 +84,22 @@ def _room(slot: Slot) -> str:
     if slot.safe_wal_size_bytes is not None:
         return f"wal_status {status}, lost after {bytes_text(max(0, slot.safe_wal_size_bytes))} more"
     return f"wal_status {status}" + ("" if status == "lost" else ", no limit but the disk")
+
+
+def _prepared(source: Source | Silent) -> Iterator[str]:
+    if isinstance(source, Silent) or source.slot is None or source.slot.prepared is None:
+        return
+    prepared = source.slot.prepared
+    held = bytes_text(_held_bytes(source.slot, source.wal_lsn))
+    gid = prepared.oldest_gid.replace("'", "''")
+    yield (
+        f"prepared and not ended: {prepared.count}, the oldest '{gid}' for {seconds_text(prepared.oldest_s)}; "
+        f"{held} of WAL come again until COMMIT PREPARED or ROLLBACK PREPARED"
+    )
+
+
+def _held_bytes(slot: Slot, wal_lsn: int) -> int:
+    return max(0, wal_lsn - (slot.confirmed_flush_lsn or wal_lsn))
 
 
 def _producer(standing: Standing) -> str:
@@ -174,6 +191,17 @@ def _slot_json(name: str, source: Source | Silent) -> dict[str, Any]:
         "safe_wal_size_bytes": slot.safe_wal_size_bytes,
         "confirmed_flush_lsn": None if slot.confirmed_flush_lsn is None else format_lsn(slot.confirmed_flush_lsn),
     }
+
+
+def _prepared_json(source: Source | Silent) -> dict[str, Any]:
+    slot = None if isinstance(source, Silent) else source.slot
+    if slot is None or isinstance(source, Silent):
+        return {}
+    prepared = slot.prepared
+    if prepared is None:
+        return {"prepared": None}
+    shown = {"count": prepared.count, "oldest_gid": prepared.oldest_gid, "oldest_s": round(prepared.oldest_s, 3)}
+    return {"prepared": shown | {"held_bytes": _held_bytes(slot, source.wal_lsn)}}
 
 
 def _kafka_json(published: Published) -> dict[str, Any]:

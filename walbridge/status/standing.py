@@ -24,14 +24,27 @@ class Silent:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """Transactions of our database that are prepared and have no end yet."""
+
+    count: int
+    oldest_gid: str
+    oldest_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Slot:
-    """Our row of pg_replication_slots. ``safe_wal_size_bytes`` None: as much as the disk holds."""
+    """Our row of pg_replication_slots. ``safe_wal_size_bytes`` None: as much as the disk holds.
+
+    ``prepared``: what holds a slot with two_phase back; None: nothing, or no such slot.
+    """
 
     active_pid: int | None
     wal_status: str | None
     retained_bytes: int | None
     safe_wal_size_bytes: int | None
     confirmed_flush_lsn: int | None
+    prepared: Prepared | None = None
 
 
 @dataclass(frozen=True, slots=True)

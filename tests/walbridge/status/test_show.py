@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tests.walbridge.status.test_standing import AWAY, standing
 from walbridge.status.show import TABLES_SHOWN_MAX, as_json, as_table, as_text
-from walbridge.status.standing import Lake, Published, Slot, Source, TableState
+from walbridge.status.standing import Lake, Prepared, Published, Slot, Source, TableState
 
 SLOT = Slot(
     active_pid=42, wal_status="reserved", retained_bytes=12_345, safe_wal_size_bytes=None, confirmed_flush_lsn=1
@@ -48,6 +48,14 @@ def test_lines_say_where_each_stands_and_how_far_behind_it_is() -> None:
 )
 def test_slot_line_says_what_an_operator_must_know(slot: Slot | None, words: str) -> None:
     assert words in text_of(slot).splitlines()[2]
+
+
+def test_prepared_transactions_are_shown_with_age_and_what_they_hold_back() -> None:
+    prepared = replace(SLOT, prepared=Prepared(2, "it's", 200), confirmed_flush_lsn=900)
+    assert text_of(prepared).splitlines()[3].strip() == (
+        "prepared and not ended: 2, the oldest 'it''s' for 3 min 20 s; 100 B of WAL come again until "
+        "COMMIT PREPARED or ROLLBACK PREPARED"
+    )
 
 
 @pytest.mark.parametrize(
