@@ -69,10 +69,10 @@ class Pipeline:
         except Stopped:
             pass
         finally:
+            self._spool.close()
             self._disconnect()
             # An open transaction would hide from readers what others write after it.
             self._give_up_batch()
-            self._spool.close()
         log.info("stopped")
 
     def reserve_slot(self) -> bool:
