@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from random import Random
+from tempfile import TemporaryDirectory
 
 from pydantic import SecretStr
 
@@ -49,6 +50,12 @@ HIDDEN = ("hidden late commit", "hidden late abort")
 """An EndTxn that the client library repeated without a word: nobody can notice in time."""
 
 
+@lru_cache(maxsize=1)
+def _spool_dir() -> TemporaryDirectory[str]:
+    """Other runs on this machine do not look into it; it goes with this process."""
+    return TemporaryDirectory(prefix="walbridge-simulation-")
+
+
 @lru_cache(maxsize=64)
 def settings_of(rows_max: int, partitions: int, idle_ms: int, two_phase: bool = False) -> Settings:
     """Small limits, so that small histories reach them."""
@@ -57,7 +64,11 @@ def settings_of(rows_max: int, partitions: int, idle_ms: int, two_phase: bool = 
         postgres=Postgres(dsn=SecretStr("simulated"), slot="s", two_phase=two_phase),
         topics=Topics(partitions=partitions),
         producer=Producer(
-            batch_rows_max=rows_max, batch_bytes_max=1024, batch_ms_max=100, idle_cut_interval_ms=idle_ms
+            batch_rows_max=rows_max,
+            batch_bytes_max=1024,
+            batch_ms_max=100,
+            idle_cut_interval_ms=idle_ms,
+            spool_dir=_spool_dir().name,
         ),
     )
 
