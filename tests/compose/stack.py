@@ -108,6 +108,10 @@ class Stack:
         mine = [each for each in self.containers() if service_of(each) == service]
         return sorted(mine, key=lambda each: int(each["Config"]["Labels"]["com.docker.compose.container-number"]))
 
+    def restarts(self) -> dict[str, int]:
+        """How often Docker has started each service again."""
+        return {service_of(each): each["RestartCount"] for each in self.containers()}
+
     def kill(self, *services: str) -> None:
         """All at the same moment, as a crash does."""
         crash([container for service in services for container in self.of(service)])
@@ -136,8 +140,14 @@ class Stack:
 
     def published(self) -> dict[str, Any]:
         """The newest published cut: its epoch, id and LSN, and rows and columns of each table."""
-        found: dict[str, Any] = self.python(PUBLISHED)
-        return found
+        found: list[dict[str, Any]] = []
+
+        def is_published() -> bool:
+            found.extend(self.python(PUBLISHED))
+            return bool(found)
+
+        wait_until(is_published, "the first published cut", ANSWER_S, poll_s=0.5)
+        return found[-1]
 
     def logs(self, *services: str) -> str:
         return self.compose("logs", "--no-color", "--no-log-prefix", *services).stdout
@@ -147,14 +157,14 @@ PUBLISHED = """
 import json
 from deltalake import DeltaTable
 from spark_consumer.read import published
-row = published("/lake")[-1]
-tables = {each.name: DeltaTable(f"/lake/{each.path}", version=each.version) for each in row.tables}
-print(json.dumps({
-    "epoch": row.epoch, "cut": row.to_cut, "lsn": row.end_lsn,
-    "rows": {name: table.to_pyarrow_table(columns=[table.schema().fields[0].name]).num_rows
-             for name, table in tables.items()},
-    "columns": {name: [field.name for field in table.schema().fields] for name, table in tables.items()},
-}))
+
+def shown(row):
+    tables = {each.name: DeltaTable(f"/lake/{each.path}", version=each.version) for each in row.tables}
+    columns = {name: [field.name for field in table.schema().fields] for name, table in tables.items()}
+    rows = {name: table.to_pyarrow_table(columns=columns[name][:1]).num_rows for name, table in tables.items()}
+    return {"epoch": row.epoch, "cut": row.to_cut, "lsn": row.end_lsn, "rows": rows, "columns": columns}
+
+print(json.dumps([shown(row) for row in published("/lake")[-1:]]))
 """
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -84,20 +85,22 @@ def test_operators_commands_answer_in_the_containers(stack: Stack) -> None:
 
 @pytest.mark.parametrize("victims", [*((name,) for name in SERVICES), ("postgres", "kafka")], ids="+".join)
 def test_killed_under_load_it_comes_back_by_itself_and_nothing_is_lost(stack: Stack, victims: tuple[str, ...]) -> None:
-    """I8."""
+    """I8. Who loses a peer waits for it: only what was killed starts anew."""
     before = stack.published()["lsn"]
-    restarts = {name: stack.of(name)[0]["RestartCount"] for name in victims}
+    restarts = stack.restarts()
     began_s = time.monotonic()
     stack.kill(*victims)
-    wait_until(
-        lambda: all(stack.of(name)[0]["RestartCount"] > restarts[name] for name in victims),
-        f"{victims} to be started again",
-        60,
-    )
+    wait_until(lambda: _has_risen(stack.restarts(), restarts, victims), f"{victims} to be started again", 60)
     stack.wait_healthy(*SERVICES)
     stack.seconds[f"back after a kill of {'+'.join(victims)}"] = round(time.monotonic() - began_s, 1)
     stack.check_equal()
+
     assert stack.published()["lsn"] > before
+    assert {name for name in SERVICES if stack.restarts()[name] > restarts[name]} == set(victims)
+
+
+def _has_risen(now: Mapping[str, int], before: Mapping[str, int], names: Collection[str]) -> bool:
+    return all(now[name] > before[name] for name in names)
 
 
 OPEN_PLAN = """
@@ -166,6 +169,19 @@ def test_bad_configuration_is_said_once_and_ends_with_code_2(stack: Stack, what:
     assert words in said
     assert "Traceback" not in said
     assert "\tat " not in said, "a Java stack"
+
+
+def test_service_that_cannot_start_is_seen_in_ps_and_says_why_each_time(stack: Stack) -> None:
+    alone = Stack({"KAFKA_BOOTSTRAP_SERVERS": "192.0.2.1:9092", "START_TIMEOUT_S": "2", "POSTGRES_DSN": "dbname=x"})
+    try:
+        alone.compose("up", "--detach", "--no-deps", "producer")
+        wait_until(lambda: alone.restarts()["producer"] >= 1, "the second attempt", ARRIVES_S)
+        wait_until(lambda: alone.of("producer")[0]["State"]["Restarting"], "the pause after it", ARRIVES_S)
+        assert "Restarting (2)" in alone.compose("ps", "--all").stdout
+        said = alone.logs("producer")
+        assert said.count("\nerror: ") == said.count("\nremedy: ") >= 2, said
+    finally:
+        alone.close()
 
 
 def test_down_with_volumes_leaves_nothing(stack: Stack) -> None:
