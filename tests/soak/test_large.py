@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from schemas.settings import Settings
 from tests.fix_producer import ROOT, ProducerUnderTest
 from tests.jvm import SPARK_CONF
+from tests.memory import Watched
 from walbridge.embedded.jars import fetch
 from walbridge.embedded.java import find_java
 from walbridge.verify import compare
@@ -35,32 +34,9 @@ ORDERS = """
       FROM generate_series(a, b) i $$;
 """
 PRODUCER_RSS_MB_MAX = 300
+TRANSACTION_RSS_MB_MAX = 200
 JOB_RSS_MB_MAX = 3_000
 """Driver JVM (1 GiB of heap and what lies outside it) and the Python beside it."""
-
-
-class Watched:
-    """The most memory that a process and its children held, sampled."""
-
-    def __init__(self, pid: int) -> None:
-        self._process = psutil.Process(pid)
-        self.peak_mb = 0.0
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def _watch(self) -> None:
-        while not self._end.wait(0.2):
-            try:
-                family = [self._process, *self._process.children(recursive=True)]
-                self.peak_mb = max(self.peak_mb, sum(each.memory_info().rss for each in family) / 2**20)
-            except psutil.Error:
-                return
-
-    def stop(self) -> float:
-        self._end.set()
-        self._thread.join()
-        return self.peak_mb
 
 
 def materialize(producer: ProducerUnderTest, lake: Path) -> float:
@@ -116,3 +92,40 @@ def test_large_input_passes_in_bounded_memory(producer: ProducerUnderTest, lake:
     assert all(result.equal for result in compare(settings, timeout_s=60))
     assert producer_mb < PRODUCER_RSS_MB_MAX
     assert job_mb < JOB_RSS_MB_MAX
+
+
+@pytest.mark.parametrize("streaming", ["on", "off"])
+def test_ten_million_rows_in_one_transaction_pass_though_killed_in_the_middle(
+    producer: ProducerUnderTest, lake: Path, streaming: str
+) -> None:
+    """I4, I9; and the server hears from us all the time, whichever disk it waits for."""
+    database, rows = producer.database, int(os.environ.get("SOAK_ROWS", "10_000_000"))
+    database.execute("CREATE TABLE m (id int PRIMARY KEY, n int, v text)")
+    database.execute(f"ALTER DATABASE {database.name} SET wal_sender_timeout = '10s'")
+    producer.publish("m")
+    producer.settings["postgres"] = {"streaming": streaming}
+    producer.settings["producer"] = {"spool_dir": str(producer.folder)}
+    producer.log_level = "info"
+    producer.start_streaming().stop()
+    started = time.monotonic()
+    first = producer.start(f"produce:split:{rows // 20_000 // 2}")
+    peaks = [Watched(first.process.pid)]
+    database.execute(f"INSERT INTO m SELECT n, n % 1000, 'value ' || n FROM generate_series(1, {rows}) n")
+    assert first.exit_code(1800) == 137
+    second = producer.start_streaming()
+    peaks.append(Watched(second.process.pid))
+    with producer.topics() as topics:
+        producer.caught_up(topics, 1800)
+    producer_s, producer_mb = time.monotonic() - started, max(each.stop() for each in peaks)
+    started = time.monotonic()
+    materialize(producer, lake)
+    job_s = time.monotonic() - started
+    print(
+        f"\n{rows:,} rows, streaming {streaming}: producer {producer_s:.0f} s, {producer_mb:.0f} MB; job {job_s:.0f} s"
+    )
+
+    assert "begins again" not in first.log + second.log
+    source = {"dsn": database.dsn}
+    settings = Settings.model_validate({"name": producer.name, "postgres": source, "lake": {"path": str(lake)}})
+    assert all(result.equal for result in compare(settings, timeout_s=60))
+    assert producer_mb < TRANSACTION_RSS_MB_MAX
