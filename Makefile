@@ -33,7 +33,7 @@ help:
 	       'make check   format, lint, types, import rules, unit tests (< 1 min)' \
 	       'make test    check, and every test on real servers (< 20 min)' \
 	       'make compose-test  the stack in containers, where a Docker daemon answers' \
-	       'make matrix  every set of options on every Postgres from 12 to 18' \
+	       'make matrix  every set of options on every Postgres from 12 to 18, into the README' \
 	       'make fuzz    two million inputs for decoder, COPY, values and Avro' \
 	       'make fault   random kills under load, SEED=n for the same again' \
 	       'make bench   speed, in one run beside what it is measured against' \
@@ -60,7 +60,8 @@ compose-test: setup
 
 # `make test` takes all sets of options on the newest Postgres, and the newest set on the others.
 matrix: setup
-	MATRIX=1 $(BIN)/pytest tests/integration/test_option_sets.py tests/integration/test_old_servers.py $(ARGS)
+	MATRIX=1 $(BIN)/pytest -n 2 --dist loadgroup -m feature $(ARGS)
+	$(BIN)/python -m tests.matrix
 
 # ARGS='--inputs 100000 value' takes fewer, of one target.
 fuzz: setup

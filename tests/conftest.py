@@ -22,6 +22,7 @@ pytest_plugins = [
     "tests.fix_producer",
     "tests.fix_spark",
     "tests.fix_pipeline",
+    "tests.matrix",
 ]
 
 # A test that asks for one of these, directly or through another fixture, needs a server.

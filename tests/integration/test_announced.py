@@ -71,6 +71,7 @@ def test_relation_of_the_copy_is_the_one_that_the_stream_announces(server: Postg
         assert _differences(database, list(TABLES)) == []
 
 
+@pytest.mark.feature("column lists")
 @pytest.mark.parametrize("server", [15, 16, 17, 18], indirect=True)
 def test_column_list_of_the_copy_is_that_of_the_stream(server: PostgresServer) -> None:
     lists = {"included": "id", "two_keys": "b, v, a", "whole": "a, id", "generated": "id, v", "dropped": "v, id"}
@@ -82,6 +83,7 @@ def test_column_list_of_the_copy_is_that_of_the_stream(server: PostgresServer) -
         assert _differences(database, list(lists)) == []
 
 
+@pytest.mark.feature("generated columns")
 @pytest.mark.parametrize("server", [18], indirect=True)
 @pytest.mark.parametrize(
     ("published", "options"),

@@ -31,6 +31,7 @@ from walbridge.embedded.postgres import PostgresServer
 from walbridge.embedded.postgres_versions import MAJORS
 
 DRAINED_S = 60.0
+SAME = "every set of options gives the same events"
 LEVERS = {
     "work_mem": (12, "SET logical_decoding_work_mem = '64kB'"),
     "immediate": (16, "SET debug_logical_replication_streaming = immediate"),
@@ -138,6 +139,7 @@ def sets_tested() -> Iterator[tuple[int, Asked]]:
             yield major, asked
 
 
+@pytest.mark.feature(SAME)
 @pytest.mark.parametrize(
     ("major", "asked"), list(sets_tested()), ids=lambda each: each.slot if isinstance(each, Asked) else str(each)
 )
@@ -154,6 +156,7 @@ def test_options_change_neither_what_was_committed_nor_its_positions(
         assert expected.events == transaction.events
 
 
+@pytest.mark.feature(SAME)
 @pytest.mark.parametrize("major", MAJORS)
 def test_what_was_committed_adds_up_to_the_tables(runs: Callable[[int], Run], major: int) -> None:
     transactions, _ = runs(major).committed(PLAIN)

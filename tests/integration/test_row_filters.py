@@ -81,6 +81,7 @@ def filtering(postgres_version: Callable[[int], PostgresServer], request: pytest
     return postgres_version(request.param)
 
 
+@pytest.mark.feature("row filters")
 def test_filter_is_called_lossy_exactly_where_postgres_sends_half_a_row(filtering: PostgresServer) -> None:
     with new_database(filtering) as database:
         for name, case in CASES.items():

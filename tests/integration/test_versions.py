@@ -63,6 +63,7 @@ def _refusal(database: Database, options: Mapping[str, str]) -> str | None:
             connection.execute("DELETE FROM t")
 
 
+@pytest.mark.feature("options: all that the server has, and no more")
 def test_server_takes_every_wish_that_is_not_refused_and_would_refuse_the_others_itself(versioned: Database) -> None:
     """Neither an option too many, nor a refusal without need."""
     with versioned.connect() as connection:
