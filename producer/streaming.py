@@ -202,7 +202,13 @@ class Session:
     def _origin(self, message: Origin) -> None:
         self._transactions.receive_origin(message)
         begin = self._open_transaction().begin
-        of = begin.final_lsn, begin.commit_time_us, begin.xid, message.name, message.origin_lsn
+        of = (
+            begin.final_lsn,
+            begin.commit_time_us,
+            begin.xid,
+            message.name,
+            message.origin_lsn or None,  # 0 in a block: not known yet
+        )
         self._come_from(TransactionSource.of(*of))
 
     def _come_from(self, source: TransactionSource) -> None:

@@ -99,6 +99,19 @@ def published_ids(cuts: list[Cut]) -> int:
     return sum(table.row_count for cut in cuts if cut.commit_lsn is not None for table in cut.tables)
 
 
+def test_spool_that_is_full_stops_the_producer_and_a_larger_one_loses_nothing(streaming: ProducerUnderTest) -> None:
+    """I7, I9"""
+    streaming.settings["producer"] |= {"spool_bytes_max": 2**20}
+    streaming.start_streaming().stop()
+    streaming.database.execute(many(1000, 5000))
+    words = streaming.refusal()
+    assert "[producer] spool_bytes_max is 1,048,576" in words
+    assert "raise [producer] spool_bytes_max" in words
+    streaming.settings["producer"] |= {"spool_bytes_max": 2**24, "batch_rows_max": 20_000}
+    streaming.start_streaming()
+    streaming.check_equal()
+
+
 @pytest.mark.parametrize("setting", ["on", "off"])
 def test_million_rows_in_one_transaction_pass_in_bounded_memory(producer: ProducerUnderTest, setting: str) -> None:
     """I9; killed in the middle, I4."""
@@ -112,6 +125,9 @@ def test_million_rows_in_one_transaction_pass_in_bounded_memory(producer: Produc
     if setting == "on":
         running = producer.start("produce:split:20")
         assert running.exit_code(120) == 137
+        running = producer.start_streaming()
+        running.wait_for_log("event=batch", 60)
+        running.stop()  # at the next batch boundary, which a replay reaches as any transaction does
     running = producer.start_streaming()
     watched = Watched(running.process.pid)
     with producer.topics() as topics:
