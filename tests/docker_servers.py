@@ -5,13 +5,14 @@ In: a Docker daemon. Out: ``DockerPostgres`` and ``DockerBroker``, which a test 
 and port (``tests/which_servers.py`` tells which of them a run has).
 
 Host ports are chosen here, not by Docker, which would choose others at each start: clients come
-back to the same server, and the broker can be told beforehand what to advertise.
+back to the same server.
 """
 
 from __future__ import annotations
 
+import io
+import tarfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,32 +24,39 @@ from testcontainers.core.container import DockerContainer
 from tests.wait import wait_until
 from walbridge.embedded import postgres
 from walbridge.embedded.kafka import SETTINGS as BROKER_SETTINGS
-from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.kafka import STARTED, KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.embedded.server_process import free_port
+from walbridge.embedded.server_process import accepts, free_port
 
 POSTGRES_IMAGE = "postgres:18"
 KAFKA_IMAGE = "apache/kafka:4.3.1"
 KAFKA_FILES = Path(__file__).parents[1] / "docker" / "kafka"
+LISTENERS = ("PLAINTEXT", "PROXIED", "ITSELF", "CONTROLLER")
 BROKER_COMMAND = """\
-echo "$PROPERTIES" > /tmp/server.properties
-echo "$LOG4J" > /opt/kafka/config/log4j2.yaml
-exec bash -c "$START" start.sh /tmp/server.properties
+until [ -e /tmp/advertised ]; do sleep 0.1; done
+ADVERTISED_LISTENERS=$(cat /tmp/advertised) exec bash /tmp/start.sh /tmp/server.properties
 """
 PASSWORD = "not-a-secret"
 START_S = 120.0
+LOOPBACK = "127.0.0.1"
 
 # Each server ends with the run that started it: nobody has to come and sweep.
 testcontainers_config.ryuk_disabled = True
 
 
 class Container:
-    """One container that keeps data and port whatever way it ends."""
+    """One container that keeps data and port whatever way it ends.
 
-    def __init__(self, image: str) -> None:
+    ``host`` and ``port`` are where it is reached from here, known once it has been started: loopback
+    where the daemon shares ours, else what testcontainers makes of the way to the daemon.
+    """
+
+    def __init__(self, image: str, inner_port: int) -> None:
         self.definition = DockerContainer(image)
-        self.host = self.definition.get_container_host_ip()
+        self.host, self.port = "", free_port()
+        self._inner_port = inner_port
         self._is_made = False
+        self.definition.with_bind_ports(inner_port, self.port)
 
     @property
     def running(self) -> bool:
@@ -58,13 +66,28 @@ class Container:
         wrapped.reload()
         return bool(wrapped.status == "running")
 
-    def start(self, is_ready: Callable[[], bool], what: str) -> None:
-        if not self._is_made:
-            self.definition.start()
-            self._is_made = True
-        else:
+    def start(self) -> None:
+        """Start it; what runs in it may take longer."""
+        if self._is_made:
             self.definition.get_wrapped_container().start()
-        wait_until(is_ready, f"{what} in its container", START_S, poll_s=0.1)
+            return
+        self.definition.start()
+        self._is_made = True
+        if accepts(self.port):
+            self.host = LOOPBACK
+        else:
+            self.host = self.definition.get_container_host_ip()
+            self.port = int(self.definition.get_exposed_port(self._inner_port))
+
+    def write(self, path: str, text: str) -> None:
+        """A file in it: nothing is mounted, since the daemon may be on another machine."""
+        content = text.encode()
+        entry = tarfile.TarInfo(path.lstrip("/"))
+        entry.size = len(content)
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            tar.addfile(entry, io.BytesIO(content))
+        self.definition.get_wrapped_container().put_archive("/", archive.getvalue())
 
     def stop(self) -> None:
         if self.running:
@@ -80,22 +103,17 @@ class Container:
             self.definition.stop(force=True, delete_volume=True)
             self._is_made = False
 
-    def said(self) -> str:
-        """Both outputs so far."""
-        return b"".join(self.definition.get_logs()).decode(errors="replace")
-
 
 class DockerPostgres(PostgresServer):
     """The image of ``docker-compose.yml``; clients' programs come from the embedded one."""
 
     def __init__(self) -> None:
-        self.container = Container(POSTGRES_IMAGE)
+        self.container = Container(POSTGRES_IMAGE, 5432)
         self._install = postgres.installed()
-        self.port = free_port()
         settings = {name: value for name, value in postgres.SETTINGS.items() if name not in OF_THE_HOST}
         settings |= {"fsync": "off", "full_page_writes": "off"}
         command = ["postgres", *(part for name, value in settings.items() for part in ("-c", f"{name}={value}"))]
-        self.container.definition.with_bind_ports(5432, self.port).with_command(command)
+        self.container.definition.with_command(command)
         locale = "--encoding=UTF8 --locale-provider=builtin --builtin-locale=C.UTF-8 --locale=C"
         for name, value in {"PASSWORD": PASSWORD, "USER": postgres.SUPERUSER, "INITDB_ARGS": locale}.items():
             self.container.definition.with_env(f"POSTGRES_{name}", value)
@@ -107,7 +125,9 @@ class DockerPostgres(PostgresServer):
 
     def start(self) -> Self:
         if not self.running:
-            self.container.start(self._answers, "Postgres")
+            self.container.start()
+            self.port = self.container.port
+            wait_until(self._answers, "Postgres in its container", START_S, poll_s=0.1)
         return self
 
     def _answers(self) -> bool:
@@ -139,22 +159,10 @@ class DockerBroker(KafkaBroker):
     """The image of ``docker-compose.yml``, started as there: so it may be killed."""
 
     def __init__(self, told_port: int) -> None:
-        self.container = Container(KAFKA_IMAGE)
-        self.port, self.proxied_port, self.told_port = free_port(), free_port(), told_port
-        made = self.container.definition.with_bind_ports(9092, self.port).with_bind_ports(9094, self.proxied_port)
-        settings = {
-            **BROKER_SETTINGS,
-            "listeners": "PLAINTEXT://:9092,PROXIED://:9094,CONTROLLER://:9093",
-            "controller.quorum.voters": "1@localhost:9093",
-            "log.dirs": "/var/lib/kafka/data",
-        }
-        # Neither is mounted: the daemon may be on another machine.
-        made.with_env("PROPERTIES", "".join(f"{name}={value}\n" for name, value in settings.items()))
-        made.with_env("START", (KAFKA_FILES / "start.sh").read_text())
-        made.with_env("ADVERTISED_LISTENERS", f"PLAINTEXT://{self.bootstrap_servers},PROXIED://127.0.0.1:{told_port}")
-        made.with_env("KAFKA_HEAP_OPTS", "-Xms256m -Xmx512m")
-        made.with_env("LOG4J", (KAFKA_FILES / "log4j2.yaml").read_text())
-        made.with_command(["bash", "-c", BROKER_COMMAND])
+        self.container = Container(KAFKA_IMAGE, 9092)
+        self.proxied_port, self.told_port = free_port(), told_port
+        made = self.container.definition.with_bind_ports(9094, self.proxied_port)
+        made.with_env("KAFKA_HEAP_OPTS", "-Xms256m -Xmx512m").with_command(["bash", "-c", BROKER_COMMAND])
 
     @property
     def bootstrap_servers(self) -> str:
@@ -163,8 +171,32 @@ class DockerBroker(KafkaBroker):
     def start(self) -> Self:
         if not self.running:
             began_s = time.time()
-            self.container.start(lambda: self._said_since(began_s, "Kafka Server started (kafka"), "Kafka")
+            is_first = not self.container.host
+            self.container.start()
+            self.port = self.container.port
+            if is_first:
+                self._tell()
+            wait_until(lambda: self._said_since(began_s, STARTED), "Kafka in its container", START_S, poll_s=0.1)
         return self
+
+    def _tell(self) -> None:
+        """What to advertise is known only now; the last file lets it begin."""
+        advertised = (
+            f"PLAINTEXT://{self.bootstrap_servers},PROXIED://{LOOPBACK}:{self.told_port},ITSELF://localhost:9095"
+        )
+        settings = {
+            **BROKER_SETTINGS,
+            "listeners": "PLAINTEXT://:9092,PROXIED://:9094,ITSELF://:9095,CONTROLLER://:9093",
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in LISTENERS),
+            # Where clients find it is no way from inside.
+            "inter.broker.listener.name": "ITSELF",
+            "controller.quorum.voters": "1@localhost:9093",
+            "log.dirs": "/var/lib/kafka/data",
+        }
+        self.container.write("/opt/kafka/config/log4j2.yaml", (KAFKA_FILES / "log4j2.yaml").read_text())
+        self.container.write("/tmp/server.properties", "".join(f"{name}={value}\n" for name, value in settings.items()))
+        self.container.write("/tmp/start.sh", (KAFKA_FILES / "start.sh").read_text())
+        self.container.write("/tmp/advertised", advertised)
 
     def _said_since(self, began_s: float, text: str) -> bool:
         """After a crash the controller runs first, and its words go to a file."""
