@@ -25,7 +25,8 @@ ALTER TABLE keyed ALTER big SET STORAGE EXTERNAL;
 CREATE TABLE whole (id int, v text);
 ALTER TABLE whole REPLICA IDENTITY FULL;
 CREATE TABLE keyless (line text);
-CREATE TABLE parted (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);
+CREATE TABLE parted (id int PRIMARY KEY, v text, twice int GENERATED ALWAYS AS (id * 2) STORED)
+    PARTITION BY RANGE (id);
 CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO (100);
 CREATE TABLE high PARTITION OF parted FOR VALUES FROM (100) TO (200);
 INSERT INTO keyed SELECT n, 'copied' || n, 'ok', repeat('x', 3000), ARRAY['a', NULL] FROM generate_series(1, 20) n;

@@ -37,7 +37,8 @@ _FETCH_ROWS = 10_000
 _PAGE_HEADER_BYTES = 24
 _SEGMENT_HEADER_BYTES = 40
 
-# to_jsonb: attnames and rowfilter are there from version 15 on.
+# to_jsonb: attnames and rowfilter are there from version 15 on. 15 names generated columns, which
+# only 18 and newer send.
 _TABLES = """
 SELECT c.oid, n.nspname AS namespace, c.relname AS name, c.relkind AS kind, c.reltuples AS rows_estimated,
        to_jsonb(p)->>'rowfilter' AS row_filter,
@@ -57,7 +58,8 @@ WITH RECURSIVE type AS (
 ), base AS (
   SELECT a.attnum, a.attname, a.atttypid AS oid, a.atttypmod AS typmod FROM pg_attribute a
   WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped
-    AND CASE WHEN %(published)s::text[] = '{}' THEN a.attgenerated = '' ELSE a.attname = ANY(%(published)s) END
+    AND (%(published)s::text[] = '{}' OR a.attname = ANY(%(published)s))
+    AND (a.attgenerated = '' OR %(published)s <> '{}' AND current_setting('server_version_num')::int >= 180000)
   UNION ALL
   SELECT b.attnum, b.attname, t.typbasetype, t.typtypmod FROM base b JOIN type t USING (oid) WHERE t.typtype = 'd'
 ), item AS (
