@@ -119,7 +119,8 @@ class Pipeline:
         assert self._connection is not None
         server = self._identify()
         refuse_unfit_server(self._connection, settings)
-        self._spool.open()
+        if {"streaming", "two_phase"} & stream_options(settings, server.version).keys():
+            self._spool.open()
         self._admin = TopicAdmin(settings)
         self._admin.ensure(control_topics(settings))
         self._publisher = Publisher(
