@@ -104,7 +104,7 @@ def decode_metadata(value: bytes) -> RelationRecord | TypeRecord:
     try:
         avro_fields = json.loads(record["value_schema"])["fields"][0]["type"][1]["fields"]
         columns = tuple(_column(column, field) for column, field in zip(record["columns"], avro_fields, strict=True))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ProtocolError(f"the value schema of {record['namespace']}.{record['name']} is no Envelope") from error
     table = TableSchema(**{name: record[name] for name in _TABLE_FIELDS}, columns=columns)
     return RelationRecord(table, **{name: record[name] for name in _RECORD_FIELDS})

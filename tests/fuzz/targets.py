@@ -7,7 +7,7 @@ A new parser is one line of ``TARGETS`` and a file of seeds.
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from producer.record import encode_tuple, plain_rests
 from schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, control_schema, decode_body, header, schema_id
 from schemas.cut import decode_cut, encode_cut
 from schemas.errors import OperatorError, ProtocolError
-from schemas.metadata_record import decode_metadata, encode_metadata
+from schemas.metadata_record import RelationRecord, decode_metadata, encode_metadata
 from schemas.progress_record import decode_progress, encode_progress
 from tests.fuzz.receiver import SOURCE, TS_MS, Receiver, expect_readable
 from tests.fuzz.typed_writers import TypedWriter, binary_writers, one_field, typed_writers
@@ -127,6 +127,19 @@ def control_record(data: bytes) -> None:
     assert _AGAIN[name](_head(name) + data[1:])
 
 
+def value_schema(data: bytes) -> None:
+    """The JSON in a Relation record, from which columns get their types."""
+    altered = replace(_relations()[0], value_schema=data.decode("utf-8", "replace"))
+    decode_metadata(encode_metadata(altered))
+
+
+@cache
+def _relations() -> list[RelationRecord]:
+    kind = CONTROL_RECORDS.index("Relation")
+    found = [decode_metadata(_head("Relation") + each[1:]) for each in seeds("control_record") if each[0] == kind]
+    return [record for record in found if isinstance(record, RelationRecord)]
+
+
 @cache
 def _head(name: str) -> bytes:
     return header(schema_id(control_schema(name)))
@@ -167,6 +180,7 @@ TARGETS: dict[str, Target] = {
     "value": Target(value, 4),
     "binary_value": Target(binary_value, 4, (ProtocolError, OperatorError)),
     "control_record": Target(control_record, 3),
+    "value_schema": Target(value_schema),
     "event": Target(event, 2),
 }
 
@@ -191,4 +205,6 @@ def seeds(name: str) -> list[bytes]:
         return [bytes([at]) + seed for at, each in enumerate(TARGETS) for seed in seeds(each)]
     if name == "event":  # whatever the envelope is today
         return [seed[:1] + _event_of(seed) for seed in seeds("value")]
+    if name == "value_schema":
+        return [_relations()[0].value_schema.encode()]
     return [bytes.fromhex(line) for line in (SEEDS / f"{name}.hex").read_text().splitlines()]

@@ -38,7 +38,17 @@ def test_type_is_keyed_by_oid_and_version(record: TypeRecord) -> None:
 
 @pytest.mark.parametrize(
     "schema",
-    ["", "null", "{}", "[]", '{"fields": []}', '{"fields": [{"type": "long"}]}', VALUE["fields"][1:], "{"],
+    [
+        "",
+        "null",
+        "{}",
+        "[]",
+        '{"fields": []}',
+        '{"fields": [{"type": "long"}]}',
+        VALUE["fields"][1:],
+        "{",
+        pytest.param("[" * 100_000, id="lists in lists"),
+    ],
 )
 def test_relation_whose_value_schema_is_no_envelope_is_refused(schema: object) -> None:
     text = schema if isinstance(schema, str) else json.dumps({"fields": schema})
