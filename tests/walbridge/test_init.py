@@ -36,6 +36,22 @@ def said(settings: Settings) -> list[str]:
     return lines
 
 
+def test_table_whose_filter_may_lose_values_is_refused_before_topics_and_slot(
+    settings: Settings, database: Database, kafka: KafkaBroker
+) -> None:
+    """I6: a slot would hold WAL back for a copy that the producer does not begin."""
+    table = sql.Identifier("Odd schema", ODD_TABLE).as_string(None)
+    database.execute(
+        f"ALTER TABLE {table} ADD id int PRIMARY KEY; CREATE PUBLICATION walbridge FOR TABLE {table} WHERE (id > 5)"
+    )
+    with pytest.raises(OperatorError, match="unchanged values of note") as refusal:
+        said(settings)
+    assert f"ALTER TABLE {table} REPLICA IDENTITY FULL;" in refusal.value.remedy
+    assert database.rows("SELECT 1 FROM pg_replication_slots WHERE database = current_database()") == []
+    topics = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10).topics
+    assert not [name for name in topics if name.startswith(f"{settings.name}.")]
+
+
 def test_publication_and_topics_are_made_once(settings: Settings, database: Database, kafka: KafkaBroker) -> None:
     assert said(settings)[0] == "publication walbridge: created"
     assert said(settings)[0] == "publication walbridge: exists"

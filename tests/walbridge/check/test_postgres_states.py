@@ -65,6 +65,13 @@ def test_publication_and_tables_are_mended_by_the_sql_of_the_finding(stack: Stac
     look_mend_and_look_again(stack, state)
 
 
+def test_filter_that_may_lose_values_is_a_warning_where_the_table_would_be_left(stack: Stack) -> None:
+    stack.sections["producer"] = {"on_unknown_value": "stale"}
+    stack.psql(STATES["row filter"].sql)
+
+    assert stack.found(STATES["row filter"].text).severity is Severity.WARNING
+
+
 @pytest.fixture
 def server_settings(stack: Stack) -> Iterator[None]:
     """The server's settings, as they were before."""
