@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.integration.test_toast import BIG
 
@@ -61,10 +63,12 @@ def test_update_that_enters_a_filter_without_its_toast_is_refused(producer: Prod
     assert "unchanged values of v" in producer.refusal()
 
 
-def test_table_that_lost_a_value_is_left_where_settings_say_so(producer: ProducerUnderTest) -> None:
+@pytest.mark.parametrize("streaming", ["off", "on"])
+def test_table_that_lost_a_value_is_left_where_settings_say_so(producer: ProducerUnderTest, streaming: str) -> None:
     """I6, I7, I8: the cut says from where on; its changes are no more, those of others go on, also after a kill."""
     execute = producer.database.execute
-    execute(FILTERED)
+    execute(f"{FILTERED} ALTER DATABASE {producer.database.name} SET logical_decoding_work_mem = '64kB'")
+    producer.settings["postgres"] = {"streaming": streaming}
     producer.publish("f WHERE (id > 5)", "u")
     producer.settings["producer"] = {"on_unknown_value": "stale", "batch_rows_max": 300}
     running = producer.start_streaming()
@@ -75,6 +79,7 @@ def test_table_that_lost_a_value_is_left_where_settings_say_so(producer: Produce
         "UPDATE f SET v = 'never'; DELETE FROM f WHERE id = 8; INSERT INTO u SELECT generate_series(1001, 2000)"
     )
     running.wait_for_log("table is followed no more")
+    assert ("kind=StreamCommit" in running.log) == (streaming == "on")
     execute("INSERT INTO u VALUES (-1)")
     with producer.topics() as topics:
         producer.caught_up(topics)
