@@ -13,6 +13,7 @@ import structlog
 
 from producer import errors
 from producer.baseline import TOPIC_ID_LENGTH, Baseline
+from producer.binary_guard import refuse_unreadable
 from producer.identity_guard import refuse_unfit_identities
 from producer.kafka.topics import TopicAdmin
 from producer.partition_watch import PartitionWatch
@@ -82,7 +83,7 @@ class SourceWatch:
         self.look()
         published = published_tables(self._connection, self._settings.postgres.publication)
         followed = [table for table in published if table.relation_id in progress.relation_ids]
-        self._tables.refuse_unreadable(followed, self._connection)
+        refuse_unreadable(self._connection, self._settings, followed)
         refuse_unfit_identities(self._connection, self._settings, followed)
 
     def baseline(self, relation_ids: Iterable[int], connection: SqlConnection) -> Baseline:

@@ -6,19 +6,17 @@ first of each new version, gets a shape barrier: the job makes the shape so, wha
 """
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 
 import structlog
 
 from producer.binary_format.lines import binary_columns
-from producer.binary_format.types import TypeReaders
+from producer.binary_guard import refuse_unreadable, type_readers
 from producer.errors import not_published
 from producer.kafka.control_topics import MetadataWriter
 from producer.kafka.publisher import Publisher
 from producer.kafka.topics import TopicAdmin, data_topic_spec
 from producer.pgoutput.messages import Relation
 from producer.postgres import catalog
-from producer.postgres.binary_types import binary_facts
 from producer.postgres.connection import SqlConnection
 from producer.postgres.facts import PublishedTable
 from producer.record import RecordWriter
@@ -58,18 +56,13 @@ class Tables:
         self._writers: dict[int, RecordWriter] = {}
         self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()
-        self._readers = self._readers_by(connection)
+        self._readers = type_readers(connection, self._settings)
         """With ``binary``: of the types of this session."""
-
-    def _readers_by(self, connection: SqlConnection) -> TypeReaders | None:
-        if not self._settings.postgres.binary:
-            return None
-        return TypeReaders(partial(binary_facts, connection), connection.info.server_version)
 
     def forget_session(self, connection: SqlConnection) -> None:
         """A new session announces every relation again; until then none is known."""
         self._connection = connection
-        self._readers = self._readers_by(connection)
+        self._readers = type_readers(connection, self._settings)
         self._writers.clear()
         self._foreign.clear()
         self._unbarred.clear()
@@ -146,22 +139,7 @@ class Tables:
             raise not_published(self._settings.postgres.publication)
         own = [messages_topic(self._settings.name)] if self._settings.postgres.messages else []
         refuse_topic_collisions([*own, *(self._topic(table.namespace, table.name) for table in tables)])
-        self.refuse_unreadable(tables, connection)
-
-    def refuse_unreadable(self, tables: list[PublishedTable], connection: SqlConnection) -> None:
-        """With ``binary``: a column of a format that is not known. The server itself would fail at the
-        first change of its table only, and name neither.
-
-        Raises:
-            OperatorError: naming both.
-        """
-        readers = self._readers_by(connection)
-        if readers is None:
-            return
-        for table in tables:
-            facts = catalog.table_facts(connection, table.relation_id)
-            if facts is not None:
-                binary_columns(describe(announced(table, facts), facts, {}), readers)
+        refuse_unreadable(connection, self._settings, tables)
 
     def prepare_copy(self, tables: list[PublishedTable], connection: SqlConnection) -> list[RecordWriter]:
         """Writers of the published tables as a snapshot shows them, with topics and metadata."""

@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from producer import errors
+from producer.binary_guard import binary_faults
 from producer.identity_guard import filter_faults, partition_faults
 from producer.postgres import catalog
 from producer.postgres.connection import SqlConnection, classified
@@ -19,7 +20,15 @@ from producer.postgres.facts import PublishedTable
 from producer.relation_cache import announced, describe
 from schemas.errors import OperatorError
 from schemas.settings import Settings
-from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic, refuse_topic_collisions, table_path
+from schemas.topics import (
+    cuts_topic,
+    data_topic,
+    messages_topic,
+    metadata_topic,
+    progress_topic,
+    refuse_topic_collisions,
+    table_path,
+)
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 
 ROLE = "role"
@@ -179,8 +188,8 @@ def table_findings(
 ) -> Iterator[Finding]:
     """Identities, row filters, and the names that topics and lake give the tables."""
     found = 0
-    of_identities = _unfit_identities(connection, settings, tables)
-    for finding in chain(*(judged(case, facts) for case in table_cases(connection, tables)), of_identities):
+    unfit = chain(_unfit_identities(connection, settings, tables), _unreadable(connection, settings, tables))
+    for finding in chain(*(judged(case, facts) for case in table_cases(connection, tables)), unfit):
         found += 1
         yield finding
     names = []
@@ -192,12 +201,18 @@ def table_findings(
             found += 1
             yield refused(TABLES, refusal)
     try:
-        refuse_topic_collisions([*(topic(settings.name) for topic in _CONTROL_TOPICS), *names])
+        own = (*_CONTROL_TOPICS, *([messages_topic] if settings.postgres.messages else []))
+        refuse_topic_collisions([*(topic(settings.name) for topic in own), *names])
     except OperatorError as refusal:
         found += 1
         yield refused(TABLES, refusal)
     if not found and tables:
         yield ok(TABLES, f"{_tables(len(tables))}: each can be followed, topic names do not collide")
+
+
+def _unreadable(connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[Finding]:
+    """What cannot come in binary, where that is asked for."""
+    return (refused(TABLES, fault) for fault in binary_faults(connection, settings, tables))
 
 
 def _unfit_identities(

@@ -72,6 +72,16 @@ def test_filter_that_may_lose_values_is_a_warning_where_the_table_would_be_left(
     assert stack.found(STATES["row filter"].text).severity is Severity.WARNING
 
 
+def test_column_that_cannot_come_in_binary_is_an_error_where_that_is_asked_for(stack: Stack) -> None:
+    stack.psql(f"ALTER TABLE {TABLE} ADD COLUMN rights aclitem[]")
+    words = f"column rights of table {NAME} is or holds type aclitem"
+    assert not stack.says(words)
+
+    stack.sections["postgres"] = {**stack.sections.get("postgres", {}), "binary": True}
+
+    assert stack.found(words).severity is Severity.ERROR
+
+
 @pytest.fixture
 def server_settings(stack: Stack) -> Iterator[None]:
     """The server's settings, as they were before."""
