@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -74,17 +75,21 @@ class Session:
                 self.announced.receive(message)
             case Insert():
                 self.announced.settle(message.relation_id)
-                columns, fields = self.installed[message.relation_id].columns, decode_tuple(message.new)
-                assert len(columns) == len(fields)
-                value = fields[0]
-                assert isinstance(value, bytes)
-                self.committed[-1][1].append((message.relation_id, len(columns), value))
+                self._insert(message)
             case Commit() | Origin():
                 pass
             case _:
                 committed = self.uncommitted.receive(message)
                 if committed is not None:
                     self._replay(committed)
+
+    def _insert(self, message: Insert) -> None:
+        relation = self.installed.get(message.relation_id)
+        fields = decode_tuple(message.new)
+        if relation is None or len(relation.columns) != len(fields) or not self.committed:
+            raise ProtocolError("a change that fits no announced table, or no transaction")
+        value = fields[0]
+        self.committed[-1][1].append((message.relation_id, len(fields), value if isinstance(value, bytes) else b""))
 
     def _replay(self, committed: Committed) -> None:
         self.committed.append((committed.xid, []))
@@ -134,6 +139,15 @@ STEPS = st.lists(
 )
 
 
+def played(steps: list[tuple[object, ...]]) -> Server:
+    """A server that did this."""
+    server = Server()
+    for name, *arguments in steps:
+        step: Callable[..., None] = getattr(server, str(name))
+        step(*arguments)
+    return server
+
+
 NEWER_BETWEEN = [("begin",), ("block", 0, [1]), ("reshape",), ("transaction", [1]), ("end", 0, "commit")]
 KNOWN_BEFORE = [("transaction", [1]), ("prepare", [1]), ("reshape",), ("transaction", [1])]
 
@@ -147,10 +161,7 @@ def test_whatever_comes_in_whatever_order_only_what_is_committed_gets_out(
     steps: list[tuple[object, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """I4: in the order of commits, with the columns that each change was made with."""
-    server = Server()
-    for name, *arguments in steps:
-        step: Callable[..., None] = getattr(server, str(name))
-        step(*arguments)
+    server = played(steps)
     spool = Spool(Settings(producer=Producer(spool_dir=str(tmp_path_factory.getbasetemp()))))
     session = Session(spool)
     for payload in server.payloads:
@@ -162,6 +173,40 @@ def test_whatever_comes_in_whatever_order_only_what_is_committed_gets_out(
     spool.clear()
     assert spool.byte_count == 0
     spool.close()
+
+
+@given(steps=STEPS, data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_damaged_streams_end_in_words_and_in_nothing_else(
+    steps: list[tuple[object, ...]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """I7: messages lost, repeated, out of order, cut or changed: a value, or an error of the protocol."""
+    payloads = list(played(steps).payloads)
+    for _ in range(data.draw(st.integers(1, 3))):
+        if payloads:
+            at = data.draw(st.integers(0, len(payloads) - 1))
+            damage(payloads, at, data.draw(st.sampled_from("lrsct")), data.draw(st.integers(0, 255)))
+    spool = Spool(Settings(producer=Producer(spool_dir=str(tmp_path_factory.getbasetemp()))))
+    session = Session(spool)
+    with contextlib.suppress(ProtocolError, OperatorError):
+        for payload in payloads:
+            session.receive(payload)
+    spool.close()
+
+
+def damage(payloads: list[bytes], at: int, kind: str, value: int) -> None:
+    payload = payloads[at]
+    if kind == "l":
+        del payloads[at]
+    elif kind == "r":
+        payloads.insert(at, payload)
+    elif kind == "s":
+        payloads.insert(value % len(payloads), payloads.pop(at))
+    elif kind == "c":
+        payloads[at] = payload[: value % (len(payload) + 1)]
+    else:
+        place = value % len(payload)
+        payloads[at] = payload[:place] + bytes([value]) + payload[place + 1 :]
 
 
 def insert(value: bytes) -> Insert:
