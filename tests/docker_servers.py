@@ -36,7 +36,6 @@ BROKER_COMMAND = """\
 until [ -e /tmp/advertised ]; do sleep 0.1; done
 ADVERTISED_LISTENERS=$(cat /tmp/advertised) exec bash /tmp/start.sh /tmp/server.properties
 """
-PASSWORD = "not-a-secret"
 START_S = 120.0
 LOOPBACK = "127.0.0.1"
 
@@ -115,13 +114,13 @@ class DockerPostgres(PostgresServer):
         command = ["postgres", *(part for name, value in settings.items() for part in ("-c", f"{name}={value}"))]
         self.container.definition.with_command(command)
         locale = "--encoding=UTF8 --locale-provider=builtin --builtin-locale=C.UTF-8 --locale=C"
-        for name, value in {"PASSWORD": PASSWORD, "USER": postgres.SUPERUSER, "INITDB_ARGS": locale}.items():
+        trust = {"HOST_AUTH_METHOD": "trust", "USER": postgres.SUPERUSER, "INITDB_ARGS": locale}
+        for name, value in trust.items():
             self.container.definition.with_env(f"POSTGRES_{name}", value)
 
     def dsn(self, dbname: str = "postgres") -> str:
         quoted = dbname.replace("\\", "\\\\").replace("'", "\\'")
-        where = f"host={self.container.host} port={self.port} user={postgres.SUPERUSER}"
-        return f"{where} password={PASSWORD} dbname='{quoted}'"
+        return f"host={self.container.host} port={self.port} user={postgres.SUPERUSER} dbname='{quoted}'"
 
     def start(self) -> Self:
         if not self.running:

@@ -66,6 +66,18 @@ def _shared_server() -> PostgresServer:
     return DockerPostgres()
 
 
+@contextlib.contextmanager
+def having_vector(server: PostgresServer) -> Iterator[PostgresServer]:
+    """This server, or an embedded one where it lacks pgvector: the image has it not."""
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        found = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'").fetchall()
+    if found:
+        yield server
+        return
+    with PostgresServer() as embedded:
+        yield embedded
+
+
 @pytest.fixture(scope="session")
 def postgres_version() -> Iterator[Callable[[int], PostgresServer]]:
     """Servers of each major version, started when first asked for and kept for the run."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from tests.fix_pipeline import PipelineUnderTest
+from tests.fix_postgres import having_vector
 from tests.integration.every_type import create_statements, edge_rows, insert, random_rows
+from walbridge.embedded.postgres import PostgresServer
 
 COPIED, STREAMED = 800, 800
+
+
+@pytest.fixture(scope="module")
+def postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """One that has pgvector."""
+    with having_vector(postgres) as server:
+        yield server
 
 
 def test_every_type_in_delta_is_what_select_says(pipeline: PipelineUnderTest) -> None:

@@ -18,7 +18,7 @@ from producer.record import KafkaRecord, RecordWriter, encode_tuple
 from producer.transcoder import BinaryColumns, make_transcoder
 from schemas.errors import OperatorError, ProtocolError
 from schemas.metadata_record import RelationRecord
-from tests.fix_postgres import Database, new_database
+from tests.fix_postgres import Database, having_vector, new_database
 from tests.integration.both_ways import PUBLICATION, relation_record, slot_of, streamed
 from tests.integration.every_type import COLUMNS, create_statements, edge_rows, insert, random_rows
 from tests.integration.test_types import SOURCE, TS_MS
@@ -47,6 +47,13 @@ class Streamed:
     def plain_events(self, tuples: list[bytes], *, binary: bool) -> list[tuple[bytes | None, bytes] | None]:
         writer = RecordWriter(self.record, "p", "db", self.binary if binary else None)
         return [writer.plain(each, 0, writer.source, SOURCE.encoded, 0, b"") for each in tuples]
+
+
+@pytest.fixture(scope="module")
+def postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """One that has pgvector."""
+    with having_vector(postgres) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from psycopg.pq import ExecStatus
 from producer.binary_format.types import TypeReaders
 from producer.postgres.binary_types import binary_facts
 from producer.postgres.connection import SqlConnection, connect_sql
-from tests.fix_postgres import Database, new_database
+from tests.fix_postgres import Database, having_vector, new_database
 from tests.integration import binary_values
 from tests.integration.binary_values import CONTAINERS, PGVECTOR, Case, cases
 from tests.integration.every_type import COLUMNS, array_literal
@@ -27,6 +27,13 @@ OLDEST = 14
 """Older servers send no binary."""
 ODD_DEFAULTS = "ALTER DATABASE {name} SET datestyle = 'SQL, DMY'; ALTER DATABASE {name} SET bytea_output = 'escape'"
 CASES = [*cases(COLUMNS), *PGVECTOR]
+
+
+@pytest.fixture(scope="module")
+def postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """One that has pgvector."""
+    with having_vector(postgres) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from producer.pgoutput.messages import Delete, Insert, Relation
 from producer.record import RecordWriter, TransactionSource
 from schemas.metadata_record import RelationRecord
-from tests.fix_postgres import Database, new_database
+from tests.fix_postgres import Database, having_vector, new_database
 from tests.integration.both_ways import PUBLICATION, copied, relation_record, slot_of, streamed
 from tests.integration.every_type import (
     COLUMNS,
@@ -53,6 +53,13 @@ class Seen:
     expected: dict[int, list[Expected]]
     copy_version: RelationRecord
     stream_version: RelationRecord
+
+
+@pytest.fixture(scope="module")
+def postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """One that has pgvector."""
+    with having_vector(postgres) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ Expected lake values are written out here, so neither side's code makes the othe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.fix_postgres import Database
+from tests.fix_postgres import Database, having_vector
 from tests.walbridge.verify.accounts import FAR_AHEAD, verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
+from walbridge.embedded.postgres import PostgresServer
 
 
 class Exceptional(str):
@@ -217,6 +218,13 @@ def fill(database: Database, lake: HandmadeLake, altered: int | None = None) -> 
         names.append(f"public.t{number}")
     lake.publish(FAR_AHEAD)
     return names
+
+
+@pytest.fixture(scope="module")
+def postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """One that has pgvector."""
+    with having_vector(postgres) as server:
+        yield server
 
 
 def test_every_type_is_equal_when_the_lake_holds_what_postgres_holds(database: Database, lake: Path) -> None:
