@@ -20,16 +20,11 @@ from producer.postgres.connection import SqlConnection, connect_sql, connect_wal
 from producer.postgres.facts import ServerIdentity
 from producer.postgres.replication_stream import ReplicationStream
 from producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
-from producer.progress import (
-    ProgressTracker,
-    refuse_bad_copy,
-    refuse_bad_start,
-    refuse_foreign_slot,
-    seen_timeline,
-)
+from producer.progress import ProgressTracker
 from producer.relation_cache import RelationCache
 from producer.source_watch import SourceWatch
 from producer.spool import Spool
+from producer.start_guards import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot, seen_timeline
 from producer.streaming import Session
 from producer.tables import Tables
 from producer.waits import Stopped, Waits

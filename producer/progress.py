@@ -1,6 +1,6 @@
 """What a batch adds up to: its cut, the progress after it, and what may then be confirmed.
 
-In: positions, offsets, transaction ends. Out: ``Cut`` and ``Progress`` records, guards at start.
+In: positions, offsets, transaction ends. Out: ``Cut`` and ``Progress`` records.
 Pure: the pipeline publishes what this returns, and only a returned commit makes it true
 (``committed``), so an LSN is never confirmed before Kafka holds everything up to it (I1).
 """
@@ -8,11 +8,9 @@ Pure: the pipeline publishes what this returns, and only a returned commit makes
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from producer.postgres.facts import ServerIdentity, SlotState
 from schemas.cut import Barrier, Cut, PartitionRange, TableChanges
-from schemas.errors import OperatorError
-from schemas.position import Lsn, format_lsn
-from schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, TIMELINE_OPTION, Progress, Split
+from schemas.position import Lsn
+from schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, Progress, Split
 
 
 @dataclass(slots=True)
@@ -171,148 +169,3 @@ class ProgressTracker:
             if name.startswith(OWN_OPTIONS) and name != MESSAGE_PREFIXES_OPTION
         }
         self.progress = replace(self.progress, options=own | dict(options))
-
-
-_TWO_PHASE_CLEARED_SINCE = 180000
-_SAME_CHANGES = {"proto_version", "streaming", "two_phase"}
-"""Options that change when a transaction is sent, but neither which changes come nor a byte of them."""
-
-
-def refuse_bad_start(
-    progress: Progress, server: ServerIdentity, slot: SlotState | None, options: Mapping[str, str]
-) -> None:
-    """Compare a streaming progress with the server and its slot (DESIGN §4, guards at start).
-
-    Raises:
-        OperatorError: resuming would lose or repeat changes silently.
-    """
-    _refuse_other_server(progress, server)
-    _refuse_bad_slot(progress, server, slot, "two_phase" in options)
-    asked = {name for name in {*options, *progress.options} if not name.startswith(OWN_OPTIONS)}
-    names = {*asked, MESSAGE_PREFIXES_OPTION} - _SAME_CHANGES
-    changed = {name for name in names if options.get(name) != progress.options.get(name)}
-    if changed and progress.split is not None:
-        raise OperatorError(
-            f"{', '.join(sorted(changed))} changed while a transaction is half published",
-            remedy="change it back until that transaction is through",
-        )
-
-
-def refuse_bad_copy(progress: Progress, server: ServerIdentity, slot: SlotState | None) -> None:
-    """A copy that was not finished begins again and drops its slot: both must be where it began.
-
-    Raises:
-        OperatorError: the DSN names another cluster or database, or the slot is another's.
-    """
-    _refuse_other_database(progress, server)
-    if slot is not None:
-        _refuse_slot_of_others(slot, server, progress.slot)
-
-
-_ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
-
-
-def _refuse_other_database(progress: Progress, server: ServerIdentity) -> None:
-    if server.system_id != progress.system_id:
-        raise OperatorError(
-            f"this is another Postgres cluster: system id {server.system_id}, progress is of {progress.system_id}",
-            remedy="point [postgres] dsn at the right server, or " + _ANEW,
-        )
-    if server.database != progress.database:
-        raise OperatorError(
-            f"progress is of database {progress.database}, [postgres] dsn names {server.database}",
-            remedy="mend [postgres] dsn, or " + _ANEW,
-        )
-
-
-def _refuse_other_server(progress: Progress, server: ServerIdentity) -> None:
-    _refuse_other_database(progress, server)
-    _refuse_other_history(progress, server)
-    if progress.done > server.wal_end:
-        raise OperatorError(
-            f"published up to {format_lsn(progress.done)}, but the server's WAL ends at {format_lsn(server.wal_end)}",
-            remedy="an older backup was restored; " + _ANEW,
-        )
-
-
-def _refuse_other_history(progress: Progress, server: ServerIdentity) -> None:
-    """A failover is accepted if the new primary has all that was published: the same bytes of WAL."""
-    seen = seen_timeline(progress)
-    if server.timeline == seen:
-        return
-    switch = server.switches.get(seen)
-    if switch is None:
-        raise OperatorError(
-            f"the server is on timeline {server.timeline}, which does not come from timeline {seen} that was followed",
-            remedy="point [postgres] dsn at the primary that was followed, or at its successor; or " + _ANEW,
-        )
-    published = max(progress.done, progress.split.commit_lsn if progress.split else 0)
-    if published > switch:
-        raise OperatorError(
-            f"published up to {format_lsn(published)}, but timeline {server.timeline} left timeline {seen} at "
-            f"{format_lsn(switch)}: a standby that lagged was promoted, or a backup restored",
-            remedy="what was published after that is not in this server; " + _ANEW,
-        )
-
-
-def seen_timeline(progress: Progress) -> int:
-    """The server's timeline when it was last accepted; the epoch keeps that of its beginning."""
-    return int(progress.options.get(TIMELINE_OPTION, progress.timeline))
-
-
-def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState | None, two_phase: bool) -> None:
-    name = progress.slot
-    if slot is None:
-        raise OperatorError(f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}", _ANEW)
-    if slot.wal_status == "lost":
-        raise OperatorError(f"slot {name} is lost: the server removed WAL that was not read yet", _ANEW)
-    _refuse_slot_of_others(slot, server, name)
-    _refuse_other_two_phase(progress, server, slot, two_phase)
-    # A prepare behind the slot's place does not come again, though what committed after it is done.
-    published = progress.floor if two_phase else progress.done
-    if slot.confirmed_flush is None or slot.confirmed_flush > published:
-        at = "nowhere" if slot.confirmed_flush is None else format_lsn(slot.confirmed_flush)
-        raise OperatorError(
-            f"slot {name} stands at {at}, beyond what was published ({format_lsn(published)}): a gap",
-            remedy="somebody else used or re-created the slot; " + _ANEW,
-        )
-
-
-def _refuse_other_two_phase(progress: Progress, server: ServerIdentity, slot: SlotState, two_phase: bool) -> None:
-    """The slot's flag decides what comes, whatever a session asks for, and asking sets it."""
-    name = progress.slot
-    if slot.two_phase and not two_phase:
-        psql = f"psql 'dbname={server.database} replication=database'"
-        clear = f"ALTER_REPLICATION_SLOT {name} (TWO_PHASE false) in {psql}"
-        raise OperatorError(
-            f"slot {name} was made with two_phase, but [postgres] two_phase is false",
-            remedy=f"set two_phase = true; or {clear if server.version >= _TWO_PHASE_CLEARED_SINCE else _ANEW}",
-        )
-    if two_phase and (not slot.two_phase or "two_phase" not in progress.options):
-        raise OperatorError(
-            f"slot {name} was made without two_phase, but [postgres] two_phase is true: what was prepared before would "
-            "be missing",
-            remedy="set two_phase = false; or " + _ANEW,
-        )
-
-
-def _refuse_slot_of_others(slot: SlotState, server: ServerIdentity, name: str) -> None:
-    if slot.plugin != "pgoutput" or slot.database != server.database:
-        raise OperatorError(
-            f"slot {name} is of plugin {slot.plugin} in database {slot.database}",
-            remedy="name another slot in [postgres] slot",
-        )
-
-
-def refuse_foreign_slot(slot: SlotState | None, name: str) -> None:
-    """No progress of ours, yet a slot: somebody else's, or our topics were emptied.
-
-    Raises:
-        OperatorError: always, when there is a slot.
-    """
-    if slot is not None:
-        raise OperatorError(
-            f"slot {name} exists, but <pipeline>.progress says nothing of it",
-            remedy=f"if nobody needs it: SELECT pg_drop_replication_slot('{name}'); "
-            "else name another in [postgres] slot",
-        )

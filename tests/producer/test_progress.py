@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producer.postgres.facts import ServerIdentity, SlotState
-from producer.progress import Batch, ProgressTracker, refuse_bad_start, refuse_foreign_slot
+from producer.progress import Batch, ProgressTracker
+from producer.start_guards import refuse_bad_start, refuse_foreign_slot
 from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, chain_break
 from schemas.errors import OperatorError
 from schemas.position import Lsn, Position
