@@ -4,6 +4,7 @@ In: published tables and the catalogue. Out: a refusal for each that has a colum
 not known. The server itself would fail at the first change of such a table only, and name no table.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -14,7 +15,7 @@ from producer.postgres.binary_types import binary_facts
 from producer.postgres.connection import SqlConnection
 from producer.postgres.facts import PublishedTable
 from producer.relation_cache import announced, describe
-from schemas.errors import OperatorError
+from schemas.errors import OperatorError, RetryableError
 from schemas.settings import Settings
 
 _BINARY_SINCE = 140000
@@ -42,6 +43,23 @@ def binary_faults(
             binary_columns(describe(announced(table, facts), facts, {}), readers)
         except OperatorError as fault:
             yield fault
+
+
+@contextlib.contextmanager
+def naming_unreadable(connection: SqlConnection, settings: Settings) -> Iterator[None]:
+    """Around a stream: a composite may get a field that the server cannot send, and no Relation tells of it.
+
+    Raises:
+        OperatorError: naming table and column, where that is what ended the stream; else what did.
+    """
+    try:
+        yield
+    except OperatorError:
+        if settings.postgres.binary:
+            with contextlib.suppress(RetryableError):
+                published = catalog.published_tables(connection, settings.postgres.publication)
+                refuse_unreadable(connection, settings, published)
+        raise
 
 
 def refuse_unreadable(connection: SqlConnection, settings: Settings, tables: Iterable[PublishedTable]) -> None:

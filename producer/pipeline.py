@@ -11,6 +11,7 @@ import structlog
 
 from producer import copy, errors
 from producer.batching import OpenBatch
+from producer.binary_guard import naming_unreadable
 from producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
 from producer.kafka.publisher import Publisher
 from producer.kafka.topics import TopicAdmin, control_topics
@@ -218,7 +219,8 @@ class Pipeline:
             try:
                 session = Session(self._settings, stream, self._tables, self._out, watch, self._spool, server.version)
                 self._metrics.watch_uncommitted(session.uncommitted)
-                session.run(self._waits.should_stop)
+                with naming_unreadable(self._connection, self._settings):
+                    session.run(self._waits.should_stop)
             finally:
                 self._stream = None
 
