@@ -22,14 +22,13 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 
 from tests.wait import wait_until
+from tests.which_servers import KAFKA_IMAGE, POSTGRES_IMAGE
 from walbridge.embedded import postgres
 from walbridge.embedded.kafka import SETTINGS as BROKER_SETTINGS
 from walbridge.embedded.kafka import STARTED, KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.embedded.server_process import accepts, free_port
 
-POSTGRES_IMAGE = "postgres:18"
-KAFKA_IMAGE = "apache/kafka:4.3.1"
 KAFKA_FILES = Path(__file__).parents[1] / "docker" / "kafka"
 LISTENERS = ("PLAINTEXT", "PROXIED", "ITSELF", "CONTROLLER")
 BROKER_COMMAND = """\

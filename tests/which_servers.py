@@ -6,6 +6,7 @@ Its client is imported only where there may be one.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from pathlib import Path
@@ -14,7 +15,10 @@ import pytest
 
 VARIABLE = "WALBRIDGE_TEST_SERVERS"
 DOCKER, EMBEDDED = "docker", "embedded"
+PULL_S = 120
 SOCKET = Path("/var/run/docker.sock")
+POSTGRES_IMAGE = "postgres:18"
+KAFKA_IMAGE = "apache/kafka:4.3.1"
 
 
 @functools.cache
@@ -41,18 +45,20 @@ def servers_are_docker() -> bool:
 
 
 def daemon_refusal() -> str:
-    """Why no Docker daemon can be used; nothing when one answers."""
+    """Why no Docker daemon can be used; nothing when one answers and has the images, or can get them."""
     if "DOCKER_HOST" not in os.environ and not SOCKET.exists():
         return "there is no Docker daemon"
     from docker.client import DockerClient
-    from docker.errors import DockerException
+    from docker.errors import DockerException, ImageNotFound
 
     try:
-        client = DockerClient.from_env(timeout=5)
-        try:
+        with contextlib.closing(DockerClient.from_env(timeout=PULL_S)) as client:
             client.ping()
-        finally:
-            client.close()
+            for image in (POSTGRES_IMAGE, KAFKA_IMAGE):
+                try:
+                    client.images.get(image)
+                except ImageNotFound:
+                    client.images.pull(*image.split(":"))
     except (DockerException, OSError) as error:
-        return f"no Docker daemon answers: {str(error)[:200]}"
+        return f"no Docker daemon answers, or it cannot get an image: {str(error)[:200]}"
     return ""
