@@ -21,7 +21,7 @@ from walbridge.embedded.server_process import free_port
 
 ROOT = Path(__file__).parents[2]
 PORTS = ("POSTGRES_PORT", "KAFKA_PORT", "PRODUCER_METRICS_PORT", "JOB_METRICS_PORT", "SPARK_UI_PORT")
-BUILD_S, UP_S, DOWN_S, ANSWER_S = 1800, 600, 240, 180
+BUILD_S, UP_S, DOWN_S, ANSWER_S = 1800, 600, 300, 600
 TAG = "compose-test"
 
 Result = subprocess.CompletedProcess[str]
@@ -134,7 +134,7 @@ class Stack:
         """What a program prints as JSON that runs beside the job."""
         return json.loads(self.compose("exec", "-T", "job", "python", "-", stdin=program).stdout)
 
-    def check_equal(self, timeout_s: float = 120) -> None:
+    def check_equal(self, timeout_s: float = 300) -> None:
         """I8: the newest published cut equals the source, which is written to all the while."""
         self.walbridge("verify", f"--timeout={timeout_s:.0f}")
 

@@ -17,7 +17,7 @@ from tests.wait import wait_until
 pytestmark = pytest.mark.compose
 
 SERVICES = ("postgres", "kafka", "producer", "spark-master", "spark-worker", "job")
-ARRIVES_S = 120
+ARRIVES_S = 300
 
 
 def test_configuration_is_valid_also_without_the_samples_servers(stack: Stack) -> None:
@@ -106,7 +106,7 @@ def _has_risen(now: Mapping[str, int], before: Mapping[str, int], names: Collect
 OPEN_PLAN = """
 import sys, time
 from spark_consumer.manifest import newest_rows, open_table
-until = time.monotonic() + 120
+until = time.monotonic() + 300
 while time.monotonic() < until:
     newest = newest_rows(open_table("/lake", {}), 1)[-1]
     if newest.kind == "plan" and newest.to_cut - newest.from_cut >= 3:
@@ -122,7 +122,7 @@ def test_one_of_two_workers_killed_in_the_middle_of_a_plan_costs_nothing(stack: 
     stack.sql("INSERT INTO orders (customer_id, total) SELECT 1 + i % 50, i FROM generate_series(1, 100000) i;")
     assert stack.python(OPEN_PLAN), "no large plan was seen"
     crash(stack.of("spark-worker")[:1])
-    stack.check_equal(timeout_s=240)
+    stack.check_equal()
     stack.wait_healthy(*SERVICES)
     stack.up("--no-recreate", "--scale", "spark-worker=1", name="back to one worker")
 
