@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +119,20 @@ def test_producer_image_has_no_spark_and_no_reader_of_the_lake() -> None:
 
 
 def test_spark_of_the_image_is_set_up_as_the_job_sets_up_its_own() -> None:
-    text = (ROOT / "docker" / "spark" / "conf" / "spark-defaults.conf").read_text()
-    given = dict(line.split(" ", 1) for line in text.splitlines() if line.startswith("spark.sql") or ".ui." in line)
+    lines = (ROOT / "docker" / "spark" / "conf" / "spark-defaults.conf").read_text().splitlines()
+    given = dict(line.split(" ", 1) for line in lines if line.startswith("spark."))
     wanted = session._PREFERRED | session._REQUIRED
 
-    assert {name: value for name, value in wanted.items() if given.get(name, wanted[name]) != value} == {}
-    assert {name for name in wanted if name not in text} == set()
+    assert {name: given.get(name) for name in wanted} == wanted
+
+
+def test_images_bear_the_version_of_the_project() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    labels = [re.findall(r'image\.version="(.+)"', path.read_text()) for path in DOCKERFILES]
+    tags = re.findall(r"\$\{WALBRIDGE_VERSION:-(.+?)}", (ROOT / "docker-compose.yml").read_text())
+
+    assert labels == [[version]] * len(DOCKERFILES)
+    assert tags == [version] * len(DOCKERFILES)
 
 
 def test_connectors_are_those_of_the_lock() -> None:
