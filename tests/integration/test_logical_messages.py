@@ -163,20 +163,6 @@ def test_message_filter_may_not_change_while_a_transaction_is_half_published(tal
     )
 
 
-def test_without_the_setting_no_message_comes_and_there_is_no_topic(producer: ProducerUnderTest) -> None:
-    producer.database.execute(TABLE)
-    producer.publish("t")
-    producer.start_streaming()
-    emit(producer, "unheard", transactional=False)
-    emit(producer, "unheard", transactional=True)
-    producer.database.execute("INSERT INTO t VALUES (1)")
-
-    with producer.topics() as topics:
-        producer.caught_up(topics)
-        assert told(topics) == [("c", 1)]
-        assert not topics.reader(f"{producer.name}.messages").exists
-
-
 def test_message_of_a_prepared_transaction_comes_with_its_commit(talking: ProducerUnderTest) -> None:
     """Behind what was said at once before that commit; one of a transaction that is rolled back never."""
     talking.settings["postgres"]["two_phase"] = True
