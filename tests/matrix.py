@@ -33,6 +33,8 @@ FEATURES: dict[str, int] = {
     "large transactions before they end": 14,
     "the same in parallel": 16,
     "prepared transactions": 15,
+    "origin of replicated changes": 12,
+    "logical messages": 14,
     "row filters": 15,
     "column lists": 15,
     "generated columns": 18,
