@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import ProtocolError
 from tests.fuzz import targets
+from tests.fuzz.__main__ import options
 from tests.fuzz.campaign import fuzz, shares
 from tests.fuzz.damage import mutated
 from tests.fuzz.targets import ALL, TARGETS, seeds
@@ -61,6 +62,14 @@ def test_target_that_breaks_its_promise_is_noticed() -> None:
     with pytest.raises(IndexError):
         broken(b"")
     targets.Target(lambda data: (_ for _ in ()).throw(ProtocolError("refused")).__next__())(b"")
+
+
+def test_make_fuzz_takes_all_targets_or_those_that_are_named() -> None:
+    asked = options([])
+    assert (asked.targets, asked.inputs) == ([*TARGETS], 2_000_000)
+    assert options(["value", "frame", "--inputs", "7"]).targets == ["value", "frame"]
+    with pytest.raises(SystemExit):
+        options(["nonsense"])
 
 
 def test_shares_of_a_campaign_add_up_to_what_was_asked_for() -> None:
