@@ -12,7 +12,7 @@ from fractions import Fraction
 _SCIENTIFIC_FROM_FLOAT, _SCIENTIFIC_FROM_DOUBLE = 6, 15
 _HALF_WAY_FROM, _HALF_WAY_UNTIL = 2.0**53, 1e41
 """Between these a number of 17 digits may lie half-way between two doubles; elsewhere it takes more."""
-_FLOAT_END = Fraction(2) ** 128
+_FLOAT_END = 2.0**128
 
 
 def double_text(number: float) -> bytes:
@@ -35,10 +35,31 @@ def float_text(number: float) -> bytes:
     """As ``float4out``."""
     if special := _special(number):
         return special
-    (bits,) = struct.unpack("<I", struct.pack("<f", abs(number)))
+    size = abs(number)
+    (bits,) = struct.unpack("<I", struct.pack("<f", size))
     below, above = (_float_of(bits + step) for step in (-1, 1))
-    digits, point = _shortest(below, Fraction(abs(number)), above)
+    digits, point = _rounded(below, size, above) or _shortest(Fraction(below), Fraction(size), Fraction(above))
     return _printed(number, digits, point - 1, _SCIENTIFIC_FROM_FLOAT)
+
+
+def _rounded(below: float, size: float, above: float) -> tuple[str, int] | None:
+    """The same as ``_shortest`` of a float4, by arithmetic of doubles, which holds the half-ways to its neighbours.
+
+    None where that cannot tell: neighbours at two distances, or digits that as a double lie half-way.
+    """
+    if size - below != above - size:
+        return None
+    low, high = (below + size) / 2, (size + above) / 2
+    few = low < float(f"{size:.5e}") < high
+    for count in range(1, 7) if few else range(7, 10):
+        text = f"{size:.{count - 1}e}"
+        read = float(text)
+        if low < read < high:
+            mantissa, _, exponent = text.partition("e")
+            return mantissa.replace(".", "").rstrip("0"), int(exponent) + 1
+        if read in (low, high):
+            return None
+    return None
 
 
 def _special(number: float) -> bytes | None:
@@ -51,9 +72,9 @@ def _special(number: float) -> bytes | None:
     return None
 
 
-def _float_of(bits: int) -> Fraction:
+def _float_of(bits: int) -> float:
     (number,) = struct.unpack("<f", struct.pack("<I", bits))
-    return _FLOAT_END if math.isinf(number) else Fraction(number)
+    return _FLOAT_END if math.isinf(number) else float(number)
 
 
 def _is_half_way(decimal: int, size: float) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producer.binary_format import types
+from producer.binary_format import floats, types
 from producer.binary_format.floats import double_text, float_text
 from producer.binary_format.reader import Reader
 from producer.binary_format.types import BinaryFacts, TypeReaders
@@ -107,6 +108,17 @@ def test_text_of_a_double_is_read_as_the_same_double(number: float) -> None:
 @given(st.floats(width=32, allow_nan=False))
 def test_text_of_a_float_is_read_as_the_same_float(number: float) -> None:
     assert struct.pack("<f", float(float_text(number))) == struct.pack("<f", number)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.floats(width=32, min_value=0, exclude_min=True, allow_infinity=False))
+def test_quick_way_to_the_shortest_digits_of_a_float_is_the_exact_one(number: float) -> None:
+    (bits,) = struct.unpack("<I", struct.pack("<f", number))
+    below, above = (floats._float_of(bits + step) for step in (-1, 1))
+
+    quick = floats._rounded(below, number, above)
+
+    assert quick in (None, floats._shortest(Fraction(below), Fraction(number), Fraction(above)))
 
 
 def test_digits_half_way_between_two_doubles_are_not_taken() -> None:
