@@ -18,13 +18,14 @@ TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"
 ROUNDS = 4
 
 
-def replicate(database: Database, origin: str, rows: list[int], origin_lsn: int) -> None:
+def replicate(database: Database, origin: str, rows: list[int], origin_lsn: int | None) -> None:
     """Write rows as a subscriber does that got them from elsewhere."""
     with database.connect() as connection:
         connection.execute("SELECT pg_replication_origin_create(%s)", (origin,))
         connection.execute("SELECT pg_replication_origin_session_setup(%s)", (origin,))
         with connection.transaction():
-            connection.execute("SELECT pg_replication_origin_xact_setup(%s, now())", (format_lsn(origin_lsn),))
+            if origin_lsn is not None:
+                connection.execute("SELECT pg_replication_origin_xact_setup(%s, now())", (format_lsn(origin_lsn),))
             connection.cursor().executemany("INSERT INTO t VALUES (%s, %s)", [(row, origin) for row in rows])
         connection.execute("SELECT pg_replication_origin_session_reset()")
         connection.execute("SELECT pg_replication_origin_drop(%s)", (origin,))
@@ -39,6 +40,7 @@ def test_name_and_place_of_a_replicated_transaction_are_in_its_source(producer: 
     producer.database.execute("INSERT INTO t VALUES (1, 'here')")
     replicate(producer.database, producer.name, [2, 3, 4], origin_lsn)
     producer.database.execute("INSERT INTO t VALUES (5, 'here'); UPDATE t SET id = 6 WHERE id = 5")
+    replicate(producer.database, producer.name, [7], None)
 
     with producer.topics() as topics:
         producer.caught_up(topics)
@@ -47,6 +49,7 @@ def test_name_and_place_of_a_replicated_transaction_are_in_its_source(producer: 
     found = {(event.after or event.before or {})["id"]: event.source for event in events}
     assert [(found[n]["origin"], found[n]["origin_lsn"]) for n in (2, 3, 4)] == [(producer.name, origin_lsn)] * 3
     assert [(found[n]["origin"], found[n]["origin_lsn"]) for n in (1, 5, 6)] == [(None, None)] * 3
+    assert (found[7]["origin"], found[7]["origin_lsn"]) == (producer.name, None)
     assert progress is not None
     producer.check_equal()
 
