@@ -236,7 +236,9 @@ GUARDS: dict[str, Guard] = {
     ),
     "slot that was made again": Guard(_sql(_REMAKE_SLOT + "'pgoutput')"), "a gap", ANEW),
     "slot made for prepared transactions": Guard(
-        _sql(_REMAKE_SLOT + "'pgoutput', false, true)"), "was made with two_phase", "set two_phase = true; or ALTER_REPL"
+        _sql(_REMAKE_SLOT + "'pgoutput', false, true)"),
+        "was made with two_phase",
+        "set two_phase = true; or ALTER_REPL",
     ),
     "slot of another plugin": Guard(
         _sql(_REMAKE_SLOT + "'test_decoding')"), "is of plugin test_decoding", "name another slot"
