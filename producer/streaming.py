@@ -16,6 +16,7 @@ from functools import partial
 
 from producer.announced import Announced
 from producer.batching import OpenBatch
+from producer.changes import Changes
 from producer.cut_maker import CutMaker
 from producer.logical_messages import LogicalMessages
 from producer.pgoutput.decoder import decode_message, decoders_for
@@ -23,32 +24,25 @@ from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, d
 from producer.pgoutput.messages import (
     Begin,
     Commit,
-    Delete,
-    Insert,
     LogicalMessage,
     Message,
     Origin,
     Relation,
-    Truncate,
     Type,
-    Update,
 )
 from producer.postgres.replication_stream import ReplicationStream
 from producer.progress import Batch
-from producer.record import KafkaRecord, RecordWriter, TransactionSource, UnknownValue
+from producer.record import TransactionSource
 from producer.source_watch import SourceWatch
 from producer.spool import Spool
 from producer.tables import Tables
 from producer.transaction import OpenTransaction, TransactionTracker
 from producer.uncommitted import UNCOMMITTED, Committed, Uncommitted
-from producer.unfollowed import Change, UnfollowedTables
+from producer.unfollowed import Change
 from schemas.kill_points import kill_point
-from schemas.position import Position
 from schemas.settings import Settings
 
 _XLOG_DATA = ord("w")
-_NEW = ord("N")
-_PLAIN_TAGS = {"c": ord("I"), "u": ord("U")}
 _unpack_change = struct.Struct(">BIB").unpack_from
 """Tag, relation id, kind of the first tuple."""
 _TUPLE_AT = XLOG_DATA_HEADER_BYTES + 6
@@ -77,7 +71,14 @@ class Session:
         self._tables = tables
         self._out = out
         progress = out.tracker.progress
-        self._announced = Announced(self._install, self._is_ready_no_more)
+        self._changes = Changes(
+            out,
+            tables,
+            lambda relation_id: self._announced.settle(relation_id),
+            leaves=self._limits.on_unknown_value == "stale",
+            on_left=self._departed,
+        )
+        self._announced = Announced(self._install, self._changes.is_ready_no_more)
         self._decoders = decoders_for(progress.options)
         self.uncommitted = Uncommitted(spool, self._announced, self._decoders, server_version, progress.done)
         self._cuts = CutMaker(
@@ -96,10 +97,8 @@ class Session:
         self._copied = frozenset(progress.relation_ids)
         self._transactions = TransactionTracker(progress.done, progress.split, XLOG_DATA_HEADER_BYTES)
         self._transaction: OpenTransaction | None = None
-        self._unfollowed = UnfollowedTables(out)
         self._source = TransactionSource(b"")
-        self._ready: dict[tuple[int, ...], tuple[RecordWriter, str]] = {}
-        """Writers whose version has begun, and ops, by what plain changes begin with: such a row wants no barrier."""
+        self._ready = self._changes.ready
         self._messages = LogicalMessages(settings, tables, out)
         self._split_rows = 0
         self._split_bytes = 0
@@ -144,13 +143,13 @@ class Session:
             _OTHERS[type(message)](self, message)
 
     def _publish(self, message: Change) -> None:
-        change = self._unfollowed.rest_of(message)
+        change = self._changes.rest_of(message)
         if change is None:
             if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch ends that would let them go
                 self._transactions.hash()
             return
         self._out.open()
-        _CHANGES[type(change)](self, change)
+        self._changes.publish(change)
         self._split_if_too_large()
 
     def _receive_plain(self, data: bytes) -> bool:
@@ -195,7 +194,7 @@ class Session:
         self._stream.keep_alive()
 
     def _begin(self, message: Begin) -> None:
-        self._transaction = self._transactions.begin(message)
+        self._transaction = self._changes.transaction = self._transactions.begin(message)
         self._may_hold(self._out.batch if self._out.is_open else Batch())
         self._come_from(TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None))
 
@@ -212,7 +211,7 @@ class Session:
         self._come_from(TransactionSource.of(*of))
 
     def _come_from(self, source: TransactionSource) -> None:
-        self._source = source
+        self._source = self._changes.source = source
         self._out.come_from(source.origin_lsn)
 
     def _may_hold(self, batch: Batch) -> None:
@@ -227,7 +226,7 @@ class Session:
             self._announced.show(message, next(self._arrivals, None))
 
     def _install(self, relation: Relation) -> None:
-        self._is_ready_no_more(relation.relation_id)
+        self._changes.is_ready_no_more(relation.relation_id)
         self._tables.receive(relation, self._copied)
 
     def _type(self, message: Type) -> None:
@@ -276,51 +275,6 @@ class Session:
             if self._transaction is None and self._out.is_full:
                 self._cuts.close()
 
-    def _insert(self, change: Insert) -> None:
-        writer, ordinal = self._place(change.relation_id)
-        try:
-            self._send(writer, writer.insert(change, self._source, ordinal, self._out.ts_ms))
-        except UnknownValue as reason:
-            if self._limits.on_unknown_value == "refuse":
-                raise
-            self._unfollowed.leave(writer.relation, Position(self._open_transaction().begin.final_lsn, ordinal), reason)
-            self._departed(change.relation_id)
-
-    def _update(self, change: Update) -> None:
-        writer, ordinal = self._place(change.relation_id)
-        self._send(writer, writer.update(change, self._source, ordinal, self._out.ts_ms))
-
-    def _delete(self, change: Delete) -> None:
-        writer, ordinal = self._place(change.relation_id)
-        self._send(writer, writer.delete(change, self._source, ordinal, self._out.ts_ms))
-
-    def _truncate(self, change: Truncate) -> None:
-        for relation_id in change.relation_ids:
-            writer, ordinal = self._place(relation_id)
-            position = Position(self._open_transaction().begin.final_lsn, ordinal)
-            self._out.add_barrier(writer, "truncate", position)
-            record = writer.truncate(self._source, ordinal, self._out.ts_ms)
-            self._out.send_to_all_partitions(writer, record)
-            self._open_transaction().ordinal += 1
-
-    def _place(self, relation_id: int) -> tuple[RecordWriter, int]:
-        self._announced.settle(relation_id)
-        writer, transaction = self._tables.writer(relation_id), self._open_transaction()
-        if self._tables.take_shape_barrier(relation_id):
-            self._out.add_barrier(writer, "shape", Position(transaction.begin.final_lsn, transaction.ordinal))
-        for op in writer.plain_ops:
-            self._ready[_PLAIN_TAGS[op], relation_id, _NEW] = writer, op
-        return writer, transaction.ordinal
-
-    def _is_ready_no_more(self, relation_id: int) -> None:
-        for tag in _PLAIN_TAGS.values():
-            self._ready.pop((tag, relation_id, _NEW), None)
-
-    def _send(self, writer: RecordWriter, records: list[KafkaRecord]) -> None:
-        for record in records:
-            self._out.send(writer, record)
-        self._open_transaction().ordinal += len(records)
-
     def _open_transaction(self) -> OpenTransaction:
         assert self._transaction is not None
         return self._transaction
@@ -364,17 +318,11 @@ class Session:
 
     def _departed(self, relation_id: int) -> None:
         self._copied -= {relation_id}
-        self._is_ready_no_more(relation_id)
+        self._changes.is_ready_no_more(relation_id)
 
 
 BARRIERS_SPLIT = 14
 
-_CHANGES: dict[type[Change], Callable[..., None]] = {
-    Insert: Session._insert,
-    Update: Session._update,
-    Delete: Session._delete,
-    Truncate: Session._truncate,
-}
 _OTHERS: dict[type[Message], Callable[..., None]] = {
     Begin: Session._begin,
     Commit: Session._commit,
