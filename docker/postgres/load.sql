@@ -1,5 +1,5 @@
 -- One order, for pgbench: placed; an older one goes on its way; the oldest goes. The shop stays as large as it is.
-\set customer random(1, 50)
+\set customer random(1, 10)
 \set lines random(1, 4)
 BEGIN;
 INSERT INTO orders (customer_id, total) VALUES (:customer, :lines * 19.90) RETURNING id AS order_id \gset

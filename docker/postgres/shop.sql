@@ -30,8 +30,8 @@ CREATE TABLE order_lines (
 ALTER TABLE customers ALTER COLUMN notes SET STORAGE EXTERNAL;
 INSERT INTO customers
 SELECT i, 'customer ' || i, jsonb_build_object('street', i || ' Main Street', 'city', 'Springfield'), 0,
-       (SELECT string_agg(md5((i * n)::text), ' ') FROM generate_series(1, 100) n)
-FROM generate_series(1, 50) i;
+       (SELECT string_agg(md5((i * n)::text), ' ') FROM generate_series(1, 75) n)
+FROM generate_series(1, 10) i;
 
 CREATE PUBLICATION walbridge FOR TABLE customers, orders, order_lines;
 

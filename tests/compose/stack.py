@@ -47,7 +47,13 @@ class Stack:
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
         self.project = f"walbridge-test-{uuid.uuid4().hex[:8]}"
         ports = {name: str(free_port()) for name in PORTS}
-        self.environ = {**os.environ, "WALBRIDGE_VERSION": TAG, **ports, **(variables or {})}
+        self.environ = {
+            **os.environ,
+            "WALBRIDGE_VERSION": TAG,
+            "TRIGGER_INTERVAL_MS": "500",
+            **ports,
+            **(variables or {}),
+        }
         self.seconds: dict[str, float] = {}
 
     def compose(

@@ -62,7 +62,7 @@ def test_published_cut_equals_the_source_under_load(stack: Stack) -> None:
     stack.check_equal()
 
     assert stack.published()["cut"] > before["cut"], "the load does not reach the lake"
-    assert stack.published()["rows"]["customers"] == 50
+    assert stack.published()["rows"]["customers"] == 10
 
 
 def test_rows_alter_and_truncate_through_psql_arrive(stack: Stack) -> None:
@@ -71,7 +71,7 @@ def test_rows_alter_and_truncate_through_psql_arrive(stack: Stack) -> None:
 
     def has_arrived() -> bool:
         found = stack.published()
-        return "email" in found["columns"]["customers"] and found["rows"]["customers"] == 51
+        return "email" in found["columns"]["customers"] and found["rows"]["customers"] == 11
 
     wait_until(has_arrived, "the new column and the new row", ARRIVES_S, poll_s=1)
     stack.check_equal()
@@ -119,7 +119,7 @@ print("false")
 def test_one_of_two_workers_killed_in_the_middle_of_a_plan_costs_nothing(stack: Stack) -> None:
     """I8: its tasks are done again by the other."""
     stack.up("--no-recreate", "--scale", "spark-worker=2", name="second worker")
-    stack.sql("INSERT INTO orders (customer_id, total) SELECT 1 + i % 50, i FROM generate_series(1, 100000) i;")
+    stack.sql("INSERT INTO orders (customer_id, total) SELECT 1 + i % 10, i FROM generate_series(1, 100000) i;")
     assert stack.python(OPEN_PLAN), "no large plan was seen"
     crash(stack.of("spark-worker")[:1])
     stack.check_equal()
