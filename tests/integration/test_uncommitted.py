@@ -154,6 +154,35 @@ def _rows(cuts: list[Cut]) -> int:
     return sum(table.row_count for cut in cuts if cut.commit_lsn is not None for table in cut.tables)
 
 
+def test_table_altered_in_a_prepared_transaction_has_its_new_shape_if_that_is_committed(
+    make_producer: Callable[[str], ProducerUnderTest],
+) -> None:
+    """I2: what it announces is known to the session at once, but counts for nothing once it is rolled back."""
+    producer = make_producer("altered")
+    database = producer.database
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text); CREATE TABLE u (id int PRIMARY KEY)")
+    producer.publish("t", "u")
+    producer.settings["postgres"] = {"two_phase": True}
+    running = producer.start_streaming()
+    database.execute("INSERT INTO t VALUES (1, 'before')")
+    for end, change in (
+        ("ROLLBACK", "ALTER TABLE t RENAME TO other; INSERT INTO other VALUES (2, 'renamed')"),
+        ("ROLLBACK", "ALTER TABLE t DROP COLUMN v; INSERT INTO t VALUES (3)"),
+        (
+            "COMMIT",
+            "ALTER TABLE t ADD COLUMN extra int; INSERT INTO t VALUES (4, 'added', 4); INSERT INTO u VALUES (4)",
+        ),
+    ):
+        with database.connect() as connection:
+            for statement in ("BEGIN", *change.split("; "), "PREPARE TRANSACTION 'ddl'"):
+                connection.execute(statement.encode())
+        database.execute("INSERT INTO u SELECT 10 * count(*) + 100 FROM u")
+        database.execute(f"{end} PREPARED 'ddl'")
+        database.execute("INSERT INTO t SELECT max(id) + 10 FROM t")
+    producer.check_equal()
+    assert running.process.poll() is None
+
+
 def test_server_that_stops_does_not_wait_for_an_unresolved_prepare(
     make_producer: Callable[[str], ProducerUnderTest],
 ) -> None:
