@@ -155,8 +155,15 @@ class Stack:
         wait_until(is_published, "the first published cut", ANSWER_S, poll_s=0.5)
         return found[-1]
 
-    def logs(self, *services: str) -> str:
-        return self.compose("logs", "--no-color", "--no-log-prefix", *services).stdout
+    def logs(self, service: str) -> str:
+        """All that a service's containers said."""
+        commands = [["docker", "logs", each["Id"]] for each in self.of(service)]
+        return "".join(
+            subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=ANSWER_S, check=True
+            ).stdout
+            for command in commands
+        )
 
 
 PUBLISHED = """
