@@ -2,13 +2,12 @@
 
 Work is counted, not timed: lines of Python and calls of C, as the interpreter tells them. What C
 does inside of one call is seen by the memory it takes and, for regular expressions, by none of the
-two: ``test_time_of_an_expression_grows_with_its_text`` looks at the clock.
+two: ``make bench`` looks at the clock (tests/benchmarks/test_expressions.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
 import tracemalloc
 from collections.abc import Callable
 
@@ -128,21 +127,3 @@ def test_what_bytes_claim_takes_neither_work_nor_memory(claim: str) -> None:
         _run(name, first)
         assert work_of(name, first) < 2_000
         assert _peak_bytes(name, first) < 200_000
-
-
-@pytest.mark.parametrize("case", ["array of one long text", "array of a text without an end", "map", "vector", "text"])
-def test_time_of_an_expression_grows_with_its_text(case: str) -> None:
-    """A hundredfold time for ten times the bytes would be quadratic; a busy machine is not."""
-    name, made = LARGE[case]
-    small, large = made(SIZE * GROWTH), made(SIZE * GROWTH * GROWTH)
-
-    assert _time_s(name, large) < 60 * _time_s(name, small) + 0.001
-
-
-def _time_s(name: str, data: bytes) -> float:
-    times_s = []
-    for _ in range(5):
-        begun_s = time.process_time()
-        _run(name, data)
-        times_s.append(time.process_time() - begun_s)
-    return min(times_s)
