@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -99,6 +100,22 @@ def published_ids(cuts: list[Cut]) -> int:
     return sum(table.row_count for cut in cuts if cut.commit_lsn is not None for table in cut.tables)
 
 
+def test_stop_inside_a_replay_comes_at_a_batch_boundary_and_the_rest_later(streaming: ProducerUnderTest) -> None:
+    """I4: a replay reaches one every few rows, as any huge transaction does."""
+    streaming.start_streaming().stop()
+    streaming.database.execute(many(1000, 5000))
+    running = streaming.start()
+    running.wait_for_log("complete=false")
+    running.stop()
+    with streaming.topics() as topics:
+        progress = topics.progress()
+        assert progress is not None
+        assert progress.split is not None
+        assert 0 < progress.split.messages_done < 5000
+    streaming.start_streaming()
+    streaming.check_equal()
+
+
 def test_spool_that_is_full_stops_the_producer_and_a_larger_one_loses_nothing(streaming: ProducerUnderTest) -> None:
     """I7, I9"""
     streaming.settings["producer"] |= {"spool_bytes_max": 2**20}
@@ -125,9 +142,6 @@ def test_million_rows_in_one_transaction_pass_in_bounded_memory(producer: Produc
     if setting == "on":
         running = producer.start("produce:split:20")
         assert running.exit_code(120) == 137
-        running = producer.start_streaming()
-        running.wait_for_log("event=batch", 60)
-        running.stop()  # at the next batch boundary, which a replay reaches as any transaction does
     running = producer.start_streaming()
     watched = Watched(running.process.pid)
     with producer.topics() as topics:
@@ -153,12 +167,12 @@ def keys_of(producer: ProducerUnderTest, topic: str, end_offset: int) -> list[by
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         keys: list[bytes] = []
-        offset = -1
+        offset, deadline_s = -1, time.monotonic() + 60
         while offset < end_offset - 1:
-            messages = consumer.consume(10_000, 10)
-            assert messages, f"{topic} ends at {offset} before {end_offset}"
+            messages = consumer.consume(10_000, 0.2)
+            assert messages or time.monotonic() < deadline_s, f"{topic} ends at {offset} before {end_offset}"
             keys += [key for each in messages if (key := each.key()) is not None]
-            offset = messages[-1].offset() or 0
+            offset = (messages[-1].offset() or 0) if messages else offset
         return keys
     finally:
         consumer.close()
