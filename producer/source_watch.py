@@ -61,7 +61,10 @@ class SourceWatch:
         self._tables = tables
         self._tracker = tracker
         self._looked_s = 0.0
+        self._left: dict[int, int] = {}
+        """By table: transactions below this xid may still bring changes of it."""
         self._leaving: dict[int, Lsn] = {}
+        """By table: nothing of it comes after this LSN."""
         self._partitions = PartitionWatch()
 
     def open(self) -> None:
@@ -121,7 +124,9 @@ class SourceWatch:
         gone = baseline.departed(name, now, self._table_name)
         for relation_id in gone & set(progress.relation_ids) - set(self._leaving):
             assert now is not None
-            self._leaving[relation_id] = now.lsn
+            # Changes count as of when they were made: an open or prepared transaction may hold some.
+            if now.oldest_xid >= self._left.setdefault(relation_id, now.next_xid):
+                self._leaving[relation_id] = now.lsn
         self._tables.notice_types(progress.relation_ids, self._connection)
         for what, remedy in self._partitions.look(partition_trees(self._connection, progress.relation_ids)):
             log.warning(what, remedy=remedy)

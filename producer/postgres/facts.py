@@ -45,7 +45,8 @@ class CreatedSlot:
 class PublicationState:
     """A publication at one moment. ``members``: relation id → what makes it a member; others are none.
 
-    ``lsn``: where the server's WAL stood; no change of a table that is no member comes after it.
+    ``lsn``: where the server's WAL stood. ``next_xid``: transactions below it may hold changes of a table
+    that is a member no more, and whose commit comes; ``oldest_xid``: those below it have ended.
     ``generated_columns``: "s" where stored ones are published without being named (18 and newer).
     """
 
@@ -54,6 +55,8 @@ class PublicationState:
     members: Mapping[int, str]
     lsn: Lsn
     generated_columns: str = "n"
+    oldest_xid: int = 0
+    next_xid: int = 0
 
 
 @dataclass(frozen=True, slots=True)

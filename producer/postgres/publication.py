@@ -17,8 +17,11 @@ from schemas.position import Lsn, parse_lsn
 EVERY_TABLE = "*"
 _OPERATIONS = ("insert", "update", "delete", "truncate")
 _PUBLICATION = """
-    SELECT oid, pubinsert, pubupdate, pubdelete, pubtruncate, pg_current_wal_insert_lsn()::text, {generated}
-    FROM pg_publication WHERE pubname = %s"""
+    SELECT oid, pubinsert, pubupdate, pubdelete, pubtruncate, {generated} FROM pg_publication WHERE pubname = %s"""
+# Asked last: whoever wrote while a table was still a member is below ``xmax``.
+_NOW = """
+    SELECT pg_current_wal_insert_lsn()::text, txid_snapshot_xmin(s), txid_snapshot_xmax(s)
+    FROM txid_current_snapshot() s"""
 # A partition is a member by itself or by any of its parents; from Postgres 15 on also by its schema.
 _FAMILY = "(SELECT c.oid AS relid UNION SELECT a.relid FROM pg_partition_ancestors(c.oid) a)"
 _BY_SCHEMA = f"""
@@ -50,9 +53,12 @@ def publication_state(
         if row is None:
             return None
         found = connection.execute(members.encode(), (publication, list(relation_ids))).fetchall()
+        now = connection.execute(_NOW.encode()).fetchone()
     except psycopg.Error as error:
         raise classified(error) from None
-    oid, *published, lsn, generated = row
+    assert now is not None
+    oid, *published, generated = row
+    lsn, oldest_xid, next_xid = now
     missing = tuple(name for name, is_there in zip(_OPERATIONS, published, strict=True) if not is_there)
     in_it = {each: token for each, token in found if token}
-    return PublicationState(oid, missing, in_it, Lsn(parse_lsn(lsn)), generated)
+    return PublicationState(oid, missing, in_it, Lsn(parse_lsn(lsn)), generated, oldest_xid, next_xid)

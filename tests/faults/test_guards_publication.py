@@ -43,6 +43,31 @@ def test_table_that_left_is_said_to_be_stale_and_the_others_go_on(
     assert "table public.u" in refusal_of(running)
 
 
+def test_table_is_followed_until_every_transaction_that_wrote_to_it_before_it_left_has_ended(
+    producer: ProducerUnderTest,
+) -> None:
+    """I8: Postgres sends a change as of when it was made, however late its transaction commits."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
+    producer.publish("t", "u")
+    running = producer.start_streaming()
+    with producer.database.connect() as session:
+        session.execute("BEGIN")
+        session.execute("INSERT INTO u VALUES (5)")
+        execute("ALTER PUBLICATION walbridge DROP TABLE u; INSERT INTO t VALUES (2)")
+        with producer.topics() as topics:
+            before = producer.caught_up(topics)
+            topics.wait_for_cut(lambda cut: cut.cut_id > before.cut_id and not cut.partitions, "an idle cut")
+        assert "left the publication" not in running.log
+        session.execute("COMMIT")
+    running.wait_for_log("left the publication")
+
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        assert [row["id"] for row in topics.replay().rows("public", "u")] == [5]
+    assert running.process.poll() is None
+
+
 def test_dropped_table_is_noticed_and_the_others_go_on(producer: ProducerUnderTest) -> None:
     """Looked for in the catalogue, since the stream says nothing of it."""
     execute = producer.database.execute
