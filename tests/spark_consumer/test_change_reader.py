@@ -67,7 +67,7 @@ def test_tables_of_few_records_come_to_the_driver_and_others_do_not(
     """I9."""
     monkeypatch.setattr(change_reader, "FEW", Volume(rows=3, bytes=1_000))
     few, many, large = (
-        writer.relation(name, COLUMNS, relation_id=n) for n, name in enumerate(("few", "many", "large"))
+        writer.relation(name, COLUMNS, relation_id=n) for n, name in enumerate(("few", "many", "large"), 1)
     )
     rows = [{"id": i, "v": "x"} for i in range(4)]
     cut = writer.copy([(few, rows[:1]), (many, rows), (large, [{"id": 1, "v": "x" * 1_000}])])
@@ -102,7 +102,7 @@ def test_the_driver_holds_no_more_than_it_may_of_all_tables(
     """I9."""
     monkeypatch.setattr(change_reader, "FETCHED_MAX", Volume(rows=5, bytes=2**20))
     monkeypatch.setattr(change_reader, "FEW", Volume(rows=3, bytes=2**20))
-    tables = [writer.relation(f"t{n}", COLUMNS, relation_id=n) for n in range(4)]
+    tables = [writer.relation(f"t{n}", COLUMNS, relation_id=n) for n in range(1, 5)]
     cut = writer.copy([(table, [{"id": 1}, {"id": 2}]) for table in tables])
 
     with planned_records(log, plan_of(cut)) as records:
