@@ -167,7 +167,7 @@ class Stack:
 
 
 PUBLISHED = """
-import json
+import json, os
 from deltalake import DeltaTable
 from spark_consumer.read import published
 
@@ -177,7 +177,8 @@ def shown(row):
     rows = {name: table.to_pyarrow_table(columns=columns[name][:1]).num_rows for name, table in tables.items()}
     return {"epoch": row.epoch, "cut": row.to_cut, "lsn": row.end_lsn, "rows": rows, "columns": columns}
 
-print(json.dumps([shown(row) for row in published("/lake")[-1:]]))
+print(json.dumps([shown(row) for row in published("/lake")[-1:]]), flush=True)
+os._exit(0)  # a thread of Arrow's that lives still would abort the interpreter (apache/arrow#34314)
 """
 
 
