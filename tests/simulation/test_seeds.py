@@ -16,7 +16,7 @@ from tests.simulation.run import FAULTS, HIDDEN, Outcome, run_seed
 
 SEED_COUNT = 20_000
 CHUNK = 2_000
-SHORT = 1_000
+SHORT = 500
 
 
 def _violations(seeds: range) -> tuple[list[str], list[Outcome]]:
