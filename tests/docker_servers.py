@@ -102,7 +102,26 @@ class Container:
             self._is_made = False
 
 
-class DockerPostgres(PostgresServer):
+class InContainer:
+    """What a server's process does elsewhere, its container does."""
+
+    container: Container
+
+    def stop(self) -> None:
+        self.container.stop()
+
+    def kill(self) -> None:
+        self.container.kill()
+
+    def remove(self) -> None:
+        self.container.remove()
+
+    @property
+    def running(self) -> bool:
+        return self.container.running
+
+
+class DockerPostgres(InContainer, PostgresServer):
     """The image of ``docker-compose.yml``; clients' programs come from the embedded one."""
 
     def __init__(self) -> None:
@@ -135,25 +154,12 @@ class DockerPostgres(PostgresServer):
             return False
         return True
 
-    def stop(self) -> None:
-        self.container.stop()
-
-    def kill(self) -> None:
-        self.container.kill()
-
-    def remove(self) -> None:
-        self.container.remove()
-
-    @property
-    def running(self) -> bool:
-        return self.container.running
-
 
 OF_THE_HOST = {"listen_addresses", "unix_socket_directories"}
 """What the image sets as it needs it."""
 
 
-class DockerBroker(KafkaBroker):
+class DockerBroker(InContainer, KafkaBroker):
     """The image of ``docker-compose.yml``, started as there: so it may be killed."""
 
     def __init__(self, told_port: int) -> None:
@@ -200,19 +206,6 @@ class DockerBroker(KafkaBroker):
         """After a crash the controller runs first, and its words go to a file."""
         said: bytes = self.container.definition.get_wrapped_container().logs(since=began_s - 1)
         return text in said.decode(errors="replace")
-
-    def stop(self) -> None:
-        self.container.stop()
-
-    def kill(self) -> None:
-        self.container.kill()
-
-    def remove(self) -> None:
-        self.container.remove()
-
-    @property
-    def running(self) -> bool:
-        return self.container.running
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
