@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulation.seams import remembered_schemas
+from tests.simulation.seams import remembered_code
 
 
 @pytest.fixture(autouse=True, scope="package")
 def schemas_once() -> Iterator[None]:
     """For all runs of this process."""
-    with remembered_schemas():
+    with remembered_code():
         yield

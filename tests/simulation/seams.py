@@ -6,7 +6,6 @@ Session, OpenBatch, Publisher, ProgressTracker, ReplicationStream, Tables.
 """
 
 import importlib
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -156,23 +155,11 @@ def installed(world: World, server: Server, broker: Broker) -> Iterator[None]:
 
 
 @contextmanager
-def remembered_schemas() -> Iterator[None]:
-    """Pure and slow, called again and again for the same few tables: computed once for all seeds."""
+def remembered_code() -> Iterator[None]:
+    """Generated again and again for the same few tables: compiled once for all seeds."""
     transcoder = importlib.import_module("producer.transcoder")
-    relations = importlib.import_module("producer.relation_cache")
-    schema_id = relations.schema_id
-    ids: dict[str, str] = {}
-
-    def remembered_id(schema: Any) -> str:
-        text = json.dumps(schema)
-        if text not in ids:
-            ids[text] = schema_id(schema)
-        return ids[text]
-
     transcoder.__dict__["compile"] = lru_cache(maxsize=1024)(compile)
-    relations.schema_id = remembered_id  # type: ignore[attr-defined]
     try:
         yield
     finally:
         del transcoder.__dict__["compile"]
-        relations.schema_id = schema_id  # type: ignore[attr-defined]
