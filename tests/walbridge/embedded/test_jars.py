@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import OperatorError
-from walbridge.embedded import ivy, jars
+from walbridge.embedded import home, ivy, jars
 from walbridge.embedded.ivy import Coordinate
 from walbridge.embedded.postgres_versions import MAJORS
 
@@ -26,6 +26,8 @@ def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             (into / coordinate.file_name).write_bytes(CONTENT)
 
     monkeypatch.setenv("WALBRIDGE_HOME", str(tmp_path / "home"))
+    # Root's home leaves a closed folder, such as pytest's, for one that outlives the test.
+    monkeypatch.setattr(home, "enterable_by_others", lambda folder: True)
     monkeypatch.setattr(ivy, "retrieve", retrieve)
     monkeypatch.setattr(jars, "LOCK", tmp_path / "jars.lock")
     return calls
