@@ -22,11 +22,12 @@ from schemas.position import format_lsn
 from schemas.settings import Settings, flatten
 from spark_consumer.apply import apply_table
 from spark_consumer.change_reader import TableRecords, planned_records
+from spark_consumer.cut_rows import CutRow
 from spark_consumer.cuts_source import Cuts, CutsSource
 from spark_consumer.kafka_log import KafkaLog
 from spark_consumer.lake_state import LakeState, Relations, same_tables
 from spark_consumer.maintenance import Maintenance
-from spark_consumer.manifest import CutRow, Manifest
+from spark_consumer.manifest import Manifest
 from spark_consumer.metadata_topic import MetadataTopic
 from spark_consumer.metrics import RUNNING, JobMetrics
 from spark_consumer.plan import Plan, TableHead, TablePlan, cut_fault, make_plan, take_cuts

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from schemas.cut import Cut, Epoch
 from schemas.metadata_record import RelationRecord
-from spark_consumer.manifest import CutRow, TableEntry, parse_epoch
+from spark_consumer.cut_rows import CutRow, TableEntry, parse_epoch
 from spark_consumer.plan import SUPERSEDED, Plan, TableHead, TablePlan
 
 Relations = Mapping[str, RelationRecord]

@@ -12,7 +12,7 @@ from prometheus_client import Counter, Enum, Gauge, Histogram
 
 from schemas.health import STARTING, STOPPED, WAITING, Pulse
 from schemas.http_endpoint import new_registry
-from spark_consumer.manifest import CutRow
+from spark_consumer.cut_rows import CutRow
 from spark_consumer.plan import Plan
 
 RUNNING = "running"

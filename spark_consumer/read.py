@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas.errors import OperatorError
 from schemas.position import format_lsn, parse_lsn
-from spark_consumer.manifest import CutRow, newest_published, open_table, published_rows
+from spark_consumer.cut_rows import CutRow, newest_published, open_table, published_rows
 
 CURRENT = "current"
 

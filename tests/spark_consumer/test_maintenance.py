@@ -9,8 +9,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from schemas.settings import Settings
 from spark_consumer import maintenance
+from spark_consumer.cut_rows import CutRow, TableEntry
 from spark_consumer.maintenance import Maintenance, small_file_count
-from spark_consumer.manifest import CutRow, Manifest, TableEntry
+from spark_consumer.manifest import Manifest
 
 EPOCH = "7-1-s-0/10"
 PATH = "public/a"

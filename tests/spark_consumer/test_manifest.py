@@ -9,7 +9,8 @@ from deltalake import DeltaTable
 
 from schemas.cut import Epoch
 from schemas.errors import OperatorError
-from spark_consumer.manifest import CutRow, Manifest, TableEntry, newest_published, open_table, parse_epoch
+from spark_consumer.cut_rows import CutRow, TableEntry, newest_published, open_table, parse_epoch
+from spark_consumer.manifest import Manifest
 
 EPOCH = Epoch("7000000000000000001", 1, "wal_bridge", 0x1_0000_0010)
 ENTRY = TableEntry(1, "public", "a", "p.public.a", "public/a", None, "0" * 16, "copying")

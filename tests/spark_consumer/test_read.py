@@ -11,7 +11,8 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from schemas.errors import OperatorError
-from spark_consumer.manifest import CutRow, Manifest, TableEntry
+from spark_consumer.cut_rows import CutRow, TableEntry
+from spark_consumer.manifest import Manifest
 from spark_consumer.read import published, tables_at
 
 EPOCH = "7-1-s-0/10"

@@ -14,7 +14,7 @@ from schemas.host import probe_folder
 from schemas.position import format_lsn
 from schemas.progress_record import Progress
 from schemas.settings import Settings
-from spark_consumer.manifest import CutRow, newest_rows, open_table
+from spark_consumer.cut_rows import CutRow, newest_rows, open_table
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
 
 AREA = "lake"

@@ -1,0 +1,161 @@
+"""Rows of the manifest ``<lake>/_cuts``, and how they are read.
+
+In: the lake's path. Out: the newest row, and published states for readers. A row is atomic
+because it is one commit to one table; a published row names one version per table, and versions
+never change: so a reader sees all tables at one LSN (I8). Writing is ``manifest.py``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import TableNotFoundError
+
+from schemas.cut import Epoch
+from schemas.errors import OperatorError
+from schemas.position import parse_lsn
+from spark_consumer.plan import TableHead
+
+CUTS_TABLE = "_cuts"
+_LOOK_BACK = 4
+"""Rows that are read first for the newest published one."""
+_TIME = pa.timestamp("us", tz="UTC")
+
+_ENTRY = pa.struct(
+    [
+        ("relation_id", pa.int64()),
+        ("namespace", pa.string()),
+        ("name", pa.string()),
+        ("topic", pa.string()),
+        ("path", pa.string()),
+        ("version", pa.int64()),
+        ("schema_id", pa.string()),
+        ("state", pa.string()),
+        ("since", pa.int64()),
+    ]
+)
+SCHEMA = pa.schema(
+    [
+        ("sequence", pa.int64()),
+        ("kind", pa.string()),
+        ("pipeline", pa.string()),
+        ("epoch", pa.string()),
+        ("from_cut", pa.int64()),
+        ("to_cut", pa.int64()),
+        ("next_offset", pa.int64()),
+        ("end_lsn", pa.int64()),
+        ("commit_time", _TIME),
+        ("written_at", _TIME),
+        ("tables", pa.list_(_ENTRY)),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """One table in a row. ``version`` is None in a plan row for a table that does not exist yet."""
+
+    relation_id: int
+    namespace: str
+    name: str
+    topic: str
+    path: str
+    version: int | None
+    schema_id: str
+    state: str
+    since: int | None = None
+
+    @property
+    def qualified_name(self) -> str:
+        """``schema.table``."""
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def head(self) -> TableHead | None:
+        """As plans take it; None where the table does not exist yet."""
+        if self.version is None:
+            return None
+        return TableHead(self.relation_id, self.topic, self.path, self.version, self.schema_id, self.state, self.since)
+
+
+@dataclass(frozen=True, slots=True)
+class CutRow:
+    """One row. ``kind``: plan, applied or published; ``next_offset``: where to read cuts on from."""
+
+    sequence: int
+    kind: str
+    pipeline: str
+    epoch: str
+    from_cut: int
+    to_cut: int
+    next_offset: int
+    end_lsn: int
+    commit_time: datetime | None
+    written_at: datetime
+    tables: tuple[TableEntry, ...]
+
+
+def parse_epoch(text: str) -> Epoch:
+    """The inverse of ``str(epoch)``: no part but the slot is free text, and slots hold no dash."""
+    system_id, timeline, slot, consistent_point = text.split("-")
+    return Epoch(system_id, int(timeline), slot, parse_lsn(consistent_point))
+
+
+def open_table(lake: str, storage_options: dict[str, str] | None = None) -> DeltaTable | None:
+    """The manifest as a Delta table, None in a lake that has none.
+
+    Raises:
+        OperatorError: newer code wrote it.
+    """
+    uri = f"{lake.rstrip('/')}/{CUTS_TABLE}"
+    try:
+        table = DeltaTable(uri, storage_options=storage_options)
+    except TableNotFoundError:
+        return None
+    found = pa.schema(table.schema().to_arrow())
+    entries = {field.name for field in found.field("tables").type.value_type}
+    if unknown := {*found.names} - {*SCHEMA.names} | entries - {field.name for field in _ENTRY}:
+        raise OperatorError(
+            f"{uri} has columns that this version does not know: {', '.join(sorted(unknown))}",
+            remedy="run the version of walbridge that wrote it, or a newer one",
+        )
+    return table
+
+
+def newest_rows(table: DeltaTable, count: int) -> list[CutRow]:
+    """Up to ``count`` rows with the highest sequences, newest first."""
+    highest = pa.table(table.get_add_actions(flatten=True))["max.sequence"].to_pylist()
+    return rows_where(table, f"sequence > {max(highest) - count} ORDER BY sequence DESC") if highest else []
+
+
+def newest_published(table: DeltaTable, lsn: int | None = None) -> CutRow | None:
+    """The newest published row, or the newest with ``end_lsn <= lsn``."""
+    if lsn is None:
+        # Hardly ever far back: a plan that is open, copies not yet complete. Each row is a file.
+        for row in newest_rows(table, _LOOK_BACK):
+            if row.kind == "published":
+                return row
+    at = "" if lsn is None else f" AND end_lsn <= {lsn}"
+    found = rows_where(table, f"kind = 'published'{at} ORDER BY sequence DESC LIMIT 1")
+    return found[0] if found else None
+
+
+def published_rows(table: DeltaTable) -> list[CutRow]:
+    """All published rows, oldest first."""
+    return rows_where(table, "kind = 'published' ORDER BY sequence")
+
+
+def rows_where(table: DeltaTable, condition: str) -> list[CutRow]:
+    """Rows of a condition in SQL.
+
+    Not through Arrow's own scanner: a thread of its pool that still lives when Python ends may
+    abort a program that has given its answer (apache/arrow#34314).
+    """
+    found = QueryBuilder().register("cuts", table).execute(f"SELECT * FROM cuts WHERE {condition}")
+    return [_row(record) for record in pa.RecordBatchReader.from_stream(found).read_all().to_pylist()]
+
+
+def _row(record: dict[str, Any]) -> CutRow:
+    return CutRow(**(record | {"tables": tuple(TableEntry(**entry) for entry in record["tables"])}))
