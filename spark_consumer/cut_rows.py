@@ -152,9 +152,16 @@ def rows_where(table: DeltaTable, condition: str) -> list[CutRow]:
 
     Not through Arrow's own scanner: a thread of its pool that still lives when Python ends may
     abort a program that has given its answer (apache/arrow#34314).
+
+    Raises:
+        OSError: a file cannot be read.
     """
-    found = QueryBuilder().register("cuts", table).execute(f"SELECT * FROM cuts WHERE {condition}")
-    return [_row(record) for record in pa.RecordBatchReader.from_stream(found).read_all().to_pylist()]
+    try:
+        found = QueryBuilder().register("cuts", table).execute(f"SELECT * FROM cuts WHERE {condition}")
+        records = pa.RecordBatchReader.from_stream(found).read_all().to_pylist()
+    except pa.ArrowException as error:  # what a stream of Arrow's makes of any failure
+        raise OSError(str(error)) from error
+    return [_row(record) for record in records]
 
 
 def _row(record: dict[str, Any]) -> CutRow:

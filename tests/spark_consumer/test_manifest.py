@@ -79,6 +79,16 @@ def test_a_lake_of_another_pipeline_is_refused(manifest: Manifest, lake: Path) -
         Manifest(str(lake), "q", {})
 
 
+def test_a_row_whose_file_cannot_be_read_is_an_error_of_the_system(manifest: Manifest, lake: Path) -> None:
+    """`walbridge status` and `check` say it in one line."""
+    manifest.append(row(1))
+    for file in (lake / "_cuts").glob("*.parquet"):
+        file.unlink()
+
+    with pytest.raises(OSError, match="parquet"):
+        manifest.newest()
+
+
 def test_compaction_keeps_every_row_in_fewer_files(manifest: Manifest, lake: Path) -> None:
     for n in range(1, 6):
         manifest.append(row(n))
