@@ -15,6 +15,9 @@ from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from schemas.errors import OperatorError
 from schemas.pg_types import FIRST_USER_OID, TypeFacts
 
+INDEX_KEY = "(i.indkey::int2[])[0:i.indnkeyatts - 1]"
+"""SQL: the attribute numbers of an index's key, ``i`` being its row of pg_index, without what it merely INCLUDEs."""
+
 
 def _rows(connection: psycopg.Connection[Any], query: str, parameters: Sequence[Any] = ()) -> list[Any]:
     try:
@@ -103,7 +106,7 @@ def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableF
     identity = _rows(connection, "SELECT relreplident FROM pg_class WHERE oid = %s", (relation_id,))
     if not identity:
         return None
-    key = "a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])"  # not what it merely INCLUDEs
+    key = f"a.attnum = ANY ({INDEX_KEY})"
     query = f"""
         SELECT a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
                EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary

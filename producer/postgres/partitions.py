@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import psycopg
 
+from producer.postgres.catalog import INDEX_KEY
 from producer.postgres.connection import SqlConnection, classified
 
-_TREES = """
+_TREES = f"""
     WITH RECURSIVE tree AS (
       SELECT oid AS root, oid FROM pg_class WHERE oid = ANY (%s) AND relkind = 'p'
       UNION ALL SELECT t.root, i.inhrelid FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid)
@@ -19,9 +20,9 @@ _TREES = """
            coalesce((SELECT y.xmin = i.xmin FROM pg_type y JOIN pg_inherits i ON i.inhrelid = c.oid
                      WHERE y.oid = c.reltype), true),
            c.relreplident,
-           ARRAY(SELECT a.attname::text FROM pg_index x JOIN pg_attribute a ON a.attrelid = c.oid
-                 WHERE x.indrelid = c.oid AND a.attnum = ANY ((x.indkey::int2[])[0:x.indnkeyatts - 1])
-                 AND CASE c.relreplident WHEN 'i' THEN x.indisreplident ELSE x.indisprimary END)
+           ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid
+                 WHERE i.indrelid = c.oid AND a.attnum = ANY ({INDEX_KEY})
+                 AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END)
     FROM tree t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind = 'r' OR c.oid = t.root"""
 

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 import psycopg
 
+from producer.postgres.catalog import INDEX_KEY
 from producer.postgres.connection import SqlConnection, classified
 from producer.postgres.facts import PublishedTable
 
-_CARRIERS = r"""
+_CARRIERS = rf"""
     WITH RECURSIVE tree AS (
       SELECT oid AS root, oid FROM pg_class WHERE oid = ANY (%s)
       UNION ALL SELECT t.root, i.inhrelid FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid
@@ -35,7 +36,7 @@ _CARRIERS = r"""
     FROM tree t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_publication_rel r ON r.prrelid = t.root JOIN pg_publication p ON p.oid = r.prpubid
     CROSS JOIN LATERAL (
-      SELECT (i.indkey::int2[])[0:i.indnkeyatts - 1] AS key FROM pg_index i WHERE i.indrelid = c.oid AND i.indimmediate
+      SELECT {INDEX_KEY} AS key FROM pg_index i WHERE i.indrelid = c.oid AND i.indimmediate
       AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END) x
     WHERE p.pubname = %s AND c.relkind = 'r' AND c.reltoastrelid <> 0
     ORDER BY t.root, 2"""
