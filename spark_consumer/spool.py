@@ -1,13 +1,15 @@
 """Arrow rows that can be read more than once, in bounded memory.
 
 In: slices of Arrow rows, each at most ``SLICE_ROWS_MAX`` rows. Out: a reader, as often as asked.
-One slice stays in memory; more go to a file that vanishes with the ``Spool`` (I9).
+One slice stays in memory; more go to a file without a name: it is gone with the ``Spool``, and with
+a program that is killed (I9).
 """
 
+import mmap
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -20,18 +22,19 @@ SLICE_BYTES_MAX = 32 * 2**20
 class Spool:
     """Rows of one schema."""
 
-    def __init__(self, schema: pa.Schema, held: pa.Table | None, path: Path | None, rows: int) -> None:
+    def __init__(self, schema: pa.Schema, held: pa.Table | None, file: IO[bytes] | None, rows: int) -> None:
         self.schema = schema
         self.rows = rows
         self._held = held
-        self._path = path
+        self._file = file
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, from the beginning."""
         if self._held is not None:
             yield from self._held.to_batches()
-        elif self._path is not None:
-            with pa.memory_map(str(self._path)) as file, pa.ipc.open_stream(file) as reader:
+        elif self._file is not None:
+            mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            with pa.ipc.open_stream(pa.py_buffer(mapped)) as reader:
                 yield from reader
 
     def reader(self) -> pa.RecordBatchReader:
@@ -49,14 +52,14 @@ def spooled(schema: pa.Schema, slices: Iterable[pa.Table]) -> Iterator[Spool]:
         yield Spool(schema, held, None, held.num_rows)
         return
     assert first is not None
-    with tempfile.TemporaryDirectory(prefix="walbridge-spool-") as folder:
-        path = Path(folder) / "rows.arrow"
+    with tempfile.TemporaryFile() as file:
         rows = 0
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema) as writer:
+        with pa.ipc.new_stream(file, schema) as writer:
             for piece in _chain(first, second, source):
                 rows += piece.num_rows
                 writer.write_table(conformed(piece, schema))
-        yield Spool(schema, None, path, rows)
+        file.flush()
+        yield Spool(schema, None, file, rows)
 
 
 def _chain(first: pa.Table, second: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -1,6 +1,10 @@
 """Arrow rows between Spark and delta-rs."""
 
+import tempfile
+from pathlib import Path
+
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -30,3 +34,13 @@ def test_slices_are_read_twice_and_none_is_lost() -> None:
         assert rows.rows == 50
         for _ in range(2):
             assert rows.reader().read_all().column("n").to_pylist() == list(range(50))
+
+
+def test_rows_on_disk_have_no_name_that_a_killed_program_could_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    slices = [pa.table({"n": [1]}), pa.table({"n": [2]})]
+    with spooled(slices[0].schema, slices) as rows:
+        assert list(tmp_path.iterdir()) == []
+        assert rows.reader().read_all().column("n").to_pylist() == [1, 2]
