@@ -139,7 +139,7 @@ class Spool:
 
     def __init__(self, settings: Settings) -> None:
         self._limit_bytes = settings.producer.spool_bytes_max
-        self._parent = Path(settings.producer.spool_dir or _default_parent())
+        self._parent = spool_parent(settings)
         self._prefix = f"walbridge-spool-{settings.name}-{settings.postgres.slot}-"
         self._folder: Path | None = None
         self._lock = -1
@@ -237,10 +237,13 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _default_parent() -> str:
+def spool_parent(settings: Settings) -> Path:
+    """The folder in which a producer makes its own."""
+    if settings.producer.spool_dir:
+        return Path(settings.producer.spool_dir)
     if "TMPDIR" not in os.environ and os.access(_DISK_BACKED, os.W_OK | os.X_OK):
-        return _DISK_BACKED
-    return tempfile.gettempdir()
+        return Path(_DISK_BACKED)
+    return Path(tempfile.gettempdir())
 
 
 def _is_dead(folder: Path) -> bool:

@@ -1,13 +1,16 @@
-"""This machine, for ``walbridge materialize``: Java and Spark's jars. Fetches nothing.
+"""This machine: the producer's spool, and for ``walbridge materialize`` Java and Spark's jars. Fetches nothing.
 
 In: settings. Out: findings. ``walbridge produce`` needs neither, so a machine without Java is at
 fault only where the job is meant to run too: where its jars or its lake are.
 """
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from producer.spool import spool_parent
 from schemas.errors import OperatorError
+from schemas.host import probe_folder
 from schemas.settings import Settings
 from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.embedded.folders import folder
@@ -15,8 +18,35 @@ from walbridge.embedded.jars import check as check_jars
 from walbridge.embedded.jars import read_lock
 from walbridge.embedded.java import find_java
 
+SPOOL = "spool"
 JAVA = "java"
 JARS = "jars"
+
+
+def spool_findings(settings: Settings) -> Iterator[Finding]:
+    """Where transactions wait that come before their commit."""
+    if settings.postgres.streaming == "off":
+        return
+    parent = spool_parent(settings)
+    try:
+        if not parent.is_dir():  # the producer makes its folder in it, not the folder itself
+            raise NotADirectoryError(0, "not a folder")
+        probe_folder(parent)
+    except OSError as failure:
+        yield error(
+            SPOOL,
+            f"transactions that are not committed yet cannot be kept in {parent}: {failure.strerror}",
+            'name another folder in [producer] spool_dir, or set [postgres] streaming = "off"',
+        )
+        return
+    free, limit = shutil.disk_usage(parent).free, settings.producer.spool_bytes_max
+    yield ok(
+        SPOOL, f"{parent} can be written: {_mib(free)} free; transactions not committed yet take {_mib(limit)} at most"
+    )
+
+
+def _mib(count_bytes: int) -> str:
+    return f"{count_bytes // 2**20:,} MiB"
 
 
 def java_findings(settings: Settings) -> Iterator[Finding]:

@@ -198,6 +198,10 @@ def _cuts_end(reached: Reached) -> int | None:
         return log.bounds()[1]
 
 
+def _spool(reached: Reached) -> Iterator[Finding]:
+    return host.spool_findings(reached.settings)
+
+
 def _java(reached: Reached) -> Iterator[Finding]:
     return host.java_findings(reached.settings)
 
@@ -217,6 +221,7 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[Reached], Iterator[Finding]
     (slot_check.AREA, ("Postgres", "Kafka"), _guards),
     (lake.AREA, (), _lake),
     (lake.AREA, ("Kafka",), _lake_beside_kafka),
+    (host.SPOOL, (), _spool),
     (host.JAVA, (), _java),
     (host.JARS, (), _jars),
 )

@@ -1,8 +1,9 @@
-"""This machine: Java is wanted where the Spark job is, and jars are what jars.lock names."""
+"""This machine: the spool can be written, Java is wanted where the Spark job is, and jars are what jars.lock names."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from pathlib import Path
 
@@ -46,6 +47,39 @@ def fetched(place: Path) -> Path:
     for jar in LOCKED:
         (place / jar.coordinate.file_name).write_text(jar.coordinate.name)
     return place
+
+
+def spooling(machine: Path, streaming: str = "auto") -> Settings:
+    return Settings.model_validate(
+        {
+            "postgres": {"streaming": streaming},
+            "producer": {"spool_dir": str(machine / "spool"), "spool_bytes_max": 3 * 2**20},
+        }
+    )
+
+
+def test_a_spool_that_can_be_written_is_told_with_what_it_may_take(machine: Path) -> None:
+    (machine / "spool").mkdir()
+
+    (finding,) = host.spool_findings(spooling(machine))
+
+    assert finding.severity is Severity.OK
+    assert re.fullmatch(rf"{machine}/spool can be written: [\d,]+ MiB free; .* take 3 MiB at most", finding.text)
+    assert list((machine / "spool").iterdir()) == []
+
+
+def test_a_spool_that_is_not_there_is_an_error_with_its_setting(machine: Path) -> None:
+    assert list(host.spool_findings(spooling(machine))) == [
+        error(
+            "spool",
+            f"transactions that are not committed yet cannot be kept in {machine}/spool: not a folder",
+            'name another folder in [producer] spool_dir, or set [postgres] streaming = "off"',
+        )
+    ]
+
+
+def test_without_streaming_no_spool_is_asked_for(machine: Path) -> None:
+    assert list(host.spool_findings(spooling(machine, "off"))) == []
 
 
 def test_without_java_a_machine_that_only_produces_is_warned_and_no_more(machine: Path) -> None:
