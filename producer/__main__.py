@@ -19,7 +19,8 @@ from schemas.errors import OperatorError, report
 from schemas.health import STOPPED
 from schemas.http_endpoint import HttpEndpoint
 from schemas.logs import FORMATS, LEVELS, configure_logs
-from schemas.settings import Settings, load_settings
+from schemas.settings import Settings
+from schemas.settings_file import load_settings
 
 log = structlog.get_logger()
 

@@ -1,32 +1,21 @@
 """The whole ``walbridge.toml`` as one frozen object; both programs take their part.
 
-Order of precedence: ``WALBRIDGE_*`` variables (``WALBRIDGE_KAFKA__BOOTSTRAP_SERVERS``), arguments,
-the file, the defaults. Unknown keys and unknown variables are refused: a misspelt limit that
-is silently ignored is found on the worst night. Secrets print as ``***``.
+In: values and ``WALBRIDGE_*`` variables. Out: settings within their limits. Unknown keys are
+refused: a misspelt limit that is silently ignored is found on the worst night. Secrets print as
+``***``. Reading the file is ``settings_file.py``.
 """
 
-import os
 import re
-import tomllib
-from collections.abc import Collection, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from schemas.dsn import MASK, mask_dsn, with_password
-from schemas.errors import OperatorError
+from schemas.dsn import MASK, mask_dsn
 from schemas.topics import is_pipeline_name
 
 ENV_PREFIX = "WALBRIDGE_"
-ENV_NOT_SETTINGS = {"CONFIG", "HOME", "JAVA", "KILL_POINT", "TEST_SERVERS"}
-"""Variables read elsewhere: the settings file, embedded servers, Java, tests."""
 _SPARK_REDACTS = re.compile(r"(?i)secret|password|token|access[.]?key")
 """``spark.redaction.regex``, and what other stores' properties add to it is named alike."""
 
@@ -214,96 +203,6 @@ def _property_text(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(_property_text, value))
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
-
-
-def load_settings(
-    path: str | os.PathLike[str] | None = None,
-    *,
-    secrets: Collection[str] = ("postgres", "client"),
-    **overrides: Any,
-) -> Settings:
-    """Read the settings file (``WALBRIDGE_CONFIG`` or ``walbridge.toml`` when not given).
-
-    Args:
-        secrets: whose files are read too, of postgres, client, spark: a machine has only those it needs.
-
-    Raises:
-        OperatorError: no such file, not TOML, an unknown key or variable, a value out of range.
-    """
-    chosen = Path(path or os.environ.get(f"{ENV_PREFIX}CONFIG") or "walbridge.toml")
-    given = path is not None or f"{ENV_PREFIX}CONFIG" in os.environ
-    try:
-        values = tomllib.loads(chosen.read_text()) if given or chosen.exists() else {}
-    except OSError as error:
-        raise OperatorError(
-            f"settings file {chosen} cannot be read: {error.strerror}", remedy="name one with --config"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OperatorError(f"{chosen} is not TOML: {error}", remedy="mend that line") from None
-    refuse_unknown_variables(os.environ)
-    try:
-        return _with_secrets(Settings(**(values | overrides)), secrets)
-    except ValidationError as error:
-        raise _operator_error(error, chosen) from None
-    except SettingsError as error:  # the variable of a list or table is not JSON
-        raise OperatorError(
-            f"a {ENV_PREFIX} variable cannot be read: {error}",
-            remedy="write its list or table as JSON, or unset it",
-        ) from None
-
-
-def _with_secrets(settings: Settings, of: Collection[str]) -> Settings:
-    postgres, kafka = settings.postgres, settings.kafka
-    dsn = postgres.dsn.get_secret_value()
-    if "postgres" in of and postgres.password_file and dsn:
-        dsn = with_password(dsn, _secret_in(postgres.password_file, "[postgres] password_file"))
-        postgres = postgres.model_copy(update={"dsn": SecretStr(dsn)})
-    for client, files in (("client", kafka.client_files), ("spark", kafka.spark_files)):
-        if client in of and files:
-            read = {name: SecretStr(_secret_in(path, f"[kafka] {client}_files")) for name, path in files.items()}
-            kafka = kafka.model_copy(update={client: getattr(kafka, client) | read})
-    return settings.model_copy(update={"postgres": postgres, "kafka": kafka})
-
-
-def _secret_in(path: str, setting: str) -> str:
-    """What a file holds, without the line end that editors add."""
-    try:
-        return Path(path).read_text().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise OperatorError(f"{setting}: {path} cannot be read: {reason}", remedy="put the secret there") from None
-
-
-def refuse_unknown_variables(environment: Mapping[str, str]) -> None:
-    """pydantic-settings ignores unknown variables, ``extra="forbid"`` or not.
-
-    Raises:
-        OperatorError: naming the variable and those that exist.
-    """
-    for variable in sorted(environment):
-        if not variable.upper().startswith(ENV_PREFIX):  # pydantic-settings reads either case
-            continue
-        head, _, rest = variable[len(ENV_PREFIX) :].lower().partition("__")
-        if head.upper() in ENV_NOT_SETTINGS:
-            continue
-        section = Settings.model_fields.get(head)
-        fields = getattr(section.annotation, "model_fields", None) if section else None
-        known = section is not None and (not rest if fields is None else rest.partition("__")[0] in fields)
-        if not known:
-            prefix = f"{ENV_PREFIX}{head.upper()}__" if fields else ENV_PREFIX
-            choices = ", ".join(f"{prefix}{name.upper()}" for name in (fields or Settings.model_fields))
-            raise OperatorError(f"unknown environment variable {variable}", remedy=f"unset it; known: {choices}")
-
-
-def _operator_error(error: ValidationError, path: Path) -> OperatorError:
-    problems = []
-    for detail in error.errors(include_url=False, include_input=False):
-        where = ".".join(str(part) for part in detail["loc"])
-        unknown = detail["type"] == "extra_forbidden"
-        problems.append(f"{where}: {'unknown setting' if unknown else detail['msg']}")
-    return OperatorError(
-        f"{path}: " + "; ".join(problems), remedy="mend the file or the variable; see README, Settings"
-    )
 
 
 def effective(settings: Settings) -> dict[str, Any]:

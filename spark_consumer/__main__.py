@@ -20,7 +20,8 @@ from schemas.errors import OperatorError, report
 from schemas.health import STOPPED
 from schemas.http_endpoint import HttpEndpoint
 from schemas.logs import FORMATS, configure_logs
-from schemas.settings import Settings, load_settings
+from schemas.settings import Settings
+from schemas.settings_file import load_settings
 from spark_consumer.job import Job
 from spark_consumer.jvm_shutdown import stopping_with_jvm
 from spark_consumer.metrics import JobMetrics

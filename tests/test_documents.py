@@ -12,7 +12,8 @@ from prometheus_client import generate_latest
 
 from producer.metrics import ProducerMetrics
 from schemas import pg_types
-from schemas.settings import Settings, load_settings
+from schemas.settings import Settings
+from schemas.settings_file import load_settings
 from spark_consumer.metrics import JobMetrics
 from walbridge.cli import app
 

@@ -51,7 +51,7 @@ def init(
     """Make publication (if set), topics and slot; print the SQL of a least-privileged role."""
     import structlog
 
-    from schemas.settings import load_settings
+    from schemas.settings_file import load_settings
     from walbridge.init import initialise
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is SQL alone
@@ -64,7 +64,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Look at server, broker, lake and this machine; say what is wrong and what mends it."""
-    from schemas.settings import load_settings
+    from schemas.settings_file import load_settings
     from walbridge.check import check as check_all
 
     raise typer.Exit(check_all(load_settings(config), as_json=as_json))
@@ -89,7 +89,7 @@ def materialize(
     log_format: LogFormat = "auto",
 ) -> None:
     """Run the Spark job: Kafka to Delta tables, until SIGTERM or Ctrl-C."""
-    from schemas.settings import load_settings
+    from schemas.settings_file import load_settings
     from walbridge.embedded.jars import fetch
     from walbridge.embedded.java import find_java
 
@@ -110,7 +110,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look instead of lines.")] = False,
 ) -> None:
     """Show slot, producer, cuts, lake and tables, and how far behind the server each is."""
-    from schemas.settings import load_settings
+    from schemas.settings_file import load_settings
     from walbridge.status import status as show_status
 
     settings = load_settings(config)
@@ -127,7 +127,7 @@ def tail(
     last: Annotated[int, typer.Option(min=0, help="Begin with the last events that are there.")] = 10,
 ) -> None:
     """Print the events of a table's topic, or the logical messages, as JSON lines, decoded."""
-    from schemas.settings import load_settings
+    from schemas.settings_file import load_settings
     from walbridge.tail import MESSAGES, Beginning, parse_position
     from walbridge.tail import tail as print_events
 
@@ -145,7 +145,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Compare lake and source, row by row at one LSN; exit 1 and the keys when they differ."""
-    from schemas.settings import load_settings
+    from schemas.settings_file import load_settings
     from walbridge.verify import verify as compare_all
 
     raise typer.Exit(compare_all(load_settings(config), tables=tables or None, timeout_s=timeout, as_json=as_json))
@@ -159,7 +159,7 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove slot, publication (if walbridge made it) and topics; asks first. The lake stays."""
-    from schemas.settings import load_settings
+    from schemas.settings_file import load_settings
     from walbridge.drop import drop as remove
 
     settings = load_settings(config)
@@ -170,7 +170,8 @@ def drop(
 @app.command()
 def config(config: Config = None) -> None:
     """Print the settings in force as JSON, secrets masked."""
-    from schemas.settings import effective, load_settings
+    from schemas.settings import effective
+    from schemas.settings_file import load_settings
 
     print(json.dumps(effective(load_settings(config, secrets=())), indent=2, ensure_ascii=False))
 

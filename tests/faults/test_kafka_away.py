@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import RetryableError
-from schemas.settings import load_settings
+from schemas.settings_file import load_settings
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until

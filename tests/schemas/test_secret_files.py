@@ -9,7 +9,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from schemas.errors import OperatorError
-from schemas.settings import Settings, effective, load_settings
+from schemas.settings import Settings, effective
+from schemas.settings_file import load_settings
 
 SECRET = "hunter2 'ä\\ "
 DSN = "host=h dbname=d user=u"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import OperatorError
-from schemas.settings import Settings, effective, flatten, load_settings, refuse_unknown_variables
+from schemas.settings import Settings, effective, flatten
+from schemas.settings_file import load_settings, refuse_unknown_variables
 
 SECRETS = """
 [postgres]

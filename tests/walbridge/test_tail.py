@@ -14,7 +14,8 @@ import pytest
 
 from schemas.errors import OperatorError
 from schemas.position import Position
-from schemas.settings import Settings, load_settings
+from schemas.settings import Settings
+from schemas.settings_file import load_settings
 from tests.fix_postgres import new_database
 from tests.fix_producer import ROOT, ProducerUnderTest
 from walbridge.__main__ import main

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from schemas.errors import OperatorError
 from schemas.position import format_lsn
-from schemas.settings import load_settings
+from schemas.settings_file import load_settings
 from walbridge.demo import programs, servers
 from walbridge.demo.measures import Gauges, Measure
 from walbridge.demo.pgbench import Load

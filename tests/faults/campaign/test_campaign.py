@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.settings import load_settings
+from schemas.settings_file import load_settings
 from tests.faults.campaign.balances import BalanceCheck
 from tests.faults.campaign.ledger import Ledger
 from tests.faults.campaign.load import SCHEMA

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from schemas.position import parse_lsn
-from schemas.settings import Settings, load_settings
+from schemas.settings import Settings
+from schemas.settings_file import load_settings
 from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_producer import ROOT, ProducerUnderTest
 from tests.wait import wait_until
