@@ -40,6 +40,7 @@ from producer.transaction import OpenTransaction, TransactionTracker
 from producer.uncommitted import UNCOMMITTED, Committed, Uncommitted
 from producer.unfollowed import Change
 from schemas.kill_points import kill_point
+from schemas.position import Lsn
 from schemas.settings import Settings
 
 _XLOG_DATA = ord("w")
@@ -102,6 +103,8 @@ class Session:
         self._messages = LogicalMessages(settings, tables, out)
         self._split_rows = 0
         self._split_bytes = 0
+        self._ended: Lsn | None = None
+        """Of the last whole transaction, also one of which nothing is published: no batch ends with such a one."""
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Follow the stream until asked to stop: at a batch boundary, which a backlog or a huge
@@ -285,6 +288,7 @@ class Session:
         self._stream.received = max(self._stream.received, message.end_lsn)
         if transaction.skipped:
             return
+        self._ended = message.end_lsn
         # Also a transaction without published changes moves the LSN; before Postgres 15 they all come.
         self._cuts.wal_end = max(self._cuts.wal_end, message.end_lsn)
         if not self._out.is_open:
@@ -313,6 +317,8 @@ class Session:
     def _split(self) -> None:
         batch, begin = self._out.batch, self._open_transaction().begin
         batch.commit_lsn, batch.commit_time_us = begin.final_lsn, begin.commit_time_us
+        if batch.end_lsn is None:
+            batch.end_lsn = self._ended  # what was left out before this one must not come between its parts
         self._cuts.split(self._transactions.split())
         self._may_hold(Batch())
 

@@ -1,9 +1,16 @@
 """Found by the simulation: what may not happen between a restart and the transaction half published."""
 
+from dataclasses import replace
+
 import pytest
 
+from producer.unfollowed import UNFOLLOWED_OPTION
+from schemas.progress_record import decode_progress, encode_progress
+from schemas.topics import progress_topic
+from tests.simulation.broker import COMMITTED
 from tests.simulation.cases import case_of, nothing, refused, with_fault_at_every_step
-from tests.simulation.history import KEYED, Writer
+from tests.simulation.history import KEYED, OTHER, Writer
+from tests.simulation.run import Run
 
 pytestmark = pytest.mark.simulation
 
@@ -25,3 +32,26 @@ def test_empty_transaction_before_a_split_one_comes_again_ends_no_cut() -> None:
     case = case_of(nothing, nothing, _large, nothing, _large)
 
     assert refused(with_fault_at_every_step(case, "disconnect", seeds=4)) == []
+
+
+def _of_the_table_that_was_left(writer: Writer) -> None:
+    writer.insert(OTHER, 1, "left")
+
+
+def _leave_the_other(run: Run) -> None:
+    log = run.broker.log(progress_topic(run.settings.name), 0)
+    before = decode_progress(log.entries[-1].value)
+    progress = replace(before, options=before.options | {UNFOLLOWED_OPTION: str(OTHER)}, relation_ids=(KEYED,))
+    log.append(progress.key, encode_progress(progress), None, COMMITTED)
+
+
+def test_transaction_of_a_table_that_was_left_before_a_split_one_comes_again() -> None:
+    """I4, I7: nothing of it is published, so no batch ends with it; it is no reason to stop when it comes again."""
+    case = case_of(_of_the_table_that_was_left, _large, _of_the_table_that_was_left, _large)
+    assert case.history is not None
+    for transaction in case.history:
+        transaction.events = [event for event in transaction.events if event.relation_id != OTHER]
+
+    faulty = with_fault_at_every_step(replace(case, prepare=_leave_the_other), "disconnect", seeds=4)
+
+    assert refused(faulty) == []
