@@ -131,7 +131,8 @@ def _drop(admin: psycopg.Connection[Any], name: str) -> None:
         """A walsender holds its slot until it notices that its client left."""
         left = "FROM pg_replication_slots WHERE database = %s"
         admin.execute(f"SELECT pg_terminate_backend(active_pid) {left} AND active".encode(), [name])
-        with contextlib.suppress(psycopg.errors.ObjectInUse):
+        # A temporary one goes by itself, maybe just now.
+        with contextlib.suppress(psycopg.errors.ObjectInUse, psycopg.errors.UndefinedObject):
             admin.execute(f"SELECT pg_drop_replication_slot(slot_name) {left} AND NOT active".encode(), [name])
         return not admin.execute(f"SELECT 1 {left}".encode(), [name]).fetchall()
 

@@ -35,7 +35,7 @@ from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 
 ROOT = Path(__file__).parent.parent
-STOP_S = 20.0
+STOP_S = 40.0
 KILLED = 137
 QUICK = {
     "producer": {"idle_cut_interval_ms": 50},
@@ -54,16 +54,16 @@ class Running:
     @property
     def log(self) -> str:
         """What it wrote to stderr so far."""
-        return self.log_file.read_text()
+        return self.log_file.read_text(errors="replace")  # its last sign may be half written
 
-    def exit_code(self, timeout_s: float = 30.0) -> int:
+    def exit_code(self, timeout_s: float = 60.0) -> int:
         """Wait for its end."""
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the producer did not end; its log:\n{self.log[-3000:]}") from None
 
-    def wait_for_log(self, text: str, timeout_s: float = 30.0) -> None:
+    def wait_for_log(self, text: str, timeout_s: float = 60.0) -> None:
         def there() -> bool:
             assert self.process.poll() is None or text in self.log, f"it ended:\n{self.log[-3000:]}"
             return text in self.log
@@ -149,7 +149,7 @@ class ProducerUnderTest:
         code = running.exit_code()
         assert code == KILLED, f"exit code {code} instead of death at {kill_point}:\n{running.log[-3000:]}"
 
-    def refusal(self, environ: Mapping[str, str] | None = None, timeout_s: float = 40.0) -> str:
+    def refusal(self, environ: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> str:
         """Start; it must end with exit code 2 and say what and how, without a traceback. Its words."""
         return refusal_of(self.start(environ=environ), timeout_s)
 
@@ -190,15 +190,23 @@ class ProducerUnderTest:
         return replayed
 
     def confirmed_lsn(self) -> int:
+        self.slot_at_rest()
         query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
         return parse_lsn(self.database.value(query, (self.slot,)))
+
+    def slot_at_rest(self) -> None:
+        """If no producer runs: until the walsender has read what the last one said, and noticed its end."""
+        if any(running.process.poll() is None for running in self._running):
+            return
+        held = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active"
+        wait_until(lambda: not self.database.rows(held, (self.slot,)), "the slot to be let go")
 
     def kill_all(self) -> None:
         for running in self._running:
             running.kill()
 
 
-def refusal_of(running: Running, timeout_s: float = 40.0) -> str:
+def refusal_of(running: Running, timeout_s: float = 60.0) -> str:
     code = running.exit_code(timeout_s)
     words = running.log
     assert code == 2, f"exit code {code}:\n{words[-3000:]}"

@@ -22,9 +22,10 @@ from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata
 from schemas.position import Lsn, Position
 from schemas.progress_record import Progress, decode_progress
 from schemas.topics import cuts_topic, metadata_topic, progress_topic
+from tests.log_ends import LogEnds
 from tests.replay import Event, Replay, Row, Text, check_chain
 
-READ_S = 30.0
+READ_S = 60.0
 
 
 class TopicReader:
@@ -53,8 +54,8 @@ class TopicReader:
 
     def _assign(self) -> None:
         found = self._consumer.list_topics(self.topic, timeout=READ_S).topics[self.topic]
-        self.partition_count = len(found.partitions)
-        if found.error is None:
+        self.partition_count = len(found.partitions) if found.error is None else 0
+        if self.partition_count:
             self._consumer.assign([TopicPartition(self.topic, each, 0) for each in found.partitions])
 
     @property
@@ -118,6 +119,7 @@ class Topics:
         self._pipeline = pipeline
         self._readers: dict[str, TopicReader] = {}
         self._schemas: dict[str, tuple[RelationRecord, Any]] = {}
+        self._log_ends: LogEnds | None = None
 
     def __enter__(self) -> Topics:
         return self
@@ -151,6 +153,24 @@ class Topics:
         reader.read_until(arrived, timeout_s)
         assert found, f"waited {timeout_s:.0f} s in vain for a cut {what}"
         return found[0]
+
+    def check_held(self, lsn: int) -> None:
+        """A committed cut that covers this LSN lies in the log by now (I1).
+
+        The broker answers a commit before its markers are written: readers may see the cut a moment later.
+        """
+        reader = self.reader(cuts_topic(self._pipeline))
+        self._log_ends = self._log_ends or LogEnds(self._bootstrap_servers)
+        end = self._log_ends.end(reader.topic)
+        covers: dict[int, bool] = {}
+
+        def is_covered() -> bool:
+            for message in reader.messages[len(covers) :]:
+                covers[message.offset() or 0] = decode_cut(message.value() or b"").end_lsn >= lsn
+            return any(found and offset < end for offset, found in covers.items())
+
+        reader.read_until(is_covered)
+        assert is_covered(), f"{lsn:X} is confirmed, and no cut below offset {end} covers it"
 
     def cuts(self) -> list[Cut]:
         """Every cut there is, its chain checked."""

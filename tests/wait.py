@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30.0, poll_s: float = 0.02) -> None:
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0, poll_s: float = 0.02) -> None:
     """Return when the condition holds; fail the test, naming ``what``, when time is up."""
     deadline = time.monotonic() + timeout_s
     while not condition():

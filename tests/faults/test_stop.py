@@ -11,6 +11,8 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.fault
+SOON_S = 20.0
+"""For a busy machine; that it was in the middle of its work is looked at apart."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -18,7 +20,7 @@ def test_idle_stream_stops_at_once(producer: ProducerUnderTest, number: int) -> 
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     producer.publish("t")
     running = producer.start_streaming()
-    running.stop(number, timeout_s=5)
+    running.stop(number, timeout_s=SOON_S)
     assert "Traceback" not in running.log
 
 
@@ -35,7 +37,7 @@ def test_stream_that_never_rests_stops_at_the_next_boundary(producer: ProducerUn
     running = producer.start_streaming()
     with producer.topics() as topics:
         topics.wait_for_cut(lambda cut: cut.transactions > 0, "of the backlog")
-    running.stop(timeout_s=5)
+    running.stop(timeout_s=SOON_S)
     with producer.topics() as topics:
         stopped_at = topics.cuts()[-1]
     assert sum(cut_rows.records for cut_rows in stopped_at.partitions) >= 100
@@ -48,13 +50,13 @@ def test_stream_that_never_rests_stops_at_the_next_boundary(producer: ProducerUn
 def test_stop_inside_a_huge_transaction_leaves_it_half_published(producer: ProducerUnderTest) -> None:
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     producer.publish("t")
-    producer.settings["producer"] = {"batch_rows_max": 100}
+    producer.settings["producer"] = {"batch_rows_max": 20}  # thousands of boundaries: it is not through before the stop
     producer.start_streaming().stop()
     producer.database.execute("INSERT INTO t SELECT generate_series(1, 40000)")
     running = producer.start_streaming()
     with producer.topics() as topics:
         topics.wait_for_cut(lambda cut: cut.cut_id > 2 and not cut.complete, "inside the transaction")
-    running.stop(timeout_s=5)
+    running.stop(timeout_s=SOON_S)
     with producer.topics() as topics:
         progress = topics.progress()
     assert progress is not None
@@ -72,9 +74,11 @@ def test_stop_during_the_copy_begins_it_again_next_time(producer: ProducerUnderT
     running = producer.start()
     with producer.topics() as topics:
         topics.wait_for_cut(lambda cut: cut.cut_id == 2, "of the copy")
-    running.stop(timeout_s=5)
+    running.stop(timeout_s=SOON_S)
     assert "Traceback" not in running.log
     assert "Exception ignored" not in running.log
+    with producer.topics() as topics:
+        assert not any(cut.complete for cut in topics.cuts()), "the whole copy was made before the stop"
     producer.database.execute("DELETE FROM t WHERE id > 100")
     producer.settings["producer"] = {}
     producer.start_streaming()
@@ -90,7 +94,7 @@ def test_stop_while_the_slot_waits_for_an_old_transaction(producer: ProducerUnde
         running = producer.start()
         waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE_REPLICATION_SLOT%%' AND datname = %s"
         wait_until(lambda: producer.database.value(waits, (producer.database.name,)) == 1, "the slot to be made")
-        running.stop(timeout_s=5)
+        running.stop(timeout_s=SOON_S)
     assert "Traceback" not in running.log
     producer.start_streaming()
     assert len(producer.check_equal().rows("public", "t")) == 1
@@ -100,7 +104,7 @@ def test_stop_with_postgres_away(producer: ProducerUnderTest) -> None:
     producer.settings["postgres"] = {"dsn": "host=127.0.0.1 port=1 user=u dbname=d", "start_timeout_s": 60}
     running = producer.start()
     wait_until(lambda: _catches(running.process.pid, signal.SIGTERM), "the producer to listen for SIGTERM")
-    running.stop(timeout_s=5)
+    running.stop(timeout_s=SOON_S)
 
 
 def _catches(pid: int, number: int) -> bool:

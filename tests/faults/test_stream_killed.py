@@ -29,7 +29,7 @@ def test_stream_killed_at_every_point_loses_and_repeats_nothing(producer: Produc
         execute("UPDATE t SET id = -id WHERE id % 11 = 0 AND id > 0")
         producer.run_until_killed(point)
         with producer.topics() as topics:
-            assert producer.confirmed_lsn() <= topics.cuts()[-1].end_lsn
+            topics.check_held(producer.confirmed_lsn())
     producer.start_streaming()
     producer.check_equal()
 
@@ -40,6 +40,7 @@ def test_producer_killed_at_random_under_load_loses_and_repeats_nothing(producer
     producer.publish("t", "log")
     producer.settings["producer"] = {"batch_rows_max": 50, "batch_ms_max": 20}
     seed = random.randrange(2**32)
+    print(f"seed {seed}")
     dice = random.Random(seed)
     for _ in range(2):
         running = producer.start_streaming()
