@@ -7,11 +7,12 @@ restarts. Pure.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from producer.attribution import catalogue_key, column_numbers, described_columns
 from producer.pgoutput.messages import Relation, RelationColumn
-from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from producer.postgres.facts import PublishedTable, TableFacts
 from schemas.avro_codec import schema_id
 from schemas.avro_schema import Json, key_schema, value_schema
 from schemas.errors import OperatorError
@@ -43,24 +44,27 @@ def announced(table: PublishedTable, facts: TableFacts) -> Relation:
     return Relation(table.relation_id, table.namespace, table.name, facts.replica_identity, columns)
 
 
-def describe(relation: Relation, facts: TableFacts | None, types: Mapping[int, TypeFacts]) -> TableSchema:
+def describe(
+    relation: Relation,
+    facts: TableFacts | None,
+    types: Mapping[int, TypeFacts],
+    versions: Sequence[RelationRecord] = (),
+) -> TableSchema:
     """The schema of an announced relation.
 
     The key: what the stream flags under identity DEFAULT and USING INDEX, since old tuples hold
     no more; the catalogue's primary key under FULL and NOTHING; else none (DESIGN §3).
     Catalogue facts count only for columns that it still describes as announced.
+
+    Args:
+        versions: what was recorded of it, oldest first; none for a copy.
     """
-    known = {column.name: column for column in facts.columns} if facts else {}
-    primary_key = {column.name for column in known.values() if column.in_primary_key}
-    # A column list that leaves out a part of the key leaves no key.
-    usable = primary_key <= {column.name for column in relation.columns}
+    numbers = column_numbers(relation, facts, versions)
+    in_stream = relation.replica_identity in _IDENTITY_IN_STREAM
+    key = () if in_stream else catalogue_key(relation, facts, numbers, versions)
     columns = []
-    for column in relation.columns:
-        fact: ColumnFacts | None = known.get(column.name)
-        if fact is not None and (fact.type_oid, fact.typmod) != (column.type_oid, column.typmod):
-            fact = None
-        in_stream = relation.replica_identity in _IDENTITY_IN_STREAM
-        is_key = column.in_replica_identity if in_stream else usable and column.name in primary_key
+    for column, number, known in zip(relation.columns, numbers, described_columns(relation, facts), strict=True):
+        fact = known if known is not None and known.attnum == number else None
         base_oid, base_typmod = domain_base(column.type_oid, column.typmod, types)
         is_domain = base_oid != column.type_oid
         columns.append(
@@ -71,8 +75,8 @@ def describe(relation: Relation, facts: TableFacts | None, types: Mapping[int, T
                 typmod=column.typmod,
                 column_type=column_type(column.type_oid, column.typmod, types),
                 in_replica_identity=column.in_replica_identity,
-                is_key=is_key,
-                attnum=fact.attnum if fact else None,
+                is_key=column.in_replica_identity if in_stream else column.name in key,
+                attnum=number,
                 nullable=fact.nullable if fact else None,
                 missing_value=fact.missing_value if fact else None,
                 base_type=_type_name(base_oid, types) if is_domain else None,
@@ -167,13 +171,14 @@ class RelationCache:
 
     def names_of(self, relation_id: int) -> set[str]:
         """Under which names (``schema.table``) this relation was recorded."""
-        return {record.table.qualified_name for record in self._relations(relation_id)}
+        return {record.table.qualified_name for record in self.versions_of(relation_id)}
 
     def partition_counts_of(self, relation_id: int) -> set[int]:
         """Over how many partitions the rows of this relation were spread."""
-        return {record.partition_count for record in self._relations(relation_id)}
+        return {record.partition_count for record in self.versions_of(relation_id)}
 
-    def _relations(self, relation_id: int) -> list[RelationRecord]:
+    def versions_of(self, relation_id: int) -> list[RelationRecord]:
+        """All records of this relation, in the order in which they were written first."""
         return [
             record
             for record in self._by_key.values()

@@ -183,7 +183,7 @@ class Tables:
         facts = catalog.table_facts(self._connection, relation.relation_id)
         wanted = {column.type_oid for column in relation.columns}
         types = catalog.type_facts(self._connection, wanted)
-        table = describe(relation, facts, types)
+        table = describe(relation, facts, types, self._cache.versions_of(relation.relation_id) if is_copied else ())
         if is_copied:
             self._refuse_moved(table)
         place = self._place(table.namespace, table.name, has_key=bool(table.key_columns))

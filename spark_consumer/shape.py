@@ -39,6 +39,7 @@ STRUCT_FIELDS: Mapping[str, Json] = {
 STRUCT = LakeField(
     LAKE_STRUCT, {"type": "struct", "fields": [_field(name, of) for name, of in STRUCT_FIELDS.items()]}, {}
 )
+_NUMBER = "pg.attnum"
 _TOASTABLE = frozenset({"string", "bytes", "decimal", "array", "map", "vector"})
 
 
@@ -108,7 +109,7 @@ def _metadata(column: Column) -> dict[str, Json]:
     metadata = {"pg.name": column.name, "pg.type": column.type_name, "pg.typmod": str(column.typmod)}
     if column.base_type is not None:
         metadata |= {"pg.base": column.base_type, "pg.base_typmod": str(column.base_typmod)}
-    return metadata if column.attnum is None else metadata | {"pg.attnum": str(column.attnum)}
+    return metadata if column.attnum is None else metadata | {_NUMBER: str(column.attnum)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +143,38 @@ def shape_steps(found: Sequence[LakeField], wanted: Sequence[LakeField], table_n
         if origin is not None:
             _refuse_other_values(origin, field, table_name)
     kept = {origin.name for origin in origins.values() if origin is not None}
+    _refuse_renamed(
+        [field for field in new if not origins[field.name]], [f for f in old if f.name not in kept], table_name
+    )
     in_place = all(_same_column(origins[field.name], field) for field in new if origins[field.name])
     occupied = {field.name.lower() for field in old}
     added = [field for field in new if origins[field.name] is None]
     if not in_place or len(kept) != len(old) or any(field.name.lower() in occupied for field in added):
-        sources = [(field, origin.name if (origin := origins[field.name]) else None) for field in new]
-        return ShapeSteps(rewrite=sources)
+        return ShapeSteps(rewrite=[_rewritten(field, origins[field.name]) for field in new])
     described = [_described(field, origin.metadata) for field in new if (origin := origins[field.name])]
     changed = [field for field in described if _differ(origins[field.name].metadata, field.metadata)]  # type: ignore[union-attr]
     return ShapeSteps(add=added, describe=changed)
+
+
+def _rewritten(field: LakeField, origin: LakeField | None) -> tuple[LakeField, str | None]:
+    """The field and where it comes from; a number that is known no more is kept: by it a renamed column is found."""
+    if origin is None:
+        return field, None
+    number = {name: value for name, value in origin.metadata.items() if name == _NUMBER}
+    return replace(field, metadata=number | dict(field.metadata)), origin.name
+
+
+def _refuse_renamed(came: Sequence[LakeField], left: Sequence[LakeField], table_name: str) -> None:
+    """A column that came may be one that left, unless the numbers of both are known."""
+    for new in came:
+        for old in left:
+            if _NUMBER not in new.metadata or _NUMBER not in old.metadata:
+                raise OperatorError(
+                    f"column {new.metadata['pg.name']} of table {table_name} may be what "
+                    f"{old.metadata.get('pg.name', old.name)} was: the producer was told of both when the catalogue "
+                    "knew one of them no more, and Postgres sends no rows for a RENAME",
+                    remedy=COPY_AGAIN,
+                )
 
 
 def _described(field: LakeField, found: Mapping[str, Json]) -> LakeField:
@@ -160,9 +184,9 @@ def _described(field: LakeField, found: Mapping[str, Json]) -> LakeField:
 
 def _origin(field: LakeField, old: Sequence[LakeField]) -> LakeField | None:
     """The old column that this one was: by attnum, where both are known; else by name."""
-    attnum = field.metadata.get("pg.attnum")
+    attnum = field.metadata.get(_NUMBER)
     for candidate in old:
-        known = candidate.metadata.get("pg.attnum")
+        known = candidate.metadata.get(_NUMBER)
         if attnum is not None and known is not None:
             if str(known) == str(attnum):
                 return candidate

@@ -103,9 +103,10 @@ def storage_of(connection: psycopg.Connection[Any], relation_ids: Iterable[int])
 
 def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableFacts | None:
     """Columns of a table in attnum order; None when it is gone."""
-    identity = _rows(connection, "SELECT relreplident FROM pg_class WHERE oid = %s", (relation_id,))
-    if not identity:
+    table = _rows(connection, "SELECT relreplident, relnatts FROM pg_class WHERE oid = %s", (relation_id,))
+    if not table:
         return None
+    ((identity, attnum_max),) = table
     key = f"a.attnum = ANY ({INDEX_KEY})"
     query = f"""
         SELECT a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
@@ -118,7 +119,8 @@ def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableF
                CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
         WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
-    return TableFacts(identity[0][0], tuple(ColumnFacts(*row) for row in _rows(connection, query, (relation_id,))))
+    columns = tuple(ColumnFacts(*row) for row in _rows(connection, query, (relation_id,)))
+    return TableFacts(identity, columns, attnum_max)
 
 
 # pg_type also calls int2vector an array; a true one is the array type that its element names.

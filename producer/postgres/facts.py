@@ -93,7 +93,8 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A table as the catalogue has it now."""
+    """A table as the catalogue has it now. ``attnum_max``: of all columns it ever had; 0: not asked."""
 
     replica_identity: str
     columns: tuple[ColumnFacts, ...]
+    attnum_max: int = 0

@@ -66,3 +66,35 @@ def test_identity_that_changes_while_running_is_followed(producer: ProducerUnder
     execute("UPDATE t SET v = 'c' WHERE id = 1; ALTER TABLE t REPLICA IDENTITY FULL; UPDATE t SET v = 'd' WHERE id = 2")
     execute("ALTER TABLE t REPLICA IDENTITY DEFAULT; DELETE FROM t WHERE id = 1")
     producer.check_equal()
+
+
+def test_delete_of_one_of_equal_rows_before_a_key_was_added_takes_one(producer: ProducerUnderTest) -> None:
+    """I8. Under FULL the stream tells no key, and that of the catalogue is younger than the delete."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (a int, b text); ALTER TABLE t REPLICA IDENTITY FULL")
+    execute("INSERT INTO t VALUES (1, 'x'), (1, 'x')")
+    producer.publish("t")
+    producer.start_streaming().stop()
+    execute("DELETE FROM t WHERE ctid = (SELECT min(ctid) FROM t)")
+    execute("ALTER TABLE t ALTER a SET NOT NULL, ADD PRIMARY KEY (a); INSERT INTO t VALUES (2, 'y')")
+    producer.start_streaming()
+    execute("UPDATE t SET b = 'z' WHERE a = 1; DELETE FROM t WHERE a = 2")
+    producer.check_equal()
+
+
+def test_table_dropped_before_its_changes_were_read_keeps_the_key_it_had(producer: ProducerUnderTest) -> None:
+    """I3, I7: several partitions have no order without a key, which nobody can give back to a table that is gone."""
+    producer.settings["topics"] = {"partitions": 2}
+    execute = producer.database.execute
+    execute(
+        "CREATE TABLE t (id int PRIMARY KEY); ALTER TABLE t REPLICA IDENTITY FULL; CREATE TABLE u (id int PRIMARY KEY)"
+    )
+    producer.publish("t", "u")
+    producer.start_streaming().stop()
+    execute("INSERT INTO t VALUES (1), (2)")
+    execute("DROP TABLE t; INSERT INTO u VALUES (1)")
+    producer.start_streaming()
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        rows = topics.replay().rows("public", "t")
+    assert sorted(row["id"] for row in rows) == [1, 2]

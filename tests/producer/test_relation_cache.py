@@ -199,3 +199,108 @@ def test_type_gets_a_new_version_when_it_changes_and_none_else() -> None:
     assert (first.version, again, second.version) == (1, [], 2)
     assert read_back(second, first).type_records({ENUM_OID: happy}) == []
     assert read_back(first, second).type_records({ENUM_OID: MOOD})[0].version == 3
+
+
+def announcement(identity: str, *columns: str) -> Relation:
+    """Columns of int4, or of text where a name ends so."""
+    made = tuple(RelationColumn(identity == "f", name, TEXT if name.endswith("text") else INT4, -1) for name in columns)
+    return Relation(16_384, "public", "orders", identity, made)
+
+
+def catalogue(*columns: tuple[str, int], primary: Sequence[str] = (), last: int) -> TableFacts:
+    """Name and attribute number of each column that is there now."""
+    made = tuple(
+        ColumnFacts(name, TEXT if name.endswith("text") else INT4, -1, number, True, name in primary, True, None)
+        for name, number in columns
+    )
+    return TableFacts("f", made, last)
+
+
+def recorded(*told: tuple[Relation, TableFacts | None], partitions: int = 1) -> list[RelationRecord]:
+    """Versions, each announced while the catalogue knew this; the first by a copy."""
+    cache = RelationCache("p")
+    for relation_told, known in told:
+        table_told = describe(relation_told, known, {}, cache.versions_of(16_384))
+        cache.remember(cache.version_of(table_told, TopicPlace("p.public.orders", partitions)))
+    return cache.versions_of(16_384)
+
+
+def numbers_of(
+    announced_now: Relation, known: TableFacts | None, versions: Sequence[RelationRecord]
+) -> list[int | None]:
+    return [column.attnum for column in describe(announced_now, known, {}, versions).columns]
+
+
+AB = catalogue(("a", 1), ("b", 2), primary=["a"], last=2)
+
+
+@pytest.mark.parametrize("identity", ["f", "n"])
+def test_key_that_only_the_catalogue_tells_is_never_gained(identity: str) -> None:
+    """I8: rows before it may be equal in it, and the stream does not say which are."""
+    told = announcement(identity, "a", "b")
+    versions = recorded((told, catalogue(("a", 1), ("b", 2), last=2)))
+
+    assert describe(told, AB, {}, versions).key_columns == ()
+
+
+@pytest.mark.parametrize(("partitions", "key"), [(1, []), (4, ["b"])])
+def test_key_that_was_replaced_is_taken_only_where_rows_need_one_for_their_order(
+    partitions: int, key: list[str]
+) -> None:
+    """I3 before I8: over several partitions rows without a key have no order."""
+    told = announcement("f", "a", "b")
+    versions = recorded((told, AB), partitions=partitions)
+    now = catalogue(("a", 1), ("b", 2), primary=["b"], last=2)
+
+    assert [column.name for column in describe(told, now, {}, versions).key_columns] == key
+
+
+@pytest.mark.parametrize(
+    "now",
+    [AB, catalogue(("id", 1), ("b", 2), primary=["id"], last=2), None],
+    ids=["as it was", "its column renamed since", "table dropped since"],
+)
+def test_key_of_the_catalogue_stays_the_key(now: TableFacts | None) -> None:
+    told = announcement("f", "a", "b")
+
+    found = describe(told, now, {}, recorded((told, AB), partitions=4))
+
+    assert [column.name for column in found.key_columns] == ["a"]
+
+
+COPIED = (announcement("d", "id", "x"), catalogue(("id", 1), ("x", 2), last=2))
+FILLED = announcement("d", "id", "x", "new_x")
+FILLED_TEXT = announcement("d", "id", "x", "new_text")
+
+
+@pytest.mark.parametrize(
+    ("told", "now"),
+    [
+        (FILLED, catalogue(("id", 1), ("x", 3), last=3)),
+        (FILLED_TEXT, catalogue(("id", 1), ("xtext", 3), last=3)),
+    ],
+    ids=["of the same type", "of another type"],
+)
+def test_columns_of_a_migration_have_their_own_numbers_though_the_catalogue_knows_its_end(
+    told: Relation, now: TableFacts
+) -> None:
+    """I8: ADD, UPDATE, DROP and RENAME in one transaction; also when it is read again after a crash."""
+    versions = recorded(COPIED)
+    assert numbers_of(told, now, versions) == [1, 2, 3]
+    end = announcement("d", "id", now.columns[-1].name)
+    assert numbers_of(end, now, recorded(COPIED, (told, now))) == [1, 3]
+    assert numbers_of(told, now, recorded(COPIED, (told, now), (end, now))) == [1, 2, 3]
+
+
+def test_number_that_several_columns_may_have_is_none() -> None:
+    """One of two was dropped, the other renamed: nobody can tell which is left."""
+    now = catalogue(("id", 1), ("z", 3), last=3)
+
+    versions = recorded((announcement("d", "id", "x", "y"), catalogue(("id", 1), ("x", 2), ("y", 3), last=3)))
+    assert numbers_of(announcement("d", "id", "w"), now, versions) == [1, None]
+
+
+def test_column_dropped_and_added_has_the_new_number() -> None:
+    now = catalogue(("id", 1), ("x", 3), last=3)
+
+    assert numbers_of(announcement("d", "id", "x"), now, recorded(COPIED)) == [1, 3]

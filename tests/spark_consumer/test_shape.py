@@ -8,6 +8,7 @@ import pytest
 from schemas.errors import OperatorError
 from schemas.table_schema import Column
 from spark_consumer.shape import ShapeSteps, TableShape, shape_steps
+from spark_consumer.table import LakeField
 from tests.spark_consumer.events import column, relation
 
 
@@ -46,6 +47,38 @@ def test_column_dropped_and_added_under_its_name_is_null_in_old_rows() -> None:
     found = steps([ID, column("a", attnum=2)], [ID, column("a", attnum=3)])
 
     assert [(field.name, origin) for field, origin in found.rewrite or ()] == [("id", "id"), ("a", None)]
+
+
+def fields_of(*columns: Column) -> list[LakeField]:
+    """Their columns without a number are those of which the catalogue knew none."""
+    table = replace(relation(columns).table, columns=columns)
+    return TableShape(replace(relation(columns), table=table)).fields
+
+
+def test_rewrite_keeps_the_number_of_a_column_that_the_catalogue_knew_no_more() -> None:
+    """I8: told late of a DROP and of a RENAME behind it, the producer finds the new name only."""
+    old = fields_of(ID, column("gone", attnum=2), column("a", attnum=3))
+    rewritten = shape_steps(old, fields_of(ID, column("a")), "public.t").rewrite or ()
+
+    renamed = shape_steps([field for field, _ in rewritten], fields_of(ID, column("b", attnum=3)), "public.t")
+
+    assert [(field.name, origin) for field, origin in renamed.rewrite or ()] == [("id", "id"), ("b", "a")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (column("a"), column("b", attnum=2)),
+        (column("a", attnum=2), column("b")),
+        (column("a"), column("b")),
+    ],
+    ids=["old number unknown", "new number unknown", "both"],
+)
+def test_column_that_may_be_a_renamed_one_is_refused(old: Column, new: Column) -> None:
+    """I8: taken for a new one it would have nulls where the source kept its values."""
+    with pytest.raises(OperatorError, match=r"column b of table public\.t may be what a was") as refused:
+        shape_steps(fields_of(ID, old), fields_of(ID, new), "public.t")
+    assert "copy everything again" in refused.value.remedy
 
 
 def numeric(precision: int, scale: int) -> int:

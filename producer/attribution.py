@@ -1,0 +1,110 @@
+"""What the catalogue may say of an announced relation: it says *now*, the stream said *then*.
+
+In: the relation, the catalogue's facts, the versions that were recorded of it, oldest first. Out:
+each column's attribute number, as far as that is known, and the key that the stream does not tell. Pure.
+
+Numbers tell a renamed column from a new one. Columns are announced in their order, and numbers are
+never given twice: so where there are as many columns as numbers that they can have, each has its own,
+whatever the columns are called by now. A migration adds, fills and renames in one transaction, and the
+catalogue knows its end only.
+
+Under FULL and NOTHING the key is the catalogue's primary key. One that was added later says nothing of
+rows before it, of which several may be equal in it: a delete of one of them would take all. A table
+without a key is right then too, so a key is never gained, and never changed where rows need no key for
+their order.
+"""
+
+from collections.abc import Collection, Sequence
+
+from producer.pgoutput.messages import Relation, RelationColumn
+from producer.postgres.facts import ColumnFacts, TableFacts
+from schemas.metadata_record import RelationRecord
+
+Numbers = list[int | None]
+
+
+def column_numbers(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers:
+    """By column; None where nobody can tell."""
+    by_name = [each.attnum if each else None for each in described_columns(relation, facts)]
+    same = _same_columns(relation, versions)
+    if same is None:
+        return _by_order(by_name, facts, versions) or _possible(by_name, facts)
+    recorded = [column.attnum for column in same.table.columns]
+    now = [a if a is not None else b for a, b in zip(by_name, recorded, strict=True)]
+    return now if _possible(now, facts) == now else recorded
+
+
+def described_columns(relation: Relation, facts: TableFacts | None) -> list[ColumnFacts | None]:
+    """What the catalogue calls as it was announced, and gives the same type."""
+    known = {(each.name, each.type_oid, each.typmod): each for each in facts.columns} if facts else {}
+    return [known.get(_of(column)) for column in relation.columns]
+
+
+def catalogue_key(
+    relation: Relation, facts: TableFacts | None, numbers: Numbers, versions: Sequence[RelationRecord]
+) -> Collection[str]:
+    """The key of a relation whose identity does not tell it: names of columns."""
+    if facts is None:
+        same = _same_columns(relation, [each for each in versions if _identity(each) == relation.replica_identity])
+        return {column.name for column in same.table.key_columns} if same else set()
+    primary = {each.attnum: each.name for each in facts.columns if each.in_primary_key}
+    key = {
+        column.name: number
+        for column, number in zip(relation.columns, numbers, strict=True)
+        if (number in primary if number is not None else column.name in primary.values())
+    }
+    # A column list that leaves out a part of the key leaves no key.
+    is_whole = len(key) == len(primary)
+    return key.keys() if is_whole and _was_key(key, versions) else set()
+
+
+def _was_key(key: dict[str, int | None], versions: Sequence[RelationRecord]) -> bool:
+    if not versions:
+        return True  # of a copy, whose snapshot has this key
+    if not all(each.table.key_columns for each in versions):
+        return False
+    newest = {column.name: column.attnum for column in versions[-1].table.key_columns}
+    is_same = newest.keys() == key.keys() or set(newest.values()) == set(key.values())
+    return is_same or versions[-1].partition_count > 1
+
+
+def _identity(version: RelationRecord) -> str:
+    return version.table.replica_identity
+
+
+def _of(column: RelationColumn) -> tuple[str, int, int]:
+    return column.name, column.type_oid, column.typmod
+
+
+def _same_columns(relation: Relation, versions: Sequence[RelationRecord]) -> RelationRecord | None:
+    """The newest version that was announced with these very columns."""
+    wanted = [_of(column) for column in relation.columns]
+    for version in reversed(versions):
+        if [(each.name, each.type_oid, each.typmod) for each in version.table.columns] == wanted:
+            return version
+    return None
+
+
+def _by_order(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers | None:
+    """The numbers that the newest version had, and all that were given since, if there is a column for each."""
+    if facts is None or not versions:
+        return None
+    before = {column.attnum for column in versions[-1].table.columns}
+    had = {number for number in before if number is not None}
+    numbers = had | set(range(max(had, default=0) + 1, facts.attnum_max + 1))
+    is_certain = len(had) == len(before) and len(numbers) == len(by_name) and numbers >= {*by_name} - {None}
+    return [*sorted(numbers)] if is_certain else None
+
+
+def _possible(numbers: Numbers, facts: TableFacts | None) -> Numbers:
+    """Without those that leave no number to a column behind, or are not above all before them."""
+    last = facts.attnum_max if facts else 0
+    kept: Numbers = []
+    highest = 0
+    for place, number in enumerate(numbers):
+        behind = len(numbers) - place - 1
+        if number is not None and (number <= highest or (last and number + behind > last)):
+            number = None
+        highest = number or highest
+        kept.append(number)
+    return kept
