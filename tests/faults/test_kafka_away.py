@@ -102,7 +102,7 @@ def test_stop_and_start_with_the_broker_away(producer: ProducerUnderTest) -> Non
     producer.kafka.kill()
     producer.database.execute("INSERT INTO t VALUES (1, 1)")
     running.wait_for_log("kafka")
-    running.stop(timeout_s=10)
+    running.stop(timeout_s=30)
     assert "Traceback" not in running.log
     producer.settings["postgres"] = {"start_timeout_s": 1}
     words = producer.refusal(timeout_s=15)
@@ -110,7 +110,7 @@ def test_stop_and_start_with_the_broker_away(producer: ProducerUnderTest) -> Non
     waiting = producer.start(environ={"WALBRIDGE_POSTGRES__START_TIMEOUT_S": "60"})
     query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'walbridge catalog' AND datname = %s"
     wait_until(lambda: producer.database.value(query, (producer.database.name,)) == 1, "it to reach Postgres")
-    waiting.stop(timeout_s=15)
+    waiting.stop(timeout_s=30)
     assert "Traceback" not in waiting.log
     producer.kafka.start()
     producer.settings["postgres"] = {}

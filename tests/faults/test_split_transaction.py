@@ -90,6 +90,6 @@ def test_half_published_transaction_that_reads_otherwise_is_refused(producer: Pr
     altered = replace(progress, split=replace(progress.split, hash="0" * 32))
     writer = Producer({"bootstrap.servers": producer.kafka.bootstrap_servers})
     writer.produce(progress_topic(producer.name), encode_progress(altered), altered.key)
-    assert writer.flush(10) == 0
+    assert writer.flush(60) == 0
     words = producer.refusal()
     assert "reads otherwise than when its first" in words
