@@ -59,14 +59,24 @@ class Server(ABC):
         for starts_left in reversed(range(STARTS_MAX)):
             if first:
                 self._choose_ports()
+            began = self._log_bytes()
             try:
                 self._process = self._launch()
                 break
-            except OperatorError as error:
+            except OperatorError:
                 # Once clients know the port it is not changed under them.
-                if not first or not starts_left or "Address already in use" not in error.what:
+                if not first or not starts_left or not self._met_a_taken_port(began):
                     raise
         return self
+
+    def _log_bytes(self) -> int:
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    def _met_a_taken_port(self, began: int) -> bool:
+        """In the whole log of this start: a broker says much after it, and an error quotes the end only."""
+        with self.log.open("rb") as log:
+            log.seek(began)
+            return b"Address already in use" in log.read()
 
     def stop(self) -> None:
         """Orderly shutdown. Data stays until ``remove``."""
