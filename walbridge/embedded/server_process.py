@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
+import functools
 import os
 import random
 import signal
@@ -23,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 
 from schemas.errors import OperatorError
+from walbridge.embedded.folders import folder
 
 LAUNCH = Path(__file__).with_name("launch.py")
 POLL_S = 0.02
@@ -150,14 +153,30 @@ class ServerProcess:
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on, for a server to be started at once."""
-    for port in random.SystemRandom().sample(PORTS, 200):
-        with socket.socket() as probe:
+    """A port on loopback that nobody listens on, and that nobody else of this home is given while we live.
+
+    So a server that is down, or that is only about to start, finds its port free when it comes.
+    """
+    given = _ports_given()
+    for port in random.SystemRandom().sample(PORTS, min(200, len(PORTS))):
+        with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
+            probe.bind(("127.0.0.1", port))
+            if port not in _given:
+                # A lock on one byte, of the process: the kernel drops it when the process ends.
+                fcntl.lockf(given, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+                _given.add(port)
                 return port
     raise OperatorError("no free port was found on loopback", "end some of the servers on this machine")
+
+
+_given: set[int] = set()
+
+
+@functools.cache
+def _ports_given() -> int:
+    """A file, never closed: closing any descriptor of it would drop every lock of ours."""
+    return os.open(folder("run") / ".ports", os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def accepts(port: int) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.errors import OperatorError
 from tests.wait import wait_until
+from walbridge.embedded import server_process
 from walbridge.embedded.server_process import PORTS, ServerProcess, free_port
 
 OWNER = """
@@ -29,8 +30,10 @@ time.sleep(600)
 
 def is_gone(pid: int) -> bool:
     """Also when nobody has reaped it: the one who should have is what these tests kill."""
-    status = Path(f"/proc/{pid}/status")
-    return not status.exists() or "State:\tZ" in status.read_text()
+    try:
+        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
 
 
 def owner_of_a_server(kind: str, log: Path) -> tuple[subprocess.Popen[str], int]:
@@ -95,6 +98,33 @@ def test_server_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
             started[0]._process.wait(0.3)
     finally:
         started[0].kill()
+
+
+NEIGHBOUR = """
+import time
+from walbridge.embedded.server_process import free_port
+print(free_port(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_port_that_was_given_out_is_given_to_nobody_else_while_its_process_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when no one listens there: its server is down, and comes back to it."""
+    ours = free_port()
+    with subprocess.Popen([sys.executable, "-c", NEIGHBOUR], stdout=subprocess.PIPE, text=True) as neighbour:
+        try:
+            assert neighbour.stdout is not None
+            theirs = int(neighbour.stdout.readline())
+
+            for taken in (ours, theirs):
+                monkeypatch.setattr(server_process, "PORTS", range(taken, taken + 1))
+                with pytest.raises(OperatorError, match="no free port"):
+                    free_port()
+        finally:
+            neighbour.kill()
+    assert free_port() == theirs
 
 
 def test_ports_lie_below_those_of_outgoing_connections() -> None:
