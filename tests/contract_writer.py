@@ -21,8 +21,9 @@ from schemas.metadata_record import RelationRecord, encode_metadata
 from schemas.table_schema import TableSchema
 from schemas.topics import cuts_topic, data_topic, metadata_topic
 from tests.contract_events import Barriers, ColumnSpec, Event, Row, copy_barriers, described, encode_event, encode_key
+from tests.log_ends import LogEnds
 
-WAIT_S = 30
+WAIT_S = 60
 FIRST_EPOCH = Epoch("7000000000000000001", 1, "walbridge", 0x1000)
 
 
@@ -56,6 +57,7 @@ class ContractWriter:
             {"bootstrap.servers": self.bootstrap_servers, "enable.idempotence": True, "log_level": 2}
         )
         self._producer = self._transactional_producer()
+        self._log_ends = LogEnds(self.bootstrap_servers)
         self._make_topic(metadata_topic(self.pipeline), 1, {"cleanup.policy": "compact"})
         self._make_topic(cuts_topic(self.pipeline), 1, {})
 
@@ -138,7 +140,7 @@ class ContractWriter:
     ) -> Cut:
         """One Kafka transaction: the events, then the cut. ``alter`` replaces fields of the cut (to break it).
 
-        An incomplete cut ends where the one before it ended.
+        An incomplete cut ends where the one before it ended. Readers see it when this returns.
         """
         self._producer.begin_transaction()
         delivered: list[_Sent] = []
@@ -149,6 +151,7 @@ class ContractWriter:
         cut = replace(cut, **(alter or {}))
         self._producer.produce(cuts_topic(self.pipeline), value=encode_cut(cut))
         self._producer.commit_transaction(WAIT_S)
+        self._log_ends.wait_visible(cuts_topic(self.pipeline))
         self.cut_id, self.end_lsn = cut.cut_id, cut.end_lsn
         return cut
 

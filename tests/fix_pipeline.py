@@ -24,8 +24,11 @@ from spark_consumer.job import Job
 from spark_consumer.read import published
 from tests.fix_producer import ProducerUnderTest
 from walbridge.verify import compare
+from walbridge.verify.report import TableResult
 
 CAUGHT_UP_S = 60.0
+AT_REST_S = 300.0
+"""Until nothing was written while the job ran; under load one run takes a minute."""
 
 
 @dataclass
@@ -66,18 +69,20 @@ class PipelineUnderTest:
 
     def check_equal(self) -> None:
         """The newest published cut equals the source, table by table (I8)."""
-        deadline_s = time.monotonic() + CAUGHT_UP_S
+        assert not [result for result in self.compared() if not result.equal]
+
+    def compared(self) -> list[TableResult]:
+        """What verify finds once everything committed so far is in the lake."""
+        deadline_s = time.monotonic() + AT_REST_S
         while True:
             self.catch_up()
             try:
-                results = compare(self.settings, timeout_s=0)
-                break
+                return compare(self.settings, timeout_s=0)
             except OperatorError as error:
                 # Postgres writes WAL also by itself, a few seconds after the last change: while the
                 # job ran its source moved on, and nobody publishes the next cut but the next run.
                 if "published no cut" not in error.what or time.monotonic() > deadline_s:
                     raise
-        assert not [result for result in results if not result.equal]
 
     def published(self) -> list[CutRow]:
         return published(str(self.lake))

@@ -22,6 +22,8 @@ from walbridge.embedded.kafka import KafkaBroker
 
 ROOT = Path(__file__).parent.parent.parent
 STOP_S = 60.0
+ARRIVES_S = 300.0
+"""A JVM starts first, beside two other processes of tests."""
 SHOP = """
     CREATE SCHEMA shop; CREATE TYPE shop.status AS ENUM ('new', 'paid', 'sent');
     CREATE TABLE shop.customers (id bigserial PRIMARY KEY, name text NOT NULL, tags text[], born date, note jsonb);
@@ -87,7 +89,7 @@ class Programs:
 
     def run(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "walbridge", verb, *arguments, "--config", str(self.config)]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
 
     def log(self, verb: str) -> str:
         return (self._folder / f"{verb}.log").read_text()
@@ -176,17 +178,17 @@ def test_another_database_is_followed_with_four_verbs_and_survives_a_kill(
         return len(list((lake / "_cuts").glob("*.parquet")))
 
     producer, job = programs.start("produce"), programs.start("materialize")
-    wait_until(lambda: cuts() > 3, "published cuts", 120)
+    wait_until(lambda: cuts() > 3, "published cuts", ARRIVES_S)
     programs.kill(producer)
     producer = programs.start("produce")
     before = cuts()
-    wait_until(lambda: cuts() > before + 3, "cuts after the producer's death", 120)
+    wait_until(lambda: cuts() > before + 3, "cuts after the producer's death", ARRIVES_S)
 
     # On the live source first, then on a quiet one.
-    live = programs.run("verify", "--timeout", "90")
+    live = programs.run("verify", "--timeout", "240")
     assert live.returncode == 0, live.stdout + live.stderr
     shop.end()
-    quiet = programs.run("verify", "--timeout", "90", "--json")
+    quiet = programs.run("verify", "--timeout", "240", "--json")
     assert quiet.returncode == 0, quiet.stdout + quiet.stderr
     assert len(json.loads(quiet.stdout)["tables"]) == 10
 

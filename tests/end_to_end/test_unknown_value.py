@@ -8,7 +8,6 @@ from schemas.errors import OperatorError
 from spark_consumer.read import tables_at
 from tests.fix_pipeline import PipelineUnderTest
 from tests.integration.test_toast import BIG
-from walbridge.verify import compare
 
 
 def test_table_that_lost_a_value_is_stale_and_holds_what_came_before(pipeline: PipelineUnderTest) -> None:
@@ -25,9 +24,8 @@ def test_table_that_lost_a_value_is_stale_and_holds_what_came_before(pipeline: P
     )
     pipeline.catch_up()
     execute("INSERT INTO f VALUES (9, 'after'); INSERT INTO u VALUES (3)")
-    pipeline.catch_up()
 
-    told = {result.table: (result.equal, result.state) for result in compare(pipeline.settings, timeout_s=10)}
+    told = {result.table: (result.equal, result.state) for result in pipeline.compared()}
     assert told["public.u"] == (True, "current")
     assert told["public.f"][0] is False
     assert told["public.f"][1].startswith("stale since ")

@@ -63,13 +63,13 @@ class Lake:
 
     def remake(self, topic: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.writer.bootstrap_servers})
-        admin.delete_topics([topic])[topic].result(10)
+        admin.delete_topics([topic])[topic].result(60)
+        wait_until(lambda: topic not in admin.list_topics(timeout=60).topics, f"{topic} to be gone")
 
         def made() -> bool:
             with contextlib.suppress(Exception):  # its last life is still being deleted
-                admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
-                return True
-            return False
+                admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+            return topic in admin.list_topics(timeout=60).topics
 
         wait_until(made, f"{topic} to be made anew")
 
@@ -101,7 +101,7 @@ def _write_newer(lake: Lake, topic: str) -> None:
     """A control record of a schema that this code does not have."""
     newer = Producer({"bootstrap.servers": lake.writer.bootstrap_servers})
     newer.produce(topic, b"\xc3\x01" + bytes(20), b"new")
-    assert newer.flush(10) == 0
+    assert newer.flush(60) == 0
 
 
 def _newer_metadata(lake: Lake) -> None:

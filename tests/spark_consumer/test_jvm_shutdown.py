@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from spark_consumer.jvm_shutdown import stopping_with_jvm
 
-ANSWER_S = 10
+ANSWER_S = 60
 
 
 def test_end_of_the_jvm_asks_the_job_to_stop_and_waits_until_it_has(spark: SparkSession) -> None:

@@ -25,7 +25,7 @@ from walbridge.embedded.kafka import KafkaBroker
 ROOT = Path(__file__).parents[2]
 NO_PYTHON = "/nonexistent/python-on-an-executor"
 KILLED = 137
-START_S = 120
+START_S = 300
 
 pytestmark = pytest.mark.servers
 
@@ -189,7 +189,7 @@ def test_missing_jars_are_told_before_anything_starts(tmp_path: Path) -> None:
     config.write_text(f'[spark]\njars_dir = "{tmp_path}"\n')
     command = [sys.executable, "-m", "spark_consumer", "--config", str(config)]
     refused = subprocess.run(
-        command, cwd=ROOT, env=_environment({}), capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, env=_environment({}), capture_output=True, text=True, timeout=START_S, check=False
     )
 
     assert refused.returncode == 2
