@@ -47,7 +47,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A process of its own: verbs set signals and loggers for the whole process."""
     command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
 
 
 def test_help_imports_nothing_that_is_slow() -> None:

@@ -9,6 +9,7 @@ from schemas.errors import OperatorError
 from schemas.settings import Settings
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
 
@@ -48,7 +49,7 @@ def test_table_whose_filter_may_lose_values_is_refused_before_topics_and_slot(
         said(settings)
     assert f"ALTER TABLE {table} REPLICA IDENTITY FULL;" in refusal.value.remedy
     assert database.rows("SELECT 1 FROM pg_replication_slots WHERE database = current_database()") == []
-    topics = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10).topics
+    topics = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=60).topics
     assert not [name for name in topics if name.startswith(f"{settings.name}.")]
 
 
@@ -58,9 +59,14 @@ def test_publication_and_topics_are_made_once(settings: Settings, database: Data
 
     published = database.rows("SELECT schemaname, tablename FROM pg_publication_tables ORDER BY 1")
     assert published == [("Odd schema", ODD_TABLE), ("public", "orders")]
-    topics = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10).topics
-    ours = {name: len(topic.partitions) for name, topic in topics.items() if name.startswith(f"{settings.name}.")}
-    assert ours == {
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+    def ours() -> dict[str, int]:
+        topics = admin.list_topics(timeout=60).topics
+        return {name: len(topic.partitions) for name, topic in topics.items() if name.startswith(f"{settings.name}.")}
+
+    wait_until(lambda: len(ours()) >= 5, "the broker to list what it has made")
+    assert ours() == {
         f"{settings.name}.metadata": 1,
         f"{settings.name}.cuts": 1,
         f"{settings.name}.progress": 1,

@@ -112,7 +112,7 @@ def start(
     Path("walbridge.toml").write_text(settings)
     command = [sys.executable, "-m", program, *verb.split()]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, env=os.environ | dict(environ)
+        command, capture_output=True, text=True, check=False, timeout=180, env=os.environ | dict(environ)
     )
 
 

@@ -66,7 +66,7 @@ class Stack:
     def psql(self, text: str) -> None:
         """Statement by statement, as superuser: what is pasted into psql is no transaction."""
         command = [str(self.database.server.bin("psql")), self.database.dsn, "-X", "-q", "-v", "ON_ERROR_STOP=1"]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, f"{text}\n{done.stderr}"
 
 

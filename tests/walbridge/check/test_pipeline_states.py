@@ -59,7 +59,7 @@ def configure(stack: Stack, topic: str, name: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
     client = admin(stack)
-    client.incremental_alter_configs([resource])[resource].result(10)
+    client.incremental_alter_configs([resource])[resource].result(60)
 
 
 def carry_out(remedy: str | None) -> None:
@@ -70,14 +70,14 @@ def carry_out(remedy: str | None) -> None:
     jars = ":".join(map(str, set_jars("kafka")))
     command = [str(find_java().executable), "-XX:TieredStopAtLevel=1", "-cp", jars, "kafka.admin.ConfigCommand"]
     done = subprocess.run(
-        [*command, *shlex.split(arguments[1])], capture_output=True, text=True, check=False, timeout=60
+        [*command, *shlex.split(arguments[1])], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def settled(stack: Stack, text: str) -> Finding:
     """What a broker was just told it may say a moment later."""
-    wait_until(lambda: stack.says(text), f"a finding of {text!r}", timeout_s=10)
+    wait_until(lambda: stack.says(text), f"a finding of {text!r}")
     return stack.found(text)
 
 
@@ -116,7 +116,7 @@ def test_healthy_pipeline_has_no_errors_and_a_topic_that_was_changed_is_put_back
 
     carry_out(short.remedy)
 
-    wait_until(lambda: streamed.troubles() == OF_A_TEST_SERVER, "all to be well again", timeout_s=10)
+    wait_until(lambda: streamed.troubles() == OF_A_TEST_SERVER, "all to be well again")
 
 
 def test_each_topic_that_would_lose_what_must_be_kept_is_an_error_of_its_own(streamed: Stack) -> None:
@@ -148,8 +148,8 @@ def test_each_topic_that_would_lose_what_must_be_kept_is_an_error_of_its_own(str
 def test_topics_that_grew_or_went_and_a_slot_that_was_taken_are_errors(streamed: Stack) -> None:
     name, client = streamed.name, admin(streamed)
     orders, lines = f"{name}.public.orders", f"{name}.public.lines"
-    client.create_partitions([NewPartitions(orders, 3)])[orders].result(10)
-    client.delete_topics([lines])[lines].result(10)
+    client.create_partitions([NewPartitions(orders, 3)])[orders].result(60)
+    client.delete_topics([lines])[lines].result(60)
     drop_slot(streamed.database, name)
     make = "SELECT pg_create_logical_replication_slot(%s, 'test_decoding')"
     streamed.database.rows(make, (name,))
@@ -203,7 +203,7 @@ def test_control_topic_with_more_partitions_is_an_error(stack: Stack) -> None:
     initialise(stack.settings, "reader", lambda line: None)
     cuts = cuts_topic(stack.name)
     client = admin(stack)
-    client.create_partitions([NewPartitions(cuts, 2)])[cuts].result(10)
+    client.create_partitions([NewPartitions(cuts, 2)])[cuts].result(60)
 
     found = settled(stack, f"topic {cuts} has 2 partitions, it must have 1")
 

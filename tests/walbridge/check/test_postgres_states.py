@@ -50,7 +50,7 @@ def look_mend_and_look_again(stack: Stack, state: State) -> None:
     run = statements(found.remedy, state.fill)
     assert run, "the remedy has no SQL to run"
     stack.psql("\n".join(run if state.run is None else [run[state.run]]))
-    wait_until(lambda: not stack.says(text), "the finding to go away", timeout_s=10)
+    wait_until(lambda: not stack.says(text), "the finding to go away")
 
 
 @pytest.mark.parametrize("state", ROLE_STATES.values(), ids=ROLE_STATES)
@@ -96,7 +96,7 @@ def server_settings(stack: Stack) -> Iterator[None]:
 def test_server_setting_is_mended_by_the_sql_of_the_finding(stack: Stack, state: State) -> None:
     if state.sql:
         stack.psql(state.sql)
-        wait_until(lambda: stack.says(state.text), "the server to take the setting", timeout_s=10)
+        wait_until(lambda: stack.says(state.text), "the server to take the setting")
 
     look_mend_and_look_again(stack, replace(state, sql=""))
 

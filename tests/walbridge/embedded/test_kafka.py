@@ -53,9 +53,9 @@ def test_committed_transaction_is_read_back(kafka: KafkaBroker, pipeline_name: s
 def test_no_topic_is_made_by_naming_it(kafka: KafkaBroker, pipeline_name: str) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
 
-    producer.list_topics(pipeline_name, timeout=10)
+    producer.list_topics(pipeline_name, timeout=60)
 
-    error = producer.list_topics(pipeline_name, timeout=10).topics[pipeline_name].error
+    error = producer.list_topics(pipeline_name, timeout=60).topics[pipeline_name].error
     assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
