@@ -122,7 +122,7 @@ def test_slot_without_progress_of_ours_is_refused(producer: ProducerUnderTest) -
 def _write_progress(producer: ProducerUnderTest, progress: Progress) -> None:
     writer = Producer({"bootstrap.servers": producer.kafka.bootstrap_servers})
     writer.produce(progress_topic(producer.name), encode_progress(progress), progress.key)
-    assert writer.flush(10) == 0
+    assert writer.flush(60) == 0
 
 
 @pytest.mark.parametrize("state", ["streaming", "copying"])
@@ -205,8 +205,8 @@ def test_topic_that_was_given_more_partitions_is_refused(producer: ProducerUnder
     producer.check_equal()
     topic = data_topic(producer.name, "public", "t")
     admin = AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(10)
-    wait_until(lambda: len(admin.list_topics(topic, 5).topics[topic].partitions) == 3, "the new partition")
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(60)
+    wait_until(lambda: len(admin.list_topics(topic, 60).topics[topic].partitions) == 3, "the new partition")
     with producer.topics() as topics:
         committed = topics.cuts()[-1]
     producer.database.execute("UPDATE t SET id = id WHERE id = 2")
@@ -230,11 +230,11 @@ def test_topic_with_other_settings_is_refused(producer: ProducerUnderTest) -> No
     producer.publish("t")
     admin = AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
     name = cuts_topic(producer.name)
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result(10)
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(60)
     assert f"topic {name} has 2 partitions, it must have 1" in producer.refusal()
     other = replace_name(producer)
     # The broker's defaults are not what progress must have.
-    admin.create_topics([NewTopic(progress_topic(other), 1, 1)])[progress_topic(other)].result(10)
+    admin.create_topics([NewTopic(progress_topic(other), 1, 1)])[progress_topic(other)].result(60)
     words = producer.refusal()
     assert "cleanup.policy" in words
     assert "kafka-configs --alter" in words

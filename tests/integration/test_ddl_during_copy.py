@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 import pytest
@@ -77,11 +78,13 @@ def test_truncate_during_the_copy_waits_and_then_comes_with_the_stream(producer:
     producer.settings["producer"] = {"batch_rows_max": 100}
     running = producer.start()
     running.wait_for_log("copy begins")
+    running.process.send_signal(signal.SIGSTOP)  # its locks stay, however late the truncate comes
     truncate = threading.Thread(target=execute, args=("TRUNCATE b; INSERT INTO b VALUES (3)",))
     truncate.start()
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'b'::regclass"
     wait_until(lambda: producer.database.value(waiting) == 1 or not truncate.is_alive(), "the truncate to wait")
     assert truncate.is_alive()
+    running.process.send_signal(signal.SIGCONT)
     running.wait_for_log("streaming")
     truncate.join()
     replayed = producer.check_equal()

@@ -68,7 +68,7 @@ def test_count_of_elements_that_are_not_there_takes_no_time() -> None:
     for oid, data in ((ARRAY, dimensions), (COMPOSITE, struct.pack(">i", many)), (MULTIRANGE, struct.pack(">i", many))):
         with pytest.raises(MALFORMED):
             readers()[oid](data)
-    assert time.monotonic() - started_s < 1
+    assert time.monotonic() - started_s < 20  # two billion of them take minutes
 
 
 @pytest.mark.parametrize("output", ["vector_out", "halfvec_out"])
