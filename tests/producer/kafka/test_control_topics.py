@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,9 +16,10 @@ from schemas.errors import KafkaAway, OperatorError
 from schemas.progress_record import Progress, encode_progress
 from schemas.settings import Settings
 from schemas.topics import progress_topic
+from tests.log_ends import LogEnds
 from walbridge.embedded.kafka import KafkaBroker
 
-WAIT_S = 30
+WAIT_S = 60
 OURS = Progress("streaming", "7", 1, "walbridge", "shop")
 
 
@@ -32,7 +34,7 @@ def settings(kafka: KafkaBroker, pipeline_name: str) -> Settings:
 
 
 class Writer:
-    """A producer of progress: each ``write`` is one Kafka transaction."""
+    """A producer of progress: each ``write`` is one Kafka transaction, and decided when it returns."""
 
     def __init__(self, settings: Settings) -> None:
         self._topic = progress_topic(settings.name)
@@ -41,6 +43,7 @@ class Writer:
             {"bootstrap.servers": servers, "transactional.id": settings.name, "linger.ms": 0, "log_level": 0}
         )
         self._producer.init_transactions(WAIT_S)
+        self._log_ends = LogEnds(servers)
 
     def write(self, records: Sequence[Progress], *, commit: bool = True) -> None:
         self._producer.begin_transaction()
@@ -51,6 +54,17 @@ class Writer:
             self._producer.commit_transaction(WAIT_S)
         else:
             self._producer.abort_transaction(WAIT_S)
+        self._log_ends.wait_visible(self._topic)
+
+    @contextlib.contextmanager
+    def open(self, record: Progress) -> Iterator[None]:
+        """A transaction that is committed after the block."""
+        self._producer.begin_transaction()
+        self._producer.produce(self._topic, encode_progress(record), record.key)
+        assert self._producer.flush(WAIT_S) == 0
+        yield
+        self._producer.commit_transaction(WAIT_S)
+        self._log_ends.wait_visible(self._topic)
 
 
 @pytest.fixture
@@ -101,13 +115,9 @@ def test_newest_record_is_found_behind_hundreds_of_aborted_ones(settings: Settin
 def test_record_of_an_open_transaction_is_not_believed(settings: Settings) -> None:
     writer = Writer(settings)
     writer.write([at(1)])
-    writer._producer.begin_transaction()
-    writer._producer.produce(progress_topic(settings.name), encode_progress(at(2)), OURS.key)
-    assert writer._producer.flush(WAIT_S) == 0
+    with writer.open(at(2)):
+        assert read_progress(settings) == at(1)
 
-    assert read_progress(settings) == at(1)
-
-    writer._producer.commit_transaction(WAIT_S)
     assert read_progress(settings) == at(2)
 
 
