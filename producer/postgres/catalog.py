@@ -87,7 +87,7 @@ def published_tables(connection: psycopg.Connection[Any], publication: str) -> l
 
 
 def storage_of(connection: psycopg.Connection[Any], relation_ids: Iterable[int]) -> list[tuple[Any, ...]]:
-    """What ALTER, TRUNCATE and rewrites change of these tables and of the partitions below them,
+    """What ALTER, TRUNCATE and rewrites change of these tables, of their keys and of the partitions below them,
     as the connection's snapshot shows it: compared, it tells whether one of them ran between."""
     query = """
         WITH RECURSIVE tree AS (
@@ -96,7 +96,8 @@ def storage_of(connection: psycopg.Connection[Any], relation_ids: Iterable[int])
                 JOIN pg_class p ON p.oid = t.oid AND p.relkind = 'p')
         SELECT c.oid, c.relname, c.relnamespace, c.relfilenode, c.relreplident,
                (SELECT array_agg(ROW(a.attnum, a.attname, a.atttypid, a.atttypmod)::text ORDER BY a.attnum)
-                FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+                FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+               (SELECT max(i.indexrelid) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
         FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY c.oid"""
     return _rows(connection, query, (list(relation_ids),))
 

@@ -25,6 +25,8 @@ from tests.wait import wait_until
         "ALTER TABLE t ALTER v TYPE bigint",
         "ALTER TABLE t RENAME v TO w",
         "ALTER TABLE t REPLICA IDENTITY FULL",
+        "ALTER TABLE t DROP CONSTRAINT t_pkey",
+        "ALTER TABLE p ADD PRIMARY KEY (id)",
         "VACUUM FULL t",
     ],
 )
