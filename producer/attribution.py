@@ -1,7 +1,8 @@
 """What the catalogue may say of an announced relation: it says *now*, the stream said *then*.
 
 In: the relation, the catalogue's facts, the versions that were recorded of it, oldest first. Out:
-each column's attribute number, as far as that is known, and the key that the stream does not tell. Pure.
+each column's attribute number, as far as that is known, the key that the stream does not tell, and the
+name under which the table goes on. Pure.
 
 Numbers tell a renamed column from a new one. Columns are announced in their order, and numbers are
 never given twice: so where there are as many columns as numbers that they can have, each has its own,
@@ -15,6 +16,7 @@ their order.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from producer.pgoutput.messages import Relation, RelationColumn
 from producer.postgres.facts import ColumnFacts, TableFacts
@@ -32,6 +34,18 @@ def column_numbers(relation: Relation, facts: TableFacts | None, versions: Seque
     recorded = [column.attnum for column in same.table.columns]
     now = [a if a is not None else b for a, b in zip(by_name, recorded, strict=True)]
     return now if _possible(now, facts) == now else recorded
+
+
+def under_its_name(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Relation:
+    """A table that was called otherwise for a while, and has its name again or is gone, is the same table.
+
+    Else a change under the other name could not be got past: the WAL keeps that name, whatever the catalogue says.
+    """
+    names = [(each.table.namespace, each.table.name) for each in versions]
+    if not names or (relation.namespace, relation.name) in names:
+        return relation
+    now = (facts.namespace, facts.name) if facts else names[-1]
+    return replace(relation, namespace=now[0], name=now[1]) if now in names else relation
 
 
 def described_columns(relation: Relation, facts: TableFacts | None) -> list[ColumnFacts | None]:

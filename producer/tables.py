@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
+from producer.attribution import under_its_name
 from producer.binary_format.lines import binary_columns
 from producer.binary_guard import refuse_unreadable, type_readers
 from producer.errors import not_published
@@ -183,7 +184,8 @@ class Tables:
         facts = catalog.table_facts(self._connection, relation.relation_id)
         wanted = {column.type_oid for column in relation.columns}
         types = catalog.type_facts(self._connection, wanted)
-        table = describe(relation, facts, types, self._cache.versions_of(relation.relation_id) if is_copied else ())
+        versions = self._cache.versions_of(relation.relation_id) if is_copied else ()
+        table = describe(under_its_name(relation, facts, versions), facts, types, versions)
         if is_copied:
             self._refuse_moved(table)
         place = self._place(table.namespace, table.name, has_key=bool(table.key_columns))

@@ -104,10 +104,15 @@ def storage_of(connection: psycopg.Connection[Any], relation_ids: Iterable[int])
 
 def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableFacts | None:
     """Columns of a table in attnum order; None when it is gone."""
-    table = _rows(connection, "SELECT relreplident, relnatts FROM pg_class WHERE oid = %s", (relation_id,))
+    table = _rows(
+        connection,
+        "SELECT c.relreplident, c.relnatts, n.nspname, c.relname FROM pg_class c "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s",
+        (relation_id,),
+    )
     if not table:
         return None
-    ((identity, attnum_max),) = table
+    ((identity, *others),) = table
     key = f"a.attnum = ANY ({INDEX_KEY})"
     query = f"""
         SELECT a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
@@ -121,7 +126,7 @@ def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableF
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
         WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
     columns = tuple(ColumnFacts(*row) for row in _rows(connection, query, (relation_id,)))
-    return TableFacts(identity, columns, attnum_max)
+    return TableFacts(identity, columns, *others)
 
 
 # pg_type also calls int2vector an array; a true one is the array type that its element names.

@@ -98,3 +98,5 @@ class TableFacts:
     replica_identity: str
     columns: tuple[ColumnFacts, ...]
     attnum_max: int = 0
+    namespace: str = ""
+    name: str = ""

@@ -192,6 +192,9 @@ def test_renamed_table_is_refused_until_it_has_its_name_again(producer: Producer
     words = refusal_of(running) if while_running else producer.refusal()
     assert "table public.t is now called public.u" in words
     assert "rename it back" in words
+    producer.database.execute("ALTER TABLE u RENAME TO t; INSERT INTO t VALUES (4)")
+    producer.start_streaming()
+    producer.check_equal()
 
 
 def test_topic_that_was_given_more_partitions_is_refused(producer: ProducerUnderTest) -> None:

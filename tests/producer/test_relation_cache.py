@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
+from producer.attribution import under_its_name
 from producer.pgoutput.messages import Relation, RelationColumn
 from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from producer.relation_cache import RelationCache, TopicPlace, announced, describe
@@ -304,3 +305,20 @@ def test_column_dropped_and_added_has_the_new_number() -> None:
     now = catalogue(("id", 1), ("x", 3), last=3)
 
     assert numbers_of(announcement("d", "id", "x"), now, recorded(COPIED)) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("now", "name"),
+    [
+        (replace(AB, namespace="public", name="orders"), "orders"),
+        (None, "orders"),
+        (replace(AB, namespace="public", name="renamed"), "renamed"),
+        (replace(AB, namespace="archive", name="orders"), "renamed"),
+    ],
+    ids=["renamed back", "dropped", "still renamed", "in another schema"],
+)
+def test_table_renamed_for_a_while_goes_on_under_its_name(now: TableFacts | None, name: str) -> None:
+    """I7: the WAL keeps the other name, so a stop there could not be got past."""
+    told = announcement("d", "a", "b")
+
+    assert under_its_name(replace(told, name="renamed"), now, recorded((told, AB))).name == name
