@@ -19,6 +19,7 @@ class Standing:
 
 
 def standing(producer: ProducerUnderTest) -> Standing:
+    producer.slot_at_rest()
     query = "SELECT restart_lsn::text, confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
     found = producer.database.rows(query, (producer.slot,))
     return Standing(found[0] if found else None, _ends(producer))
@@ -27,9 +28,9 @@ def standing(producer: ProducerUnderTest) -> Standing:
 def _ends(producer: ProducerUnderTest) -> dict[tuple[str, int], int]:
     consumer = Consumer({"bootstrap.servers": producer.kafka.bootstrap_servers, "group.id": "tests"})
     try:
-        topics = consumer.list_topics(timeout=10).topics
+        topics = consumer.list_topics(timeout=30).topics
         places = [(n, p) for n, t in topics.items() if n.startswith(f"{producer.name}.") for p in t.partitions]
-        ends = {place: consumer.get_watermark_offsets(TopicPartition(*place), timeout=10)[1] for place in places}
+        ends = {place: consumer.get_watermark_offsets(TopicPartition(*place), timeout=30)[1] for place in places}
     finally:
         consumer.close()
     # A control topic that is missing is made before anything is compared: empty, it says nothing.

@@ -29,6 +29,7 @@ from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topi
 from tests.faults.standing import refused_and_untouched
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
+from tests.log_ends import LogEnds
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
@@ -50,24 +51,24 @@ class Settled:
     def write(self, topic: str, value: bytes, key: bytes) -> None:
         writer = Producer({"bootstrap.servers": self.producer.kafka.bootstrap_servers})
         writer.produce(topic, value, key)
-        assert writer.flush(10) == 0
+        assert writer.flush(60) == 0
 
     def configure(self, topic: str, name: str, value: str | None) -> None:
         """Set a topic's setting; None: as it was, by the broker's default."""
         change = AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE
         entry = ConfigEntry(name, value or "", incremental_operation=change)
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-        self.admin.incremental_alter_configs([resource])[resource].result(10)
+        self.admin.incremental_alter_configs([resource])[resource].result(60)
 
     def delete(self, topic: str) -> None:
-        self.admin.delete_topics([topic])[topic].result(10)
-        wait_until(lambda: topic not in self.admin.list_topics(timeout=5).topics, f"{topic} to be gone")
+        self.admin.delete_topics([topic])[topic].result(60)
+        wait_until(lambda: topic not in self.admin.list_topics(timeout=60).topics, f"{topic} to be gone")
 
     def create(self, topic: str, **config: str) -> None:
         def made() -> bool:
             with contextlib.suppress(Exception):  # its last life is still being deleted
-                self.admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(10)
-            return topic in self.admin.list_topics(timeout=5).topics
+                self.admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(60)
+            return topic in self.admin.list_topics(timeout=60).topics
 
         wait_until(made, f"{topic} to be made")
 
@@ -83,6 +84,7 @@ def settled_pipeline(kafka: KafkaBroker, postgres: PostgresServer, folder: Path)
             database.execute("INSERT INTO t VALUES (2, 'b')")
             producer.check_equal()
             running.stop()
+            LogEnds(kafka.bootstrap_servers).wait_visible(progress_topic(producer.name))
             with producer.topics() as topics:
                 progress = topics.progress()
             assert progress is not None
@@ -147,7 +149,7 @@ def _own_progress(settled: Settled) -> None:
 
 def _as_topics_are_made(settled: Settled, topic: str) -> None:
     found = settled.admin.describe_configs([ConfigResource(ResourceType.TOPIC, _data(settled))])
-    (config,) = (future.result(10) for future in found.values())
+    (config,) = (future.result(60) for future in found.values())
     names = ("cleanup.policy", "retention.ms", "message.timestamp.type", "max.message.bytes")
     kept = {name: config[name].value for name in names}
     settled.delete(topic)
