@@ -23,6 +23,7 @@ from tests.wait import wait_until
 from walbridge.embedded.server_process import free_port
 
 CHUNK_BYTES = 64 * 1024
+LOOP_S = 60.0
 TO_SERVER, TO_CLIENT = "to_server", "to_client"
 _RST = struct.pack("ii", 1, 0)  # linger for 0 s: closing sends RST
 
@@ -104,7 +105,7 @@ class TcpProxy:
     def __enter__(self) -> Self:
         self._thread.start()
         listening = asyncio.start_server(self._accept, "127.0.0.1", self.port, limit=CHUNK_BYTES)
-        self._server = asyncio.run_coroutine_threadsafe(listening, self._loop).result(10)
+        self._server = asyncio.run_coroutine_threadsafe(listening, self._loop).result(LOOP_S)
         return self
 
     def __exit__(
@@ -114,7 +115,7 @@ class TcpProxy:
         self._on_loop(lambda: self._end_all(reset=True))
         wait_until(lambda: not self._connections, "the proxy's connections to end")
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(LOOP_S)
         self._loop.close()
 
     def _switch(self, fault: Fault) -> None:
@@ -129,7 +130,7 @@ class TcpProxy:
         async def act() -> None:
             action()
 
-        asyncio.run_coroutine_threadsafe(act(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(act(), self._loop).result(LOOP_S)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(writer)

@@ -23,7 +23,7 @@ from walbridge.embedded.kafka import KafkaBroker
 
 pytestmark = pytest.mark.fault
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @contextmanager
