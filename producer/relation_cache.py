@@ -7,8 +7,8 @@ restarts. Pure.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from producer.attribution import catalogue_key, column_numbers, described_columns
 from producer.pgoutput.messages import Relation, RelationColumn
@@ -17,7 +17,7 @@ from schemas.avro_codec import schema_id
 from schemas.avro_schema import Json, key_schema, value_schema
 from schemas.errors import OperatorError
 from schemas.metadata_record import RelationRecord, TypeRecord
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
+from schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts, column_type, domain_base
 from schemas.table_schema import Column, TableSchema
 
 _IDENTITY_IN_STREAM = frozenset("di")
@@ -65,27 +65,44 @@ def describe(
     columns = []
     for column, number, known in zip(relation.columns, numbers, described_columns(relation, facts), strict=True):
         fact = known if known is not None and known.attnum == number else None
-        base_oid, base_typmod = domain_base(column.type_oid, column.typmod, types)
-        is_domain = base_oid != column.type_oid
         columns.append(
-            Column(
-                name=column.name,
-                type_oid=column.type_oid,
-                type_name=_type_name(column.type_oid, types),
-                typmod=column.typmod,
-                column_type=column_type(column.type_oid, column.typmod, types),
+            replace(
+                _typed(column, types, versions),
                 in_replica_identity=column.in_replica_identity,
                 is_key=column.in_replica_identity if in_stream else column.name in key,
                 attnum=number,
                 nullable=fact.nullable if fact else None,
                 missing_value=fact.missing_value if fact else None,
-                base_type=_type_name(base_oid, types) if is_domain else None,
-                base_typmod=base_typmod if is_domain else -1,
             )
         )
     return TableSchema(
         relation.relation_id, relation.namespace, relation.name, relation.replica_identity, tuple(columns)
     )
+
+
+def _typed(column: RelationColumn, types: Mapping[int, TypeFacts], versions: Sequence[RelationRecord]) -> Column:
+    """A column as its type has it. A type is its oid: renamed or dropped since, it is what was recorded of it."""
+    recorded = [each for each in _recorded(versions) if each.type_oid == column.type_oid]
+    same = next((each for each in recorded if each.typmod == column.typmod), None)
+    if same is not None and column.type_oid not in types:
+        return replace(same, name=column.name)
+    base_oid, base_typmod = domain_base(column.type_oid, column.typmod, types)
+    is_domain = base_oid != column.type_oid
+    return Column(
+        name=column.name,
+        type_oid=column.type_oid,
+        type_name=recorded[0].type_name if recorded else _type_name(column.type_oid, types),
+        typmod=column.typmod,
+        column_type=column_type(column.type_oid, column.typmod, types),
+        base_type=_type_name(base_oid, types) if is_domain else None,
+        base_typmod=base_typmod if is_domain else -1,
+    )
+
+
+def _recorded(versions: Sequence[RelationRecord]) -> Iterator[Column]:
+    """Columns of user types, the newest first."""
+    for version in reversed(versions):
+        yield from (column for column in version.table.columns if column.type_oid >= FIRST_USER_OID)
 
 
 def _type_name(type_oid: int, types: Mapping[int, TypeFacts]) -> str:

@@ -24,3 +24,16 @@ def test_values_of_a_column_renamed_before_the_producer_was_told_of_it_are_kept(
     execute("ALTER TABLE late RENAME x TO y; INSERT INTO late VALUES (4, 4)")
     producer.start_streaming()
     pipeline.check_equal()
+
+
+def test_type_renamed_or_dropped_before_the_producer_was_told_is_the_type_it_was(pipeline: PipelineUnderTest) -> None:
+    """I7: neither changes a value, and a stop for it could not be got past."""
+    producer, execute = pipeline.producer, pipeline.database.execute
+    execute("CREATE TYPE mood AS ENUM ('sad', 'fine'); CREATE DOMAIN price AS numeric(10,2)")
+    execute("CREATE TABLE t (id int PRIMARY KEY, m mood, p price); INSERT INTO t VALUES (1, 'sad', 1.5)")
+    producer.publish("t")
+    producer.start_streaming().stop()
+    execute("INSERT INTO t VALUES (2, 'fine', 2.5); ALTER TYPE mood RENAME TO feeling")
+    execute("ALTER TABLE t DROP p; DROP DOMAIN price; INSERT INTO t VALUES (3, 'sad')")
+    producer.start_streaming()
+    pipeline.check_equal()

@@ -322,3 +322,19 @@ def test_table_renamed_for_a_while_goes_on_under_its_name(now: TableFacts | None
     told = announcement("d", "a", "b")
 
     assert under_its_name(replace(told, name="renamed"), now, recorded((told, AB))).name == name
+
+
+@pytest.mark.parametrize(
+    "types", [{}, {ENUM_OID: replace(USER_TYPES[ENUM_OID], name="feeling")}], ids=["dropped", "renamed"]
+)
+def test_type_that_is_gone_or_called_otherwise_makes_no_other_version(types: dict[int, TypeFacts]) -> None:
+    """I7: the lake refuses a change of type, and this is none."""
+    told = Relation(16_384, "public", "orders", "d", (RelationColumn(True, "m", ENUM_OID, -1),))
+    cache = RelationCache("p")
+    first = cache.version_of(describe(told, None, USER_TYPES), PLACE)
+    cache.remember(first)
+
+    again = describe(told, None, types, cache.versions_of(16_384))
+
+    assert cache.version_of(again, PLACE) == first
+    assert again.columns[0].column_type == first.table.columns[0].column_type
