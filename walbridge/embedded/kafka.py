@@ -24,7 +24,7 @@ from walbridge.embedded.server_process import ServerProcess, accepts, free_port
 START_S = 90.0
 STARTED = "Kafka Server started"
 FENCED = "Fencing broker 1"
-FENCE_S = 10.0
+FENCE_S = 20.0
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"  # Kafka leaves it in the data folder, and removes it at start
 
 SETTINGS: Mapping[str, str] = {
