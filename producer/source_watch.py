@@ -17,7 +17,7 @@ from producer.binary_guard import refuse_unreadable
 from producer.identity_guard import refuse_unfit_identities
 from producer.kafka.topics import TopicAdmin
 from producer.partition_watch import PartitionWatch
-from producer.postgres.catalog import published_tables
+from producer.postgres.catalog import published_tables_unless_locked
 from producer.postgres.connection import SqlConnection
 from producer.postgres.partitions import partition_trees
 from producer.postgres.publication import publication_state
@@ -84,7 +84,11 @@ class SourceWatch:
         refuse_unknown(self._tables, progress.relation_ids, metadata_topic(self._settings.name))
         self._tables.refuse_other_settings(progress.relation_ids)
         self.look()
-        published = published_tables(self._connection, self._settings.postgres.publication)
+        published = published_tables_unless_locked(self._connection, self._settings.postgres.publication)
+        if published is None:
+            # The stream itself refuses what these looks would: only later, and with fewer words.
+            log.warning("a published table is being altered: its types and its identity are not looked at")
+            return
         followed = [table for table in published if table.relation_id in progress.relation_ids]
         refuse_unreadable(self._connection, self._settings, followed)
         refuse_unfit_identities(self._connection, self._settings, followed)

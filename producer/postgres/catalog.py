@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from producer.postgres.connection import classified
+from producer.postgres.connection import TableLocked, classified
 from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from schemas.errors import OperatorError
 from schemas.pg_types import FIRST_USER_OID, TypeFacts
@@ -84,6 +84,20 @@ def published_tables(connection: psycopg.Connection[Any], publication: str) -> l
         PublishedTable(oid, namespace, name, identity, tuple(names), row_filter, partitioned)
         for oid, namespace, name, identity, row_filter, partitioned, names in _rows(connection, query, (publication,))
     ]
+
+
+def published_tables_unless_locked(
+    connection: psycopg.Connection[Any], publication: str
+) -> list[PublishedTable] | None:
+    """The same; None where one of them is being altered, which may take hours: the server opens each to list it."""
+    set_timeout = "SELECT set_config('lock_timeout', %s, false)"
+    _rows(connection, set_timeout, ("1s",))
+    try:
+        return published_tables(connection, publication)
+    except TableLocked:
+        return None
+    finally:
+        _rows(connection, set_timeout, ("0",))
 
 
 def storage_of(connection: psycopg.Connection[Any], relation_ids: Iterable[int]) -> list[tuple[Any, ...]]:

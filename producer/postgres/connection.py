@@ -26,6 +26,10 @@ ANSWER_TIMEOUT_S = 60.0
 SqlConnection = psycopg.Connection[Any]
 
 
+class TableLocked(RetryableError):
+    """Somebody has it for longer than we would wait."""
+
+
 class BoundedConnection(SqlConnection):
     """A connection whose server must answer in time: keepalives only tell that its host lives."""
 
@@ -63,6 +67,7 @@ _DEFINITE = {
 }
 _NO_BINARY = "42883"
 """The server cannot send a type inside of another: found at start, but for a composite that got it since."""
+_LOCKED = "55P03"
 _QUOTES_VALUES = ("22", "23")
 """Data and constraint errors: 'invalid input syntax for type integer: "..."' (I10)."""
 
@@ -165,6 +170,8 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
     """Sort a server error by who must act."""
     if sqlstate[:2] in _QUOTES_VALUES:
         message = _name_of(sqlstate)
+    if sqlstate == _LOCKED:
+        return TableLocked(f"Postgres ({sqlstate}): {message}")
     remedy = _DEFINITE.get(sqlstate[:2])
     if sqlstate == _NO_BINARY:
         remedy = (

@@ -163,3 +163,18 @@ def test_publication_is_made_when_settings_name_its_tables(producer: ProducerUnd
     producer.start_streaming()
     producer.database.execute('INSERT INTO "T" VALUES (1); INSERT INTO s.u VALUES (1)')
     assert sorted(r.table.qualified_name for r in producer.check_equal()) == ["public.T", "s.u"]
+
+
+def test_table_that_is_being_altered_holds_up_no_start(producer: ProducerUnderTest) -> None:
+    """I1: an ALTER may take hours, or wait prepared; meanwhile the other tables go on, and WAL is let go."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
+    producer.publish("t", "u")
+    producer.start_streaming().stop()
+    with producer.database.connect() as connection, connection.transaction():
+        connection.execute("ALTER TABLE t ADD c int; INSERT INTO t VALUES (1, 1)")
+        execute("INSERT INTO u VALUES (1)")
+        producer.start().wait_for_log("streaming", 20)
+        with producer.topics() as topics:
+            producer.caught_up(topics)
+    producer.check_equal()

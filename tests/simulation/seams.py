@@ -120,7 +120,7 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
         "producer.source_watch": {
             "publication_state": _every_table,
             "partition_trees": lambda *_: [],
-            "published_tables": lambda *_: [],
+            "published_tables_unless_locked": lambda *_: [],
             "refuse_unfit_identities": lambda *_: None,
             "refuse_unknown": lambda *_: None,  # nobody wrote the records of a copy that is only assumed
         },
