@@ -28,12 +28,16 @@ Numbers = list[int | None]
 def column_numbers(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers:
     """By column; None where nobody can tell."""
     by_name = [each.attnum if each else None for each in described_columns(relation, facts)]
+    certain = _by_order(by_name, facts, versions)
     same = _same_columns(relation, versions)
     if same is None:
-        return _by_order(by_name, facts, versions) or _possible(by_name, facts)
+        return certain or _possible(by_name, facts)
     recorded = [column.attnum for column in same.table.columns]
-    now = [a if a is not None else b for a, b in zip(by_name, recorded, strict=True)]
-    return now if _possible(now, facts) == now else recorded
+    if same is versions[-1] or _was_before(by_name, facts, versions):
+        now = [a if a is not None else b for a, b in zip(by_name, recorded, strict=True)]
+        return now if _possible(now, facts) == now else recorded
+    # Either it is read again after a crash, or columns came back under names of old ones.
+    return _agreed(certain, recorded) if certain else _possible(by_name, facts)
 
 
 def under_its_name(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Relation:
@@ -99,15 +103,34 @@ def _same_columns(relation: Relation, versions: Sequence[RelationRecord]) -> Rel
     return None
 
 
-def _by_order(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers | None:
-    """The numbers that the newest version had, and all that were given since, if there is a column for each."""
+def _candidates(facts: TableFacts | None, versions: Sequence[RelationRecord]) -> set[int] | None:
+    """The numbers that the newest version had, and all that were given since; None where some are not known."""
     if facts is None or not versions:
         return None
-    before = {column.attnum for column in versions[-1].table.columns}
-    had = {number for number in before if number is not None}
-    numbers = had | set(range(max(had, default=0) + 1, facts.attnum_max + 1))
-    is_certain = len(had) == len(before) and len(numbers) == len(by_name) and numbers >= {*by_name} - {None}
-    return [*sorted(numbers)] if is_certain else None
+    ever = {column.attnum for version in versions for column in version.table.columns}
+    had = {column.attnum for column in versions[-1].table.columns}
+    known = {number for number in ever if number is not None}
+    if None in had or not facts.attnum_max:
+        return None
+    return (known & had) | set(range(max(known, default=0) + 1, facts.attnum_max + 1))
+
+
+def _by_order(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers | None:
+    """One number for each column, if there are as many."""
+    candidates = _candidates(facts, versions)
+    if candidates is None or len(candidates) != len(by_name) or not candidates >= {*by_name} - {None}:
+        return None
+    return [*sorted(candidates)]
+
+
+def _was_before(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:
+    """The newest version came later than this one, which has more columns than could have come since."""
+    candidates = _candidates(facts, versions)
+    return candidates is not None and len(candidates) < len(by_name)
+
+
+def _agreed(one: Numbers, other: Numbers) -> Numbers:
+    return [a if a == b else None for a, b in zip(one, other, strict=True)]
 
 
 def _possible(numbers: Numbers, facts: TableFacts | None) -> Numbers:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from producer.attribution import under_its_name
 from producer.pgoutput.messages import Relation, RelationColumn
@@ -338,3 +339,34 @@ def test_type_that_is_gone_or_called_otherwise_makes_no_other_version(types: dic
 
     assert cache.version_of(again, PLACE) == first
     assert again.columns[0].column_type == first.table.columns[0].column_type
+
+
+Places = list[tuple[str, int]]
+"""Name and attribute number of the columns behind ``id``."""
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "drop", "rename"]), st.integers(0, 5), st.booleans()), max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_number_is_the_columns_own_or_none_however_late_the_catalogue_is_asked(
+    steps: list[tuple[str, int, bool]],
+) -> None:
+    """I8. Names come once here; what is told is told again after a crash."""
+    columns: Places = [("x", 2)]
+    last, told = 2, []
+    for n, (step, which, is_told) in enumerate(steps):
+        at = which % len(columns) if columns else 0
+        if step == "add":
+            last += 1
+            columns = [*columns, (f"n{n}", last)]
+        elif columns:
+            columns = [*columns[:at], *([(f"n{n}", columns[at][1])] if step == "rename" else []), *columns[at + 1 :]]
+        told += [columns] * is_told
+    now = catalogue(("id", 1), *columns, last=last)
+    cache = RelationCache("p")
+    cache.remember(cache.version_of(describe(*COPIED, {}), PLACE))
+
+    for names in (*told, *told):
+        found = describe(announcement("d", "id", *(name for name, _ in names)), now, {}, cache.versions_of(16_384))
+        cache.remember(cache.version_of(found, PLACE))
+        true = [1, *(number for _, number in names)]
+        assert all(column.attnum in (number, None) for column, number in zip(found.columns, true, strict=True))
