@@ -36,6 +36,8 @@ DATA, CREATE, SHAPE, RESTORE = "data", "create", "shape", "restore"
 
 _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
 """View types do not cast to their plain ones everywhere in Arrow."""
+_WITHOUT_BOUNDS = {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false"}
+"""A join skips files and row groups outside its keys' bounds, and those of a file leave NaN out."""
 
 Json = Any
 
@@ -219,7 +221,9 @@ class LakeTable:
 
     def query(self, sql: str, source: "LakeTable | None" = None) -> pa.RecordBatchReader:
         """Rows of a SELECT over ``target`` (this table at its version) and ``source``, streamed."""
-        builder = QueryBuilder(_SESSION).register("target", self._delta)
+        has_floats = any(field.type in ("float", "double") for field in self.fields)
+        session = _SESSION | _WITHOUT_BOUNDS if has_floats else _SESSION
+        builder = QueryBuilder(session).register("target", self._delta)
         if source is not None:
             builder = builder.register("source", source._delta)
         return pa.RecordBatchReader.from_stream(builder.execute(sql))

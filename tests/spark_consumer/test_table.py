@@ -1,5 +1,6 @@
 """One Delta table: commits that are put-if-absent and say what made them."""
 
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,16 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_consumer.shape import TableShape
-from spark_consumer.table import Commit, ConcurrentCommit, LakeField, LakeTable, Merge, VersionGone, arrow_schema
+from spark_consumer.table import (
+    Commit,
+    ConcurrentCommit,
+    LakeField,
+    LakeTable,
+    Merge,
+    VersionGone,
+    arrow_schema,
+    scratch_table,
+)
 from tests.spark_consumer.events import column, relation
 
 SHAPE = TableShape(relation([column("Id", "int4", is_key=True), column('q"uo.te')]))
@@ -103,6 +113,19 @@ def test_version_that_is_gone_cannot_be_restored(table: LakeTable, lake: Path) -
 
     with pytest.raises(VersionGone):
         table.restore(1, own(step="restore"))
+
+
+@pytest.mark.parametrize("type_name", ["float", "double"])
+def test_not_a_number_is_found_among_numbers(lake: Path, type_name: str) -> None:
+    """I6: what a file's statistics say leaves NaN out, and a join must not ask them."""
+    fields = [LakeField("k", type_name, {}), LakeField("n", "integer", {})]
+    schema = arrow_schema(fields)
+    table = LakeTable.create(f"{lake}/t", fields, own(step="create"), {})
+    table.append(pa.Table.from_pylist([{"k": k, "n": 1} for k in (0.0, 1.5, nan)], schema).to_reader(), own())
+
+    with scratch_table(schema, [pa.Table.from_pylist([{"k": nan, "n": 2}], schema)]) as source:
+        found = table.query("SELECT target.n FROM source LEFT JOIN target ON source.k = target.k", source)
+        assert found.read_all().column(0).to_pylist() == [1]
 
 
 def test_optimize_changes_no_data(table: LakeTable) -> None:
