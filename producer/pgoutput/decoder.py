@@ -8,7 +8,7 @@ transcoder on its way to Avro, or ``decode_tuple``. Source: PostgreSQL ``proto.c
 
 from collections.abc import Callable, Mapping
 
-from producer.pgoutput.frames import POSTGRES_EPOCH_US
+from producer.pgoutput.frames import EARLIEST_US, LATEST_US, POSTGRES_EPOCH_US
 from producer.pgoutput.messages import (
     Begin,
     BeginPrepare,
@@ -271,7 +271,8 @@ def _lsn(wire: WireReader) -> Lsn:
 
 
 def _time_us(wire: WireReader) -> int:
-    return wire.int64() + POSTGRES_EPOCH_US
+    """Within the years 1 to 9999: an origin's clock is set by whoever replicates, also to infinity."""
+    return min(max(wire.int64() + POSTGRES_EPOCH_US, EARLIEST_US), LATEST_US)
 
 
 def _flag(wire: WireReader) -> bool:

@@ -14,6 +14,8 @@ from schemas.position import Lsn
 
 POSTGRES_EPOCH_US = 946_684_800_000_000
 """2000-01-01 in microseconds since 1970."""
+EARLIEST_US, LATEST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The years 1 to 9999, which every reader's date can be."""
 XLOG_DATA_HEADER_BYTES = 25
 
 _XLOG_DATA = Struct(">QQq")

@@ -34,7 +34,7 @@ Field = bytes | Binary | Unsent
 @dataclass(frozen=True, slots=True)
 class Begin:
     final_lsn: Lsn  # of the commit record: equals Commit.commit_lsn
-    commit_time_us: int  # the origin's clock when replayed, so not monotonic
+    commit_time_us: int  # the origin's clock when replayed: not monotonic, and held within the years 1 to 9999
     xid: int
 
 

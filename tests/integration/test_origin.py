@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -18,17 +19,21 @@ TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"
 ROUNDS = 4
 
 
-def replicate(database: Database, origin: str, rows: list[int], origin_lsn: int | None) -> None:
-    """Write rows as a subscriber does that got them from elsewhere."""
+def replicate(database: Database, origin: str, rows: list[int], origin_lsn: int | None, at: str = "now") -> None:
+    """Write rows as a subscriber does that got them from elsewhere, where they were committed at ``at``."""
     with database.connect() as connection:
         connection.execute("SELECT pg_replication_origin_create(%s)", (origin,))
         connection.execute("SELECT pg_replication_origin_session_setup(%s)", (origin,))
         with connection.transaction():
             if origin_lsn is not None:
-                connection.execute("SELECT pg_replication_origin_xact_setup(%s, now())", (format_lsn(origin_lsn),))
+                connection.execute("SELECT pg_replication_origin_xact_setup(%s, %s)", (format_lsn(origin_lsn), at))
             connection.cursor().executemany("INSERT INTO t VALUES (%s, %s)", [(row, origin) for row in rows])
         connection.execute("SELECT pg_replication_origin_session_reset()")
         connection.execute("SELECT pg_replication_origin_drop(%s)", (origin,))
+
+
+def moment(us: int) -> datetime:
+    return datetime(1970, 1, 1) + timedelta(microseconds=us)
 
 
 def test_name_and_place_of_a_replicated_transaction_are_in_its_source(producer: ProducerUnderTest) -> None:
@@ -52,6 +57,22 @@ def test_name_and_place_of_a_replicated_transaction_are_in_its_source(producer: 
     assert (found[7]["origin"], found[7]["origin_lsn"]) == (producer.name, None)
     assert progress is not None
     producer.check_equal()
+
+
+def test_clock_of_an_origin_may_say_anything(producer: ProducerUnderTest) -> None:
+    """I7: who replicates sets the commit time, also to what no date of Avro's readers can be."""
+    producer.database.execute(TABLE)
+    producer.publish("t")
+    producer.start_streaming()
+    for number, at in enumerate(("infinity", "-infinity", "200000-01-01", "4713-01-01 BC")):
+        replicate(producer.database, producer.name, [number], 0x1000, at)
+
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        cuts = topics.cuts()
+        events = [event for cut in cuts for event in topics.events(cut) if event.position.ordinal >= 0]
+    assert {cut.commit_time_us for cut in cuts if cut.transactions} <= {event.source["ts_us"] for event in events}
+    assert [moment(event.source["ts_us"]).year for event in events] == [9999, 1, 9999, 1]
 
 
 def test_producer_that_asks_for_no_origin_leaves_out_what_was_replicated(producer: ProducerUnderTest) -> None:

@@ -6,6 +6,7 @@ from decimal import Context, Decimal
 import numpy as np
 from hypothesis import strategies as st
 
+from producer.pgoutput.frames import EARLIEST_US, LATEST_US
 from producer.pgoutput.messages import (
     Begin,
     BeginPrepare,
@@ -40,7 +41,7 @@ from tests.schemas.strategies import INT_32, pg_names
 
 LSNS = st.integers(0, 2**64 - 1).map(Lsn)
 OIDS = st.integers(0, 2**32 - 1)
-TIMES_US = st.integers(-(2**62), 2**62)
+TIMES_US = st.integers(EARLIEST_US, LATEST_US)
 FIELDS: st.SearchStrategy[Field] = (
     st.sampled_from(Unsent) | st.binary(max_size=40) | st.builds(Binary, st.binary(max_size=40))
 )
