@@ -187,10 +187,13 @@ def _table_plans(cuts: Iterable[Cut], heads: Mapping[int, TableHead]) -> Iterabl
             f"cut {cut.cut_id} holds one topic's records of two relations",
             remedy=COPY_AGAIN,
         )
-    # A table made anew under its name has another relation id: its copy replaces what is at its path.
+    # A table made anew under its name has another relation id: its copy replaces what is at its path,
+    # and the path is no more that of the table which had the name in the copy before.
     by_topic = {head.topic: replace(head, state=SUPERSEDED) for head in heads.values()}
     for relation_id, topic in topics.items():
-        base = heads.get(relation_id) or by_topic.get(topic)
+        base = heads.get(relation_id)
+        if base is None or (base.state == SUPERSEDED and base.topic != topic):
+            base = by_topic.get(topic)
         yield _table_plan(relation_id, topic, base, barriers[relation_id])
 
 

@@ -136,6 +136,18 @@ def test_the_copy_of_a_table_made_anew_starts_from_what_is_at_its_topic() -> Non
     assert (table.relation_id, table.base) == (2, replace(HEAD, state=SUPERSEDED))
 
 
+def test_a_table_renamed_before_a_new_copy_leaves_its_place_to_the_one_that_has_its_name() -> None:
+    """I8: two tables at one path would be one."""
+    begins = [Barrier("copy_begin", at(200, -1), "v2"), Barrier("copy_end", at(200))]
+    renamed = changes(*begins, relation_id=1, topic="p.a_old")
+    namesake = changes(*begins, relation_id=2, topic=HEAD.topic)
+    superseded = replace(HEAD, state=SUPERSEDED)
+
+    tables = make_plan(numbered(cut(1, renamed, namesake)), {1: superseded}).tables
+
+    assert {table.relation_id: table.base for table in tables} == {1: None, 2: superseded}
+
+
 def test_a_topic_passes_to_another_relation_only_between_plans() -> None:
     cuts = numbered(cut(1, changes()), cut(2, changes(Barrier("copy_begin", at(2, -1), "v2"), relation_id=2)))
 
