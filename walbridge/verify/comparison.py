@@ -141,21 +141,42 @@ class Verdict:
 
     Only keys that differed in the first round are on trial: one that is equal later was late,
     one that begins to differ later was equal before. ``undecided`` holds the last round's rows.
+    ``whole``: whether that first round, or the one from which the trial began anew, saw all.
     """
 
     confirmed: dict[str, Difference] = field(default_factory=dict)
     undecided: dict[str, Difference] = field(default_factory=dict)
     rounds: int = 0
+    whole: bool = True
 
-    def add_round(self, found: Differences) -> None:
-        """Take the differences of the next round; its cut holds all that the last snapshot saw."""
+    @property
+    def is_settled(self) -> bool:
+        """Whether another round can say no more."""
+        return self.rounds > 0 and not self.undecided and (self.whole or bool(self.confirmed))
+
+    def add_round(self, found: Differences, whole: bool = True) -> None:
+        """Take the differences of the next round; its cut holds all that the last snapshot saw.
+
+        ``whole``: whether every differing bucket was looked at; if not, a key that is not in
+        ``found`` may differ all the same.
+        """
         self.rounds += 1
         if self.rounds == 1:
-            self.undecided = dict(found)
+            self.undecided, self.whole = dict(found), whole
             return
-        still = {key: (before, found[key]) for key, before in self.undecided.items() if key in found}
-        self.confirmed |= {key: now for key, (before, now) in still.items() if survives(before, now)}
-        self.undecided = {key: now for key, (_, now) in still.items() if key not in self.confirmed}
+        self.confirmed |= {
+            key: found[key] for key, before in self.undecided.items() if key in found and survives(before, found[key])
+        }
+        still = {key: found.get(key, before) for key, before in self.undecided.items() if key in found or not whole}
+        self.undecided = {key: now for key, now in still.items() if key not in self.confirmed}
+        if not self.whole and not self.undecided and not self.confirmed:
+            # All that was looked at was late. What was not looked at then is on trial from here on.
+            self.undecided, self.whole, self.rounds = dict(found), whole, 1
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether all that differed was looked at twice."""
+        return self.whole and not (self.undecided and self.rounds == 1)
 
     def confirmed_keys(self) -> Iterator[tuple[str, str, int]]:
         """Kind, key and rows of each real difference, in order of key."""

@@ -4,6 +4,7 @@ In: the lake's path. Out: ``PublishedCut``, fingerprints, rows. Read with delta-
 batches, so memory is bounded by a batch, and Spark has no part in judging its own work.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ CUTS = "_cuts"
 _BATCH_BYTES = 32 * 2**20
 _BATCH_ROWS_MAX = 8192
 _MANIFEST_ROWS_READ = 64
+_ESCAPED = re.compile("(?:_u[0-9a-f]{4})+")
 _READ_OPTIONS = {
     # Spark's default is INT96, whose nanoseconds would wrap outside the years 1677 to 2262.
     "datafusion.execution.parquet.coerce_int96": "us",
@@ -94,11 +96,17 @@ class TableReader:
         self._table = table
         self._path = path
         fields = [column for column in table.schema().fields if column.name != LAKE_STRUCT]
-        self._lake_names = {column.metadata.get("pg.name", column.name): column.name for column in fields}
+        self._lake_names = {
+            name: column.name
+            for column in fields
+            if _unescaped(column.name) == (name := column.metadata.get("pg.name", column.name))
+            or "pg.name" not in column.metadata
+        }
 
     @property
     def columns(self) -> list[str]:
-        """Postgres names of the columns that the lake has."""
+        """Postgres names of the columns that the lake has; none that is under another column's name,
+        since readers go by the lake's."""
         return list(self._lake_names)
 
     def fingerprint(self, columns: Sequence[str], digits: int) -> Fingerprint:
@@ -150,7 +158,7 @@ def _digests(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[np.ndarray[
     for index, name in enumerate(columns):
         text = canonical_texts(batch.column(index))
         if name in exceptions:
-            text = with_exceptions(text, exceptions[name])
+            text = with_exceptions(text, batch.column(index).type, exceptions[name])
         texts.append(with_lengths(text))
     return row_digests(texts, batch.num_rows), texts
 
@@ -198,6 +206,13 @@ def _newest_published(manifest: DeltaTable, first_sequence: int) -> PublishedCut
         for table in rows[0]["tables"]
     }
     return PublishedCut(rows[0]["sequence"], rows[0]["end_lsn"], tables)
+
+
+def _unescaped(lake_name: str) -> str:
+    """What ``lake_column_names`` made this name of: it escapes characters as UTF-16."""
+    return _ESCAPED.sub(
+        lambda found: bytes.fromhex(found[0].replace("_u", "")).decode("utf-16-be", "surrogatepass"), lake_name
+    )
 
 
 def _quoted(name: str) -> str:

@@ -32,15 +32,27 @@ def with_lengths(texts: Texts) -> Texts:
     return pc.fill_null(joined, "N")
 
 
-def with_exceptions(texts: Texts, exceptions: dict[int, str]) -> Texts:
-    """Texts of values that the lake's type cannot hold, put where the value is null; by row."""
-    replaced = [row for row in exceptions if not texts[row].is_valid]
-    if not replaced:
+def with_exceptions(texts: Texts, kind: pa.DataType, exceptions: dict[int, str]) -> Texts:
+    """Texts of values that the lake's type cannot hold, put where the value is null; by row.
+
+    One beside a value, or of a value that the type can hold, says something else to each reader:
+    it gets a NUL, which no text of Postgres has, and so equals nothing.
+    """
+    if not exceptions:
         return texts
     mask = np.zeros(len(texts), dtype=bool)
-    mask[replaced] = True
-    inserted = pa.array([exceptions[row] for row in sorted(replaced)], pa.large_string())
-    return pc.replace_with_mask(texts, pa.array(mask), inserted)
+    mask[list(exceptions)] = True
+    inserted = [
+        f"\0{exceptions[row]}" if texts[row].is_valid or not _is_unholdable(kind, exceptions[row]) else exceptions[row]
+        for row in sorted(exceptions)
+    ]
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(inserted, pa.large_string()))
+
+
+def _is_unholdable(kind: pa.DataType, text: str) -> bool:
+    if pa.types.is_decimal(kind):
+        return text in ("NaN", "Infinity", "-Infinity")
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind) or (_is_list(kind) and text != ""))
 
 
 def row_digests(columns: Sequence[Texts], rows: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -91,7 +103,10 @@ def _days(values: pa.Array) -> Texts:
 
 
 def _microseconds(values: pa.Array) -> Texts:
-    return _printed(values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()))
+    texts = _printed(values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()))
+    if values.type.tz is None:
+        return texts
+    return pc.binary_join_element_wise(texts, pa.scalar("Z", pa.large_string()), pa.scalar("", pa.large_string()))
 
 
 def _elements(values: pa.Array) -> Texts:

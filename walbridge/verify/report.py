@@ -39,7 +39,7 @@ class TableResult:
 
     @property
     def equal(self) -> bool:
-        return self.state == "current" and not any(self.counts.values())
+        return self.state == "current" and self.whole and not any(self.counts.values())
 
     def add(self, kind: str, key: str, rows: int) -> None:
         """Count a difference, and keep its key while few are kept."""
@@ -96,6 +96,8 @@ def readable_key(key: str, columns: Sequence[tuple[str, str]]) -> str:
 
 
 def _readable(value: str, type_name: str) -> str:
+    if type_name in ("timestamp", "timestamptz"):
+        value = value.removesuffix("Z")
     if not value.lstrip("-").isdigit():
         return value
     if type_name == "date":
@@ -109,6 +111,10 @@ def _verdict(result: TableResult, width: int) -> str:
     verdict = "equal" if result.equal else "UNEQUAL"
     if result.state != "current":
         verdict = f"not compared: {result.state}"
+    elif not result.whole and not any(result.counts.values()):
+        verdict = (
+            "UNDECIDED: more differs at every look than is looked at; run verify again when the lake has caught up"
+        )
     line = f"{result.table:<{width}}  {verdict}  {result.rows:,} rows  at {format_lsn(result.lsn)}"
     flux = f"  ({result.in_flux:,} in flux: changed at every look)" if result.in_flux else ""
     return line + flux

@@ -58,6 +58,11 @@ class _Trial:
     verdict: Verdict = field(default_factory=Verdict)
     key_types: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether another round can say more. A table that stopped being current has its verdict: none."""
+        return self.result.state == "current" and not self.verdict.is_settled
+
 
 def compare(settings: Settings, tables: Sequence[str] | None = None, timeout_s: float = 60.0) -> list[TableResult]:
     """The result of every table, in order of name. Raises as ``verify``."""
@@ -80,7 +85,7 @@ def compare(settings: Settings, tables: Sequence[str] | None = None, timeout_s: 
                 if round_number == 1:
                     trials = {table.qualified_name: _trial(table, cut) for table in published}
                 _one_round(now, lake, cut, published, trials)
-            if not any(trial.verdict.undecided for trial in trials.values()):
+            if not any(trial.is_open for trial in trials.values()):
                 break
     return [_concluded(trial) for trial in trials.values()]
 
@@ -88,33 +93,43 @@ def compare(settings: Settings, tables: Sequence[str] | None = None, timeout_s: 
 def _one_round(
     now: Snapshot, lake: Lake, cut: PublishedCut, published: list[SourceTable], trials: dict[str, _Trial]
 ) -> None:
-    for table in published:
-        trial = trials.get(table.qualified_name)
-        head = cut.tables.get((table.namespace, table.name))
-        if trial is None or head is None or head.state != "current" or _is_settled(trial.verdict):
+    by_name = {table.qualified_name: table for table in published}
+    for name, trial in trials.items():
+        if not trial.is_open:
             continue
+        table = by_name.get(name)
+        if table is None:
+            trial.result.state = "no longer published"
+            continue
+        head = cut.tables.get((table.namespace, table.name))
+        trial.result.state = _state(head)
         trial.result.lsn = cut.end_lsn
-        trial.verdict.add_round(_found(now, lake, table, head, trial))
+        if head is not None and trial.is_open:
+            trial.verdict.add_round(*_found(now, lake, table, head, trial))
 
 
-def _is_settled(verdict: Verdict) -> bool:
-    return verdict.rounds > 0 and not verdict.undecided
+def _state(head: LakeTable | None) -> str:
+    if head is None:
+        return "no longer in the lake"
+    return (
+        head.state if head.state == "current" or head.since is None else f"{head.state} since {format_lsn(head.since)}"
+    )
 
 
-def _found(now: Snapshot, lake: Lake, table: SourceTable, head: LakeTable, trial: _Trial) -> Differences:
-    """Differences between one snapshot and one version, by buckets first."""
+def _found(now: Snapshot, lake: Lake, table: SourceTable, head: LakeTable, trial: _Trial) -> tuple[Differences, bool]:
+    """Differences between one snapshot and one version, by buckets first, and whether that is all."""
     reader = lake.table(head)
     digits = bucket_digits(table.rows_estimated)
     source = now.fingerprint(table, digits)
     buckets, whole = source.differing(reader.fingerprint(table.column_names, digits), ROWS_FETCHED_MAX)
     trial.result.rows = source.rows
-    trial.result.whole = whole
     trial.result.notes = _column_notes(table, reader.columns)
     types = {column.name: column.type_name for column in table.columns}
     trial.key_types = [(key, types[key]) for key in table.keys]
     if not buckets:
-        return {}
-    return differences(now.rows(table, digits, buckets), reader.rows(table.column_names, table.keys, digits, buckets))
+        return {}, whole
+    lake_rows = reader.rows(table.column_names, table.keys, digits, buckets)
+    return differences(now.rows(table, digits, buckets), lake_rows), whole
 
 
 def _column_notes(table: SourceTable, lake_columns: list[str]) -> list[str]:
@@ -132,14 +147,12 @@ def _trial(table: SourceTable, cut: PublishedCut) -> _Trial:
             f"the lake's published cut at {format_lsn(cut.end_lsn)} does not hold table {table.qualified_name}",
             remedy="if it was added to the publication after the first copy, copy it; or name the tables to verify",
         )
-    state = head.state
-    if state != "current" and head.since is not None:
-        state += f" since {format_lsn(head.since)}"
-    return _Trial(TableResult(table.qualified_name, state, cut.end_lsn))
+    return _Trial(TableResult(table.qualified_name, _state(head), cut.end_lsn))
 
 
 def _concluded(trial: _Trial) -> TableResult:
     result = trial.result
+    result.whole = trial.verdict.is_judged
     for kind, key, rows in trial.verdict.confirmed_keys():
         result.add(kind, readable_key(key, trial.key_types), rows)
     result.in_flux = sum(found.count for found in trial.verdict.undecided.values())

@@ -12,7 +12,8 @@ Canonical text, where it is not simply what Postgres prints:
 | float4, float8 | hexadecimal IEEE bits, one NaN |
 | bytea | hexadecimal |
 | date | days since 1970 for years 1-9999, else what Postgres prints |
-| timestamp, timestamptz | microseconds since 1970 for years 1-9999, else what Postgres prints |
+| timestamp | microseconds since 1970 for years 1-9999, else what Postgres prints |
+| timestamptz | the same and ``Z``, so that a moment and a local time never look alike |
 | one-dimensional array of these | its elements one after the other, each with its length |
 | hstore | keys and values in turn, by the keys' bytes, each with its length |
 | vector, halfvec | as an array of float4 |
@@ -33,14 +34,19 @@ _IN_YEARS_1_TO_9999 = {
     "timestamp": "({0} >= timestamp '0001-01-01' AND {0} < timestamp '10000-01-01')",
     "timestamptz": "({0} >= timestamptz '0001-01-01 00:00+00' AND {0} < timestamptz '10000-01-01 00:00+00')",
 }
+# Whole seconds and the rest apart: the epoch with its fraction is rounded before version 14 (a float8).
+_MICROSECONDS = (
+    "(date_part('epoch', date_trunc('second', {0}))::bigint * 1000000"
+    " + date_part('microseconds', {0})::bigint % 1000000)"
+)
 _TEXTS = {
     "bool": "CASE WHEN {0} THEN 'true' ELSE 'false' END",
     "float4": "CASE WHEN {0} = 'NaN' THEN '7fc00000' ELSE encode(float4send({0}), 'hex') END",
     "float8": "CASE WHEN {0} = 'NaN' THEN '7ff8000000000000' ELSE encode(float8send({0}), 'hex') END",
     "bytea": "encode({0}, 'hex')",
     "date": "({0} - date '1970-01-01')::text",
-    "timestamp": "(extract(epoch FROM {0}) * 1000000)::bigint::text",
-    "timestamptz": "(extract(epoch FROM {0}) * 1000000)::bigint::text",
+    "timestamp": f"{_MICROSECONDS}::text",
+    "timestamptz": f"{_MICROSECONDS}::text || 'Z'",
 }
 
 # Array types whose elements the lake holds one by one; every other array is text there.

@@ -68,11 +68,13 @@ class HandmadeLake:
         rows: Rows,
         exceptional: Sequence[Mapping[str, str]] = (),
         positions: Sequence[tuple[int, int]] = (),
+        pg_names: Mapping[str, str] | None = None,
     ) -> None:
-        """Replace a table. ``exceptional`` and ``positions`` by row; a copied row is at (1, -1)."""
+        """Replace a table. ``exceptional`` and ``positions`` by row; a copied row is at (1, -1).
+        ``pg_names``: what columns say in their metadata, where it is not their own name."""
         names = lake_column_names(list(types))
         fields = [
-            pa.field(lake, kind, metadata={"pg.name": name})
+            pa.field(lake, kind, metadata={"pg.name": (pg_names or {}).get(name, name)})
             for lake, (name, kind) in zip(names, types.items(), strict=True)
         ]
         arrays = [pa.array([row.get(name) for row in rows], kind) for name, kind in types.items()]

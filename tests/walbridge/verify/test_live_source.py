@@ -17,6 +17,7 @@ from tests.fix_postgres import Database
 from tests.walbridge.verify.accounts import verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.verify.lake import Lake, PublishedCut
+from walbridge.verify.report import TableResult
 
 TYPES = {"id": pa.int32(), "value": pa.string()}
 
@@ -132,3 +133,45 @@ def test_a_row_that_toggles_is_no_difference(live: Live, steps: Callable[..., No
     steps(*(round_number(n) for n in range(5)))
     code, tables = verdict(live.database, live.lake)
     assert (code, tables["public.t"]["in_flux"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("then", "state"),
+    [("stale", "stale since"), ("quarantined", "quarantined since"), ("unpublished", "no longer published")],
+)
+def test_a_table_that_leaves_before_its_differences_are_judged_is_not_called_equal(
+    live: Live, steps: Callable[..., None], then: str, state: str
+) -> None:  # I8
+    live.database.execute("INSERT INTO t VALUES (1, 'a'); CREATE TABLE other (id int PRIMARY KEY, value text)")
+    live.lake.write("public.other", TYPES, [])
+
+    def leave() -> None:
+        if then == "unpublished":
+            live.database.execute("DROP PUBLICATION pub; CREATE PUBLICATION pub FOR TABLE other")
+            live.publish()
+        else:
+            live.lake.publish(2**60, state=then)
+
+    steps(live.publish, leave)
+    code, tables = verdict(live.database, live.lake)
+    assert (code, tables["public.t"]["equal"]) == (1, False)
+    assert tables["public.t"]["state"].startswith(state)
+
+
+def test_a_lost_row_is_found_behind_more_late_rows_than_are_looked_at(
+    live: Live, steps: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:  # I8, I9
+    monkeypatch.setattr("walbridge.verify.rounds.ROWS_FETCHED_MAX", 10)
+    live.database.execute("INSERT INTO t VALUES (0, 'gone')")
+    late = [(number, "late", 1) for number in range(1, 101)]
+    steps(
+        write(live, "INSERT INTO t SELECT n, 'late' FROM generate_series(1, 100) n"),
+        lambda: live.publish(*late),
+        lambda: live.publish(*late),
+    )
+    code, tables = verdict(live.database, live.lake)
+    assert (code, tables["public.t"]["keys"]["missing"]) == (1, ["id=0"])
+
+
+def test_a_table_of_which_only_a_part_was_looked_at_is_not_called_equal() -> None:
+    assert not TableResult("public.t", "current", 1, whole=False).equal

@@ -6,7 +6,7 @@ Expected lake values are written out here, so neither side's code makes the othe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.fix_postgres import Database, having_vector
+from tests.fix_postgres import Database, having_vector, new_database
 from tests.walbridge.verify.accounts import FAR_AHEAD, verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.embedded.postgres import PostgresServer
@@ -287,3 +287,24 @@ def test_timestamps_as_spark_stores_them_are_read_to_the_microsecond(
         )
     handmade.publish(FAR_AHEAD)
     assert verdict(database, handmade)[0] == 0
+
+
+def test_microseconds_of_far_years_are_exact_on_a_server_whose_epoch_is_a_float(
+    postgres_version: Callable[[int], PostgresServer], lake: Path
+) -> None:
+    handmade = HandmadeLake(lake)
+    moment = pa.timestamp("us", "UTC")
+    far = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+    with new_database(postgres_version(13)) as database:
+        database.execute(
+            f"CREATE TABLE t (id int PRIMARY KEY, at timestamptz); INSERT INTO t VALUES (1, '{far}'),"
+            f" (2, '0001-01-01 00:00:00.000001+00'); CREATE PUBLICATION pub FOR ALL TABLES"
+        )
+        near = datetime(1, 1, 1, microsecond=1, tzinfo=UTC)
+        handmade.write("public.t", {"id": pa.int32(), "at": moment}, [{"id": 1, "at": far}, {"id": 2, "at": near}])
+        handmade.publish(FAR_AHEAD)
+        assert verdict(database, handmade)[0] == 0
+        near = near.replace(microsecond=2)
+        handmade.write("public.t", {"id": pa.int32(), "at": moment}, [{"id": 1, "at": far}, {"id": 2, "at": near}])
+        handmade.publish(FAR_AHEAD)
+        assert verdict(database, handmade)[1]["public.t"]["keys"]["different"] == ["id=2"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -87,6 +88,58 @@ def test_values_that_only_look_alike_differ(
     code, tables = verdict(database, handmade)
     assert code == 1
     assert tables["public.t"]["different"] == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "in_lake", "text"),
+    [
+        ("date '2024-02-29'", pa.date32(), date(2024, 2, 29), "infinity"),
+        ("1.50::numeric(5,2)", pa.decimal128(5, 2), Decimal("1.50"), "NaN"),
+        ("1.50::numeric(5,2)", pa.decimal128(5, 2), None, "1.50"),
+        ("7", pa.int32(), None, "7"),
+        ("text 'a'", pa.string(), None, "a"),
+    ],
+)
+def test_a_text_beside_a_value_or_in_place_of_one_that_the_lake_can_hold_is_a_difference(
+    database: Database, handmade: HandmadeLake, source: str, kind: pa.DataType, in_lake: Any, text: str
+) -> None:
+    """A reader of the column and one that takes the text would each see another value."""
+    database.execute(f"CREATE TABLE t AS SELECT 1 AS id, {source} AS value; CREATE PUBLICATION pub FOR ALL TABLES")
+    handmade.write(
+        "public.t", {"id": pa.int32(), "value": kind}, [{"id": 1, "value": in_lake}], exceptional=[{"value": text}]
+    )
+    handmade.publish(FAR_AHEAD)
+    assert verdict(database, handmade)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "in_lake"),
+    [
+        ("timestamptz '2024-02-29 12:00+00'", pa.timestamp("us"), datetime(2024, 2, 29, 12)),
+        ("timestamp '2024-02-29 12:00'", pa.timestamp("us", "UTC"), datetime(2024, 2, 29, 12, tzinfo=UTC)),
+        ("ARRAY[timestamp '2024-02-29']", pa.list_(pa.timestamp("us", "UTC")), [datetime(2024, 2, 29, tzinfo=UTC)]),
+    ],
+)
+def test_a_moment_is_no_local_time(
+    database: Database, handmade: HandmadeLake, source: str, kind: pa.DataType, in_lake: Any
+) -> None:
+    database.execute(f"CREATE TABLE t AS SELECT 1 AS id, {source} AS value; CREATE PUBLICATION pub FOR ALL TABLES")
+    handmade.write("public.t", {"id": pa.int32(), "value": kind}, [{"id": 1, "value": in_lake}])
+    handmade.publish(FAR_AHEAD)
+    assert verdict(database, handmade)[0] == 1
+
+
+def test_columns_whose_contents_are_exchanged_differ_whatever_their_metadata_says(
+    database: Database, handmade: HandmadeLake
+) -> None:
+    """Readers go by the lake's names."""
+    accounts(database, handmade, ACCOUNTS)
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, a text, b text); INSERT INTO t VALUES (1, 'x', 'y')")
+    types = {"id": pa.int32(), "a": pa.string(), "b": pa.string()}
+    handmade.write("public.t", types, [{"id": 1, "a": "y", "b": "x"}], pg_names={"a": "b", "b": "a"})
+    handmade.publish(FAR_AHEAD)
+    code, tables = verdict(database, handmade)
+    assert (code, tables["public.t"]["equal"]) == (1, False)
 
 
 def test_two_columns_whose_texts_join_to_the_same_differ(database: Database, handmade: HandmadeLake) -> None:
