@@ -1,12 +1,14 @@
 """Give a table the shape of a segment: ADD COLUMN in place, anything else by a rewrite.
 
 In: a table at its head, the shape that the next segment needs. Out: the table in that shape, old
-values kept, new columns null in old rows. Repeating it changes nothing (I5).
+values kept, new columns null in old rows. Repeating it changes nothing (I5). Values that stand as
+texts in our struct are under their column's name, so they follow its rename and go with it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas.errors import COPY_AGAIN, OperatorError
 from schemas.topics import LAKE_STRUCT
@@ -42,11 +44,16 @@ def _rewrite(table: LakeTable, columns: Sequence[tuple[LakeField, str | None]], 
     # Aliases, because a name may be another column's in the other shape.
     selected = [f"{quoted(name)} AS o{place}" for place, name in enumerate(origins)]
     rows = table.query(f"SELECT {', '.join([*selected, f'{quoted(LAKE_STRUCT)} AS w'])} FROM target")
-    table.overwrite(pa.RecordBatchReader.from_batches(schema, _rewritten(rows, columns, schema)), commit)
+    names = {field.name: str(field.metadata.get("pg.name", field.name)) for field in table.fields}
+    renames = {names[origin]: str(field.metadata["pg.name"]) for field, origin in columns if origin is not None}
+    table.overwrite(pa.RecordBatchReader.from_batches(schema, _rewritten(rows, columns, schema, renames)), commit)
 
 
 def _rewritten(
-    rows: pa.RecordBatchReader, columns: Sequence[tuple[LakeField, str | None]], schema: pa.Schema
+    rows: pa.RecordBatchReader,
+    columns: Sequence[tuple[LakeField, str | None]],
+    schema: pa.Schema,
+    renames: Mapping[str, str],
 ) -> Iterator[pa.RecordBatch]:
     for batch in rows:
         old = iter(batch.columns)
@@ -56,7 +63,20 @@ def _rewritten(
             else next(old).cast(schema.field(place).type)
             for place, (_, origin) in enumerate(columns)
         ]
-        yield pa.RecordBatch.from_arrays([*arrays, next(old).cast(schema.field(-1).type)], schema=schema)
+        struct = _with_renamed_texts(next(old).cast(schema.field(-1).type), renames)
+        yield pa.RecordBatch.from_arrays([*arrays, struct], schema=schema)
+
+
+def _with_renamed_texts(struct: pa.StructArray, renames: Mapping[str, str]) -> pa.StructArray:
+    """Our struct, its texts under the columns' new names, without those of columns that are gone."""
+    fields = list(struct.type)
+    values = {field.name: pc.struct_field(struct, field.name) for field in fields}
+    texts = values["exceptional"]
+    if texts.null_count == len(texts):
+        return struct
+    renamed = [sorted((renames[name], text) for name, text in of or () if name in renames) for of in texts.to_pylist()]
+    values["exceptional"] = pa.array([of or None for of in renamed], texts.type)
+    return pa.StructArray.from_arrays(list(values.values()), fields=fields)
 
 
 def _refuse_stale_key_text(table: LakeTable, before: TableShape, shape: TableShape) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,7 +16,7 @@ from schemas.table_schema import Column
 from spark_consumer.plan import Segment, TableHead
 from spark_consumer.reshape import reshape
 from spark_consumer.shape import TableShape
-from spark_consumer.table import SHAPE, Commit, LakeTable
+from spark_consumer.table import SHAPE, Commit, LakeTable, arrow_schema
 from tests.contract_writer import Event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, column, copied, head_rows, relation, table_plan, values
@@ -133,3 +134,19 @@ def test_column_that_becomes_a_domain_and_none_again_keeps_its_values_without_a_
     assert noted == [(1, "whole", "int4"), (1, "whole", "int4"), (2, "int4", ""), (2, "int4", "")]
     with pytest.raises(OperatorError):
         reshape(table, other, None, plan)
+
+
+def test_texts_of_columns_follow_a_rename_and_end_with_their_column(tmp_path: Path) -> None:
+    """I8: else a renamed infinity is null, and a new column of a dropped one's name is not null but infinity."""
+    before = TableShape(relation([ID, column("on", "date", attnum=2), column("gone", "date", attnum=3)]))
+    after = TableShape(relation([ID, column("since", "date", attnum=2), column("gone", "date", attnum=4)], revision=1))
+    rows = [({"on": "infinity", "gone": "-infinity"}, 1), ({"gone": "infinity"}, 2), (None, 3)]
+    table = LakeTable.create(f"{tmp_path}/t", before.fields, Commit("p"), {})
+    schema = arrow_schema(table.fields)
+    found = [{"id": n, "_walbridge": {"ordinal": n, "op": "c", "exceptional": texts}} for texts, n in rows]
+    table.append(pa.Table.from_pylist(found, schema).to_reader(), Commit("p"))
+
+    reshape(table, after, before, Commit("p", step=SHAPE))
+
+    kept = table.query('SELECT "_walbridge" AS w FROM target ORDER BY id').read_all().column(0).to_pylist()
+    assert [(w["exceptional"], w["ordinal"]) for w in kept] == [([("since", "infinity")], 1), (None, 2), (None, 3)]
