@@ -27,15 +27,15 @@ def reshape(table: LakeTable, shape: TableShape, before: TableShape | None, comm
         OperatorError: the change altered values, or keys, that Postgres did not send.
     """
     steps = shape_steps(table.fields, shape.fields, shape.relation.table.qualified_name)
-    if before is not None and before.key_names != shape.key_names:
-        _refuse_stale_key_text(table, before, shape)
     if steps.rewrite is not None:
         _rewrite(table, steps.rewrite, commit)
-        return
     if steps.add:
         table.add_columns(steps.add, commit)
     for field in steps.describe:
         table.describe_column(field, commit)
+    # Last, because texts stand under the columns' new names only now.
+    if before is not None and before.key_names != shape.key_names:
+        _refuse_stale_key_text(table, before, shape)
 
 
 def _rewrite(table: LakeTable, columns: Sequence[tuple[LakeField, str | None]], commit: Commit) -> None:

@@ -150,3 +150,16 @@ def test_texts_of_columns_follow_a_rename_and_end_with_their_column(tmp_path: Pa
 
     kept = table.query('SELECT "_walbridge" AS w FROM target ORDER BY id').read_all().column(0).to_pylist()
     assert [(w["exceptional"], w["ordinal"]) for w in kept] == [([("since", "infinity")], 1), (None, 2), (None, 3)]
+
+
+def test_column_that_is_renamed_into_a_key_may_hold_no_exceptional_values(tmp_path: Path) -> None:
+    """I5: its old rows would not be found by their key."""
+    before = TableShape(relation([ID, column("on", "date", attnum=2)]))
+    key = [column("id", "int4", attnum=1), column("since", "date", is_key=True, attnum=2)]
+    after = TableShape(relation(key, revision=1))
+    table = LakeTable.create(f"{tmp_path}/t", before.fields, Commit("p"), {})
+    row = {"id": 1, "_walbridge": {"op": "c", "exceptional": {"on": "infinity"}}}
+    table.append(pa.Table.from_pylist([row], arrow_schema(table.fields)).to_reader(), Commit("p"))
+
+    with pytest.raises(OperatorError, match="the key of table"):
+        reshape(table, after, before, Commit("p", step=SHAPE))
