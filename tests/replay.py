@@ -79,6 +79,8 @@ class TableState:
     keyless: list[Row] = field(default_factory=list)
     moved: Row | None = None
     """The row whose key is being changed: its ``d`` was applied, its ``c`` comes next."""
+    partitions: dict[bytes, int] = field(default_factory=dict)
+    """Where each key's events are (I3)."""
 
     @property
     def rows(self) -> list[Row]:
@@ -107,6 +109,11 @@ class Replay:
             if relation_id == MESSAGES_RELATION_ID:
                 continue
             assert relation_id in self.tables, f"{event.relation.topic} has events before its copy_begin"
+            if cut.complete:
+                assert event.position.commit_lsn <= cut.end_lsn, f"{event.position} is in a cut, and after its end"
+            if event.key is not None:
+                known = self.tables[relation_id].partitions.setdefault(event.key, event.partition)
+                assert event.partition == known, f"a key's event at {event.position} is in another partition"
             self._reshape(event.relation)
             _APPLY[event.op](self.tables[relation_id], event)
         self.end_lsn = cut.end_lsn

@@ -84,7 +84,12 @@ class Ledger:
                 self._check_range(cut, part)
 
     def check_nothing_unnamed(self) -> None:
-        """With the producer gone: what is visible behind the last cut belongs to none."""
+        """With the producer gone: what is visible behind the last cut belongs to none, nor does anything in a
+        partition that no cut names."""
+        described = self._rows_reader.list_topics(timeout=READ_S).topics
+        for topic in {topic for topic, _ in self._assigned}:
+            unnamed = {(topic, partition) for partition in described[topic].partitions} - self._assigned
+            self._rows_reader.incremental_assign([TopicPartition(*place, 0) for place in sorted(unnamed)])
         for message in self._rows_reader.consume(100, 2.0):
             assert message.error() is not None, f"{message.topic()} holds a record that no cut names"
         assert not any(self._unread.values())
@@ -104,11 +109,12 @@ class Ledger:
         offsets = [message.offset() or 0 for message in messages]
         assert offsets == list(range(part.start_offset, part.end_offset)), f"{place} holds {offsets}, {part} is named"
         for message in messages:
-            self._check_position(message, (*place, str(cut.epoch)))
+            self._check_position(message, (*place, str(cut.epoch)), cut)
         self.events += len(messages)
 
-    def _check_position(self, message: Message, place: tuple[str, int, str]) -> None:
+    def _check_position(self, message: Message, place: tuple[str, int, str], cut: Cut) -> None:
         position = self._topics.decode(message).position
+        assert not cut.complete or position.commit_lsn <= cut.end_lsn, f"{place} holds {position}, after {cut}"
         if position.ordinal < 0:
             return  # rows of a copy share their position
         before = self._newest.get(place)
