@@ -181,6 +181,7 @@ class Tables:
         return data_topic(self._settings.name, namespace, name, self._settings.topics.names)
 
     def _install(self, relation: Relation, *, is_copied: bool) -> RecordWriter:
+        catalog.wait_for_alterations(self._connection, relation.relation_id)
         facts = catalog.table_facts(self._connection, relation.relation_id)
         wanted = {column.type_oid for column in relation.columns}
         types = catalog.type_facts(self._connection, wanted)

@@ -4,6 +4,7 @@ In: a SQL connection. Out: values. The catalogue says *now* while the WAL says *
 uses a fact checks first that the catalogue still describes the relation that was announced.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from schemas.errors import OperatorError
 from schemas.pg_types import FIRST_USER_OID, TypeFacts
 
+ALTERED_S = 1.0
+LOOK_AGAIN_S = 0.005
 INDEX_KEY = "(i.indkey::int2[])[0:i.indnkeyatts - 1]"
 """SQL: the attribute numbers of an index's key, ``i`` being its row of pg_index, without what it merely INCLUDEs."""
 
@@ -114,6 +117,20 @@ def storage_of(connection: psycopg.Connection[Any], relation_ids: Iterable[int])
                (SELECT max(i.indexrelid) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
         FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY c.oid"""
     return _rows(connection, query, (list(relation_ids),))
+
+
+def wait_for_alterations(connection: psycopg.Connection[Any], relation_id: int, timeout_s: float = ALTERED_S) -> None:
+    """Return when nobody alters this table, or in vain: an ALTER may take hours.
+
+    A commit is in the WAL, and so in the stream, a moment before the catalogue shows it. Its locks go after that.
+    """
+    altered = (
+        "SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database WHERE d.datname = current_database() "
+        "AND l.locktype = 'relation' AND l.relation = %s AND l.mode = 'AccessExclusiveLock' AND l.granted"
+    )
+    deadline = time.monotonic() + timeout_s
+    while _rows(connection, altered, (relation_id,)) and time.monotonic() < deadline:
+        time.sleep(LOOK_AGAIN_S)
 
 
 def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableFacts | None:

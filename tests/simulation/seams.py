@@ -76,6 +76,10 @@ def _no_facts(connection: object, relation_id: int) -> None:
     """The catalogue says now, the WAL says then: it does not know the table any more."""
 
 
+def _nobody_alters(connection: object, relation_id: int) -> None:
+    """Nor does anybody hold a lock on it."""
+
+
 def _no_types(connection: object, oids: Iterable[int]) -> dict[int, TypeFacts]:
     return {}
 
@@ -128,6 +132,7 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
             "publication_exists": lambda *_: True,
             "setting": lambda connection, name: _SETTINGS[name],
             "table_facts": _no_facts,
+            "wait_for_alterations": _nobody_alters,
             "type_facts": _no_types,
         },
     }
