@@ -13,7 +13,9 @@ type's binary format, as its kind says: COPY's rows are text there, too. Both gi
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from struct import Struct
+from types import CodeType
 from typing import Any, NamedTuple
 
 from producer import inline_encoders
@@ -144,8 +146,14 @@ def _generate(record: RelationRecord, binary: BinaryColumns, arguments: str, res
         source.append(_FIELD.format(i=i, name=column.name, table=table, value=value).lstrip("\n"))
     row = "".join(f"c{i}, " for i in range(len(columns)))
     source.append((_TAIL + result).format(row=row, key=key, table=table))
-    exec(compile("".join(source), f"<transcoder of relation {record.table.relation_id}>", "exec"), scope)
+    exec(_compiled("".join(source), f"<transcoder of relation {record.table.relation_id}>"), scope)
     return scope["encode"]
+
+
+@lru_cache(maxsize=128)
+def _compiled(source: str, name: str) -> CodeType:
+    """Each session asks again for the same tables."""
+    return compile(source, name, "exec")
 
 
 def _with_binary(head: str, column: Column, sent: lines.BinaryColumn, i: int, *, is_last: bool) -> str:
