@@ -64,7 +64,11 @@ class JobProgram:
     def cpu_s(self) -> float:
         """Of Python and the JVM beside it."""
         family = [psutil.Process(self.process.pid), *psutil.Process(self.process.pid).children(recursive=True)]
-        return float(sum(sum(each.cpu_times()[:2]) for each in family))
+        used_s = 0.0
+        for each in family:
+            with contextlib.suppress(psutil.NoSuchProcess):  # a child that Java asked something and that has answered
+                used_s += sum(each.cpu_times()[:2])
+        return used_s
 
     @contextlib.contextmanager
     def standing_still(self) -> Iterator[None]:
