@@ -9,14 +9,9 @@ from hypothesis import strategies as st
 from producer.progress import Batch, ProgressTracker
 from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, chain_break
 from schemas.position import Lsn, Position
-from schemas.progress_record import MESSAGE_PREFIXES_OPTION, Progress, Split
+from schemas.progress_record import MESSAGE_PREFIXES_OPTION
+from tests.producer.streaming_progress import OPTIONS, SPLIT, STREAMING
 
-OPTIONS = {"proto_version": "1", "publication_names": "walbridge"}
-STREAMING = Progress(
-    "streaming", "7000000000000000001", 1, "walbridge", "shop", consistent_point=Lsn(100), cut_id=4,
-    end_lsn=Lsn(200), done=Lsn(200), floor=Lsn(200), relation_ids=(16_384,), options=OPTIONS,
-)  # fmt: skip
-SPLIT = Split(Lsn(500), 77, 3, 4, "00")
 RANGES = [PartitionRange("p.public.orders", 0, 10, 12, 2)]
 
 

@@ -8,14 +8,9 @@ from producer.postgres.facts import ServerIdentity, SlotState
 from producer.start_guards import refuse_bad_start, refuse_foreign_slot
 from schemas.errors import OperatorError
 from schemas.position import Lsn
-from schemas.progress_record import MESSAGE_PREFIXES_OPTION, Progress, Split
+from schemas.progress_record import MESSAGE_PREFIXES_OPTION, Progress
+from tests.producer.streaming_progress import OPTIONS, SPLIT, STREAMING
 
-OPTIONS = {"proto_version": "1", "publication_names": "walbridge"}
-STREAMING = Progress(
-    "streaming", "7000000000000000001", 1, "walbridge", "shop", consistent_point=Lsn(100), cut_id=4,
-    end_lsn=Lsn(200), done=Lsn(200), floor=Lsn(200), relation_ids=(16_384,), options=OPTIONS,
-)  # fmt: skip
-SPLIT = Split(Lsn(500), 77, 3, 4, "00")
 SERVER = ServerIdentity("7000000000000000001", 1, Lsn(1000), "shop", 180006)
 SLOT = SlotState("pgoutput", "shop", None, "reserved", Lsn(200), False)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from schemas.topics import LAKE_STRUCT, lake_column_names, table_path
+from spark_consumer.cut_rows import SCHEMA
 
 _STRUCT = pa.struct(
     [
@@ -20,34 +21,6 @@ _STRUCT = pa.struct(
         ("op", pa.string()),
         ("exceptional", pa.map_(pa.string(), pa.string())),
         ("key_text", pa.string()),
-    ]
-)
-_TABLE_ENTRY = pa.struct(
-    [
-        ("relation_id", pa.int64()),
-        ("namespace", pa.string()),
-        ("name", pa.string()),
-        ("topic", pa.string()),
-        ("path", pa.string()),
-        ("version", pa.int64()),
-        ("schema_id", pa.string()),
-        ("state", pa.string()),
-        ("since", pa.int64()),
-    ]
-)
-_CUTS = pa.schema(
-    [
-        ("sequence", pa.int64()),
-        ("kind", pa.string()),
-        ("pipeline", pa.string()),
-        ("epoch", pa.string()),
-        ("from_cut", pa.int64()),
-        ("to_cut", pa.int64()),
-        ("next_offset", pa.int64()),
-        ("end_lsn", pa.int64()),
-        ("commit_time", pa.timestamp("us", "UTC")),
-        ("written_at", pa.timestamp("us", "UTC")),
-        ("tables", pa.list_(_TABLE_ENTRY)),
     ]
 )
 Rows = Sequence[Mapping[str, Any]]
@@ -108,4 +81,4 @@ class HandmadeLake:
             "written_at": datetime.now(UTC),
             "tables": entries,
         }
-        write_deltalake(self.path / "_cuts", pa.Table.from_pylist([row], schema=_CUTS), mode="append")
+        write_deltalake(self.path / "_cuts", pa.Table.from_pylist([row], schema=SCHEMA), mode="append")
