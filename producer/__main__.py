@@ -14,13 +14,13 @@ import structlog
 
 from producer.metrics import ProducerMetrics
 from producer.pipeline import Pipeline
-from schemas.bugs import report_bug
 from schemas.errors import OperatorError, report
-from schemas.health import STOPPED
-from schemas.http_endpoint import HttpEndpoint
-from schemas.logs import FORMATS, LEVELS, configure_logs
 from schemas.settings import Settings
 from schemas.settings_file import load_settings
+from walbridge_runtime.crash_report import report_bug
+from walbridge_runtime.health import STOPPED
+from walbridge_runtime.http_endpoint import HttpEndpoint
+from walbridge_runtime.logs import FORMATS, LEVELS, configure_logs
 
 log = structlog.get_logger()
 

@@ -13,21 +13,21 @@ from dataclasses import replace
 
 import structlog
 
-from producer.batching import OpenBatch
-from producer.identity_guard import refuse_unfit_identities
+from producer.batch.open_batch import OpenBatch
+from producer.encoding.record import RecordWriter, TransactionSource
+from producer.guards.replica_identity import refuse_unfit_identities
+from producer.guards.source_watch import SourceWatch
 from producer.postgres import catalog, slot
 from producer.postgres.connection import SqlConnection, connect_walsender
 from producer.postgres.facts import PublishedTable
 from producer.postgres.snapshot import Snapshot
-from producer.record import RecordWriter, TransactionSource
-from producer.source_watch import SourceWatch
-from producer.tables import Tables
+from producer.relations.tables import Tables
 from schemas.cut import Cut, PartitionRange
 from schemas.errors import RetryableError
-from schemas.kill_points import kill_point
 from schemas.position import COPIED_ORDINAL, Lsn, Position
 from schemas.progress_record import Progress
 from schemas.settings import Settings
+from walbridge_runtime.kill_points import kill_point
 
 log = structlog.get_logger()
 

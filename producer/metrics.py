@@ -12,14 +12,14 @@ from prometheus_client import Counter, Enum, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from producer.batch.progress import Batch
 from producer.kafka.publisher import Publisher
 from producer.postgres.replication_stream import ReplicationStream
-from producer.progress import Batch
-from producer.uncommitted import Uncommitted
+from producer.session.pending_transactions import Uncommitted
 from schemas.cut import Cut
 from schemas.errors import KafkaAway, RetryableError
-from schemas.health import STARTING, STOPPED, WAITING, Pulse
-from schemas.http_endpoint import new_registry
+from walbridge_runtime.health import STARTING, STOPPED, WAITING, Pulse
+from walbridge_runtime.http_endpoint import new_registry
 
 COPYING = "copying"
 STREAMING = "streaming"

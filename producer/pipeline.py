@@ -10,8 +10,10 @@ from collections.abc import Callable
 import structlog
 
 from producer import copy, errors
-from producer.batching import OpenBatch
-from producer.binary_guard import naming_unreadable
+from producer.batch.open_batch import OpenBatch
+from producer.batch.progress import ProgressTracker
+from producer.guards.source_watch import SourceWatch
+from producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot, seen_timeline
 from producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
 from producer.kafka.publisher import Publisher
 from producer.kafka.topics import TopicAdmin, control_topics
@@ -21,13 +23,11 @@ from producer.postgres.connection import SqlConnection, connect_sql, connect_wal
 from producer.postgres.facts import ServerIdentity
 from producer.postgres.replication_stream import ReplicationStream
 from producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
-from producer.progress import ProgressTracker
-from producer.relation_cache import RelationCache
-from producer.source_watch import SourceWatch
-from producer.spool import Spool
-from producer.start_guards import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot, seen_timeline
-from producer.streaming import Session
-from producer.tables import Tables
+from producer.relations.binary_support import naming_unreadable
+from producer.relations.relation_cache import RelationCache
+from producer.relations.tables import Tables
+from producer.session.loop import Session
+from producer.session.transaction_spool import Spool
 from producer.waits import Stopped, Waits
 from schemas.errors import OperatorError, RetryableError
 from schemas.position import format_lsn

@@ -15,11 +15,7 @@ from types import FrameType
 import structlog
 from pyspark.sql import SparkSession
 
-from schemas.bugs import report_bug
 from schemas.errors import OperatorError, report
-from schemas.health import STOPPED
-from schemas.http_endpoint import HttpEndpoint
-from schemas.logs import FORMATS, configure_logs
 from schemas.settings import Settings
 from schemas.settings_file import load_settings
 from spark_consumer.job import Job
@@ -27,7 +23,11 @@ from spark_consumer.jvm_shutdown import stopping_with_jvm
 from spark_consumer.metrics import JobMetrics
 from spark_consumer.preflight import preflight
 from spark_consumer.retry import keep_going
-from spark_consumer.session import spark_session
+from spark_consumer.spark_session import spark_session
+from walbridge_runtime.crash_report import report_bug
+from walbridge_runtime.health import STOPPED
+from walbridge_runtime.http_endpoint import HttpEndpoint
+from walbridge_runtime.logs import FORMATS, configure_logs
 
 log = structlog.get_logger()
 

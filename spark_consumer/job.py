@@ -17,21 +17,21 @@ import structlog
 from pyspark.sql import SparkSession
 
 from schemas.errors import COPY_AGAIN, OperatorError
-from schemas.kill_points import kill_point
 from schemas.position import format_lsn
 from schemas.settings import Settings, flatten
-from spark_consumer.apply import apply_table
-from spark_consumer.change_reader import TableRecords, planned_records
-from spark_consumer.cut_rows import CutRow
-from spark_consumer.cuts_source import Cuts, CutsSource
-from spark_consumer.kafka_log import KafkaLog
-from spark_consumer.lake_state import LakeState, Relations, same_tables
-from spark_consumer.maintenance import Maintenance
-from spark_consumer.manifest import Manifest
-from spark_consumer.metadata_topic import MetadataTopic
+from spark_consumer.apply.apply import apply_table
+from spark_consumer.delta.maintenance import Maintenance
+from spark_consumer.delta.manifest import Manifest
+from spark_consumer.kafka.change_reader import TableRecords, planned_records
+from spark_consumer.kafka.cuts_source import Cuts, CutsSource
+from spark_consumer.kafka.kafka_log import KafkaLog
+from spark_consumer.kafka.metadata_topic import MetadataTopic
 from spark_consumer.metrics import RUNNING, JobMetrics
-from spark_consumer.plan import Plan, TableHead, TablePlan, cut_fault, make_plan, take_cuts
+from spark_consumer.plan.lake_state import LakeState, Relations, same_tables
+from spark_consumer.plan.manifest_row import CutRow
+from spark_consumer.plan.plan import Plan, TableHead, TablePlan, cut_fault, make_plan, take_cuts
 from spark_consumer.stopwatch import Stopwatch
+from walbridge_runtime.kill_points import kill_point
 
 log = structlog.get_logger()
 

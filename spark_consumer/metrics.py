@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from prometheus_client import Counter, Enum, Gauge, Histogram
 
-from schemas.health import STARTING, STOPPED, WAITING, Pulse
-from schemas.http_endpoint import new_registry
-from spark_consumer.cut_rows import CutRow
-from spark_consumer.plan import Plan
+from spark_consumer.plan.manifest_row import CutRow
+from spark_consumer.plan.plan import Plan
+from walbridge_runtime.health import STARTING, STOPPED, WAITING, Pulse
+from walbridge_runtime.http_endpoint import new_registry
 
 RUNNING = "running"
 STATES = (STARTING, RUNNING, WAITING, STOPPED)

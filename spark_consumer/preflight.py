@@ -16,9 +16,9 @@ from pathlib import Path
 import structlog
 
 from schemas.errors import OperatorError
-from schemas.host import JAVA_SUPPORTED, java_major, probe_folder
 from schemas.settings import Settings
-from spark_consumer.session import connector_jars, is_submitted
+from spark_consumer.spark_session import connector_jars, is_submitted
+from walbridge_runtime.host import JAVA_SUPPORTED, java_major, probe_folder
 
 log = structlog.get_logger()
 

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas.errors import OperatorError
 from schemas.position import format_lsn, parse_lsn
-from spark_consumer.cut_rows import CutRow, newest_published, open_table, published_rows
+from spark_consumer.delta.manifest_reader import newest_published, open_table, published_rows
+from spark_consumer.plan.manifest_row import CutRow
 
 CURRENT = "current"
 

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from schemas.errors import OperatorError
 from schemas.settings import Settings
 from schemas.topics import table_path
-from spark_consumer.cut_rows import CutRow
 from spark_consumer.job import Job
+from spark_consumer.plan.manifest_row import CutRow
 from spark_consumer.read import published
 from tests.fix_producer import ProducerUnderTest
 from walbridge.verify import compare

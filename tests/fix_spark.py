@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_consumer import change_reader
-from spark_consumer.slices import Volume
+from spark_consumer.kafka import change_reader
+from spark_consumer.kafka.slices import Volume
 from tests.jvm import SHORT_LIVED
 from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.jars import spark_jars

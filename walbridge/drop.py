@@ -16,11 +16,11 @@ from confluent_kafka.admin import AdminClient
 from psycopg import sql
 
 from producer import errors
+from producer.guards.start import refuse_bad_copy, refuse_foreign_slot
 from producer.kafka.topics import TopicAdmin, client_config
 from producer.postgres import catalog, slot
 from producer.postgres.connection import SqlConnection, classified, connect_sql, connect_walsender, retry_at_start
 from producer.postgres.facts import ServerIdentity, SlotState
-from producer.start_guards import refuse_bad_copy, refuse_foreign_slot
 from schemas.errors import EXIT_OPERATOR, OperatorError, RetryableError
 from schemas.progress_record import Progress
 from schemas.settings import Settings

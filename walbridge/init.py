@@ -12,14 +12,14 @@ import psycopg
 from psycopg import sql
 
 from producer import errors
-from producer.identity_guard import refuse_unfit_identities
+from producer.guards.replica_identity import refuse_unfit_identities
 from producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
 from producer.pipeline import Pipeline
 from producer.postgres import catalog, slot
 from producer.postgres.connection import connect_sql, retry_at_start
 from producer.postgres.facts import PublishedTable
 from producer.postgres.requirements import ensure_publication, refuse_unfit_server
-from producer.relation_cache import announced, describe
+from producer.relations.relation_cache import announced, describe
 from schemas.errors import OperatorError
 from schemas.settings import Settings
 from schemas.topics import data_topic, refuse_topic_collisions

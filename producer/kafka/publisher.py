@@ -15,16 +15,16 @@ from collections.abc import Callable
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from producer.encoding.record import Headers, KafkaRecord
 from producer.errors import row_too_large
 from producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
 from producer.kafka.instance import FENCED, SLICE_S, another_runs, opened
-from producer.record import Headers, KafkaRecord
 from schemas.avro_codec import schema_id_of
 from schemas.cut import PartitionRange
 from schemas.errors import KafkaAway, OperatorError
-from schemas.kill_points import kill_point
 from schemas.metadata_record import RelationRecord
 from schemas.settings import Settings
+from walbridge_runtime.kill_points import kill_point
 
 log = structlog.get_logger()
 

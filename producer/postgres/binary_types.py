@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import psycopg
 
-from producer.binary_format.types import BinaryFacts
+from producer.encoding.binary.types import BinaryFacts
 from producer.postgres.connection import SqlConnection, classified
 
 # Functions below 16384 came with the server. pg_type also gives fixed-length types an element.

@@ -2,7 +2,7 @@
 
 The server forwards a START behind ``confirmed_flush_lsn`` without a word, accepts one in the far
 future, and accepts feedback beyond its own end (reliability.md, facts 3–5). So the slot's row is
-read before each START and compared with our progress by ``producer.progress``.
+read before each START and compared with our progress by ``producer.batch.progress``.
 """
 
 import select

@@ -28,7 +28,7 @@ import pytest
 from schemas.errors import OperatorError
 from schemas.position import parse_lsn
 from schemas.settings import Settings
-from spark_consumer.cut_rows import CUTS_TABLE
+from spark_consumer.delta.manifest_reader import CUTS_TABLE
 from spark_consumer.read import published_at
 from tests.benchmarks.results import record
 from tests.fix_postgres import Database

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from spark_consumer import session
+from spark_consumer import spark_session as session
 from walbridge.embedded.jars import read_lock
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import threading
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from spark_consumer.cut_rows import TableEntry
+from spark_consumer.plan.manifest_row import TableEntry
 from spark_consumer.read import tables_at
 from tests.fix_pipeline import PipelineUnderTest
 

@@ -11,7 +11,7 @@ from struct import pack
 
 from producer.pgoutput.decoder import decode_message, decode_tuple
 from producer.pgoutput.messages import Insert, Relation, Unsent
-from producer.relation_cache import RelationCache, TopicPlace, describe
+from producer.relations.relation_cache import RelationCache, TopicPlace, describe
 from schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES
 from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
 from schemas.metadata_record import TypeRecord, encode_metadata

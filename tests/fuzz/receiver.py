@@ -4,10 +4,10 @@ import json
 
 import fastavro
 
+from producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
 from producer.pgoutput.decoder import decode_message
 from producer.pgoutput.messages import Delete, Insert, Message, Relation, Update
-from producer.record import KafkaRecord, RecordWriter, TransactionSource
-from producer.relation_cache import RelationCache, TopicPlace, describe
+from producer.relations.relation_cache import RelationCache, TopicPlace, describe
 from schemas.avro_codec import decode_body
 from schemas.errors import ProtocolError
 

@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from producer.encoding.record import encode_tuple, plain_rests
 from producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
 from producer.pgoutput.frames import decode_frame
 from producer.pgoutput.messages import Message
 from producer.pgoutput.streamed import StreamDecoder
 from producer.postgres.snapshot import tuple_of_line
-from producer.record import encode_tuple, plain_rests
 from schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, control_schema, decode_body, header, schema_id
 from schemas.cut import decode_cut, encode_cut
 from schemas.errors import OperatorError, ProtocolError

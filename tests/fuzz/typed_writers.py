@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import fastavro
 
-from producer.binary_format import types as binary_types
-from producer.binary_format.lines import binary_columns
-from producer.binary_format.types import BinaryFacts, TypeReaders
+from producer.encoding.binary import types as binary_types
+from producer.encoding.binary.lines import binary_columns
+from producer.encoding.binary.types import BinaryFacts, TypeReaders
+from producer.encoding.record import RecordWriter
 from producer.pgoutput.messages import Relation, RelationColumn
-from producer.record import RecordWriter
-from producer.relation_cache import RelationCache, TopicPlace, describe
+from producer.relations.relation_cache import RelationCache, TopicPlace, describe
 from schemas.metadata_record import RelationRecord
 from schemas.pg_types import BUILTIN_NAMES, TypeFacts
 

@@ -18,7 +18,7 @@ from producer.postgres.connection import connect_sql, connect_walsender
 from producer.postgres.facts import PublishedTable
 from producer.postgres.replication_stream import ReplicationStream
 from producer.postgres.snapshot import Snapshot
-from producer.relation_cache import RelationCache, TopicPlace, announced, describe
+from producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
 from schemas.metadata_record import RelationRecord
 from schemas.position import Lsn
 from tests.fix_postgres import Database

@@ -10,7 +10,7 @@ from producer.pgoutput.decoder import decode_message
 from producer.pgoutput.messages import Relation
 from producer.postgres.catalog import published_tables, table_facts
 from producer.postgres.connection import connect_sql
-from producer.relation_cache import announced
+from producer.relations.relation_cache import announced
 from tests.fix_postgres import Database, new_database
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.embedded.postgres_versions import MAJORS

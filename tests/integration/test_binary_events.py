@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from producer.binary_format.lines import binary_columns
-from producer.binary_format.types import TypeReaders
+from producer.encoding.binary.lines import binary_columns
+from producer.encoding.binary.types import TypeReaders
+from producer.encoding.record import KafkaRecord, RecordWriter, encode_tuple
+from producer.encoding.transcoder import BinaryColumns, make_transcoder
 from producer.pgoutput.decoder import decode_tuple
 from producer.pgoutput.messages import Binary, Insert, Relation, RelationColumn
 from producer.postgres.binary_types import binary_facts
 from producer.postgres.connection import connect_sql
-from producer.record import KafkaRecord, RecordWriter, encode_tuple
-from producer.transcoder import BinaryColumns, make_transcoder
 from schemas.errors import OperatorError, ProtocolError
 from schemas.metadata_record import RelationRecord
 from tests.fix_postgres import Database, having_vector, new_database

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.pq import ExecStatus
 
-from producer.binary_format.types import TypeReaders
+from producer.encoding.binary.types import TypeReaders
 from producer.postgres.binary_types import binary_facts
 from producer.postgres.connection import SqlConnection, connect_sql
 from tests.fix_postgres import Database, having_vector, new_database

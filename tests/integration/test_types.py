@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from producer.encoding.record import RecordWriter, TransactionSource
 from producer.pgoutput.messages import Delete, Insert, Relation
-from producer.record import RecordWriter, TransactionSource
 from schemas.metadata_record import RelationRecord
 from tests.fix_postgres import Database, having_vector, new_database
 from tests.integration.both_ways import PUBLICATION, copied, relation_record, slot_of, streamed

@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 
 from producer.pgoutput.messages import Field, Unsent
-from producer.relation_cache import RelationCache, TopicPlace
+from producer.relations.relation_cache import RelationCache, TopicPlace
 from schemas.avro_codec import MARKER, decode_body
 from schemas.metadata_record import RelationRecord
 from schemas.table_schema import Column, TableSchema

@@ -5,7 +5,7 @@ from typing import Any
 
 import fastavro
 
-from producer.value_encoders import encoder_of
+from producer.encoding.value_encoders import encoder_of
 from schemas.pg_types import BUILTIN_NAMES, ColumnType, column_type
 
 _OIDS = {name: oid for oid, name in BUILTIN_NAMES.items()}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.value_encoders import encode_float, encode_map, encode_vector
+from producer.encoding.value_encoders import encode_float, encode_map, encode_vector
 from schemas.pg_types import column_type
 from tests.producer.encoded_values import read
 from tests.producer.strategies import values

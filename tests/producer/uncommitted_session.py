@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from producer.announced import Announced
 from producer.pgoutput.decoder import decode_message, decode_tuple, decoders_for
 from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
 from producer.pgoutput.messages import (
@@ -15,8 +14,9 @@ from producer.pgoutput.messages import (
     Origin,
     Relation,
 )
-from producer.spool import Spool
-from producer.uncommitted import Committed, Uncommitted
+from producer.session.pending_transactions import Committed, Uncommitted
+from producer.session.session_relations import Announced
+from producer.session.transaction_spool import Spool
 from schemas.errors import ProtocolError
 from schemas.position import Lsn
 from tests.producer.pgoutput.encoder import encode_message, xlog_data

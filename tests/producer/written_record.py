@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
 from producer.pgoutput.messages import Delete, Field, Insert, Unsent, Update
-from producer.record import KafkaRecord, RecordWriter, TransactionSource
 from schemas.metadata_record import RelationRecord
 from schemas.table_schema import TableSchema
 from tests.producer.avro_reader import envelope, record_of

@@ -24,15 +24,15 @@ from tests.simulation.postgres import Select, Server, Walsender
 from tests.simulation.world import Clock, Silence, World
 
 _MODULES = (
-    "producer.batching",
-    "producer.cut_maker",
+    "producer.batch.open_batch",
+    "producer.batch.cut_maker",
     "producer.pipeline",
-    "producer.source_watch",
+    "producer.guards.source_watch",
     "producer.waits",
-    "producer.spool",
-    "producer.streaming",
-    "producer.tables",
-    "producer.uncommitted",
+    "producer.session.transaction_spool",
+    "producer.session.loop",
+    "producer.relations.tables",
+    "producer.session.pending_transactions",
     "producer.kafka.control_topics",
     "producer.kafka.instance",
     "producer.kafka.partition_log",
@@ -121,7 +121,7 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
             "identify": lambda *_: server.identify(),
             "inspect": lambda *_: server.inspect(),
         },
-        "producer.source_watch": {
+        "producer.guards.source_watch": {
             "publication_state": _every_table,
             "partition_trees": lambda *_: [],
             "published_tables_unless_locked": lambda *_: [],
@@ -162,7 +162,7 @@ def installed(world: World, server: Server, broker: Broker) -> Iterator[None]:
 @contextmanager
 def remembered_code() -> Iterator[None]:
     """Generated again and again for the same few tables: compiled once for all seeds."""
-    transcoder = importlib.import_module("producer.transcoder")
+    transcoder = importlib.import_module("producer.encoding.transcoder")
     transcoder.__dict__["compile"] = lru_cache(maxsize=1024)(compile)
     try:
         yield

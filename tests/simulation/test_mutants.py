@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from producer.announced import Announced
-from producer.cut_maker import CutMaker
+from producer.batch.cut_maker import CutMaker
+from producer.batch.progress import ProgressTracker
 from producer.kafka.publisher import Publisher
 from producer.pipeline import Pipeline
-from producer.progress import ProgressTracker
-from producer.spool import Spooled
-from producer.streaming import Session
-from producer.transaction import TransactionTracker
-from producer.uncommitted import Uncommitted
+from producer.session.loop import Session
+from producer.session.pending_transactions import Uncommitted
+from producer.session.session_relations import Announced
+from producer.session.transaction import TransactionTracker
+from producer.session.transaction_spool import Spooled
 from tests.simulation.run import run_seed
 
 pytestmark = pytest.mark.simulation

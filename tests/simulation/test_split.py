@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from producer.unfollowed import UNFOLLOWED_OPTION
+from producer.session.dropped_tables import UNFOLLOWED_OPTION
 from schemas.progress_record import decode_progress, encode_progress
 from schemas.topics import progress_topic
 from tests.simulation.broker import COMMITTED

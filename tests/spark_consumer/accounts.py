@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from schemas.metadata_record import RelationRecord
-from spark_consumer.cut_rows import CutRow
+from spark_consumer.plan.manifest_row import CutRow
 from spark_consumer.read import published, tables_at
 from tests.contract_writer import ColumnSpec, Event
 

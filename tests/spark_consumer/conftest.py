@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from schemas.metadata_record import RelationRecord
 from schemas.settings import Settings
-from spark_consumer import apply, job
+from spark_consumer import job
+from spark_consumer.apply import apply
 from tests.contract_writer import ContractWriter
 from tests.spark_consumer.accounts import ACCOUNT, HISTORY, Run
 from tests.spark_consumer.crash import Crash

@@ -14,7 +14,7 @@ from schemas.errors import OperatorError
 from schemas.metadata_record import RelationRecord
 from schemas.position import Lsn, Position
 from spark_consumer import job
-from spark_consumer.apply import apply_table
+from spark_consumer.apply.apply import apply_table
 from spark_consumer.read import published, tables_at
 from tests.contract_writer import ContractWriter, Event, copy_barriers
 from tests.spark_consumer.accounts import Run, newest, rows, transfer

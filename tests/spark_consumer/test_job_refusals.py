@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from schemas.errors import OperatorError
 from schemas.metadata_record import RelationRecord
 from schemas.topics import cuts_topic
-from spark_consumer.cut_rows import CutRow
-from spark_consumer.lake_state import LakeState
-from spark_consumer.manifest import Manifest
+from spark_consumer.delta.manifest import Manifest
+from spark_consumer.plan.lake_state import LakeState
+from spark_consumer.plan.manifest_row import CutRow
 from tests.contract_writer import ContractWriter, Event
 from tests.spark_consumer.accounts import ACCOUNT, Run, newest, rows
 from walbridge.embedded.kafka import KafkaBroker

@@ -12,7 +12,7 @@ from schemas.errors import OperatorError
 from schemas.settings import Settings
 from spark_consumer import preflight as looks
 from spark_consumer.preflight import preflight, refuse_unfit_java, refuse_unreadable_jars, refuse_unwritable_lake
-from spark_consumer.session import CONNECTOR
+from spark_consumer.spark_session import CONNECTOR
 
 NOBODY = "127.0.0.1:1"
 SUBMITTED = {"PYSPARK_GATEWAY_PORT": "1"}

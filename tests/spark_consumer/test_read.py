@@ -11,8 +11,8 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from schemas.errors import OperatorError
-from spark_consumer.cut_rows import CutRow, TableEntry
-from spark_consumer.manifest import Manifest
+from spark_consumer.delta.manifest import Manifest
+from spark_consumer.plan.manifest_row import CutRow, TableEntry
 from spark_consumer.read import published, tables_at
 
 EPOCH = "7-1-s-0/10"

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from schemas.errors import OperatorError
 from schemas.settings import Settings
-from spark_consumer import apply, job
+from spark_consumer import job
+from spark_consumer.apply import apply
 from spark_consumer.read import published
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.faults.kill_points import JOB, JOB_NEW_TABLE

@@ -8,15 +8,15 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from producer.spool import spool_parent
+from producer.session.transaction_spool import spool_parent
 from schemas.errors import OperatorError
-from schemas.host import probe_folder
 from schemas.settings import Settings
 from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.embedded.folders import folder
 from walbridge.embedded.jars import check as check_jars
 from walbridge.embedded.jars import read_lock
 from walbridge.embedded.java import find_java
+from walbridge_runtime.host import probe_folder
 
 SPOOL = "spool"
 JAVA = "java"

@@ -10,12 +10,13 @@ from pathlib import Path
 from deltalake.exceptions import DeltaError
 
 from schemas.errors import COPY_AGAIN, RetryableError
-from schemas.host import probe_folder
 from schemas.position import format_lsn
 from schemas.progress_record import Progress
 from schemas.settings import Settings
-from spark_consumer.cut_rows import CutRow, newest_rows, open_table
+from spark_consumer.delta.manifest_reader import newest_rows, open_table
+from spark_consumer.plan.manifest_row import CutRow
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
+from walbridge_runtime.host import probe_folder
 
 AREA = "lake"
 

@@ -12,12 +12,12 @@ import psycopg
 from psycopg import sql
 
 from producer import errors
-from producer.binary_guard import binary_faults
-from producer.identity_guard import filter_faults, partition_faults
+from producer.guards.replica_identity import filter_faults, partition_faults
 from producer.postgres import catalog
 from producer.postgres.connection import SqlConnection, classified
 from producer.postgres.facts import PublishedTable
-from producer.relation_cache import announced, describe
+from producer.relations.binary_support import binary_faults
+from producer.relations.relation_cache import announced, describe
 from schemas.errors import OperatorError
 from schemas.settings import Settings
 from schemas.topics import (

@@ -7,9 +7,9 @@ stop the producer at its start, asked here without starting it.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
 from producer.postgres.facts import ServerIdentity, SlotState
 from producer.postgres.requirements import stream_options
-from producer.start_guards import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
 from schemas.errors import OperatorError
 from schemas.progress_record import Progress
 from schemas.settings import Settings

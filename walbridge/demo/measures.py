@@ -23,7 +23,8 @@ from producer.kafka.topics import client_config
 from schemas.cut import decode_cut
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, data_topic
-from spark_consumer.cut_rows import CutRow, newest_published, open_table
+from spark_consumer.delta.manifest_reader import newest_published, open_table
+from spark_consumer.plan.manifest_row import CutRow
 
 CUTS_MAX = 500
 """Cuts read in one look; the rest wait for the next."""

@@ -17,7 +17,7 @@ from walbridge.embedded.java import find_java
 def spark_line(place: Place) -> str:
     """Spark, through ``spark_consumer.read.tables_at``."""
     program = f"""
-from schemas.settings_file import load_settings; from spark_consumer.session import spark_session
+from schemas.settings_file import load_settings; from spark_consumer.spark_session import spark_session
 from spark_consumer.read import tables_at; settings = load_settings({json.dumps(str(place.config))})
 tables = tables_at(spark_session(settings), settings.lake.path)
 tables["public.pgbench_accounts"].selectExpr("count(*)", "sum(abalance)").show()

@@ -19,7 +19,8 @@ from producer.postgres import slot as slots
 from producer.postgres.connection import SqlConnection, classified, connect_sql
 from schemas.errors import RetryableError, WalbridgeError
 from schemas.settings import Settings
-from spark_consumer.cut_rows import CutRow, newest_published, newest_rows, open_table
+from spark_consumer.delta.manifest_reader import newest_published, newest_rows, open_table
+from spark_consumer.plan.manifest_row import CutRow
 from walbridge.control_records import WrittenCut, newest_cut, newest_progress
 from walbridge.status.standing import (
     Lake,

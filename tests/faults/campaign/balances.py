@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from spark_consumer.cut_rows import TableEntry
+from spark_consumer.plan.manifest_row import TableEntry
 from spark_consumer.read import published
 from tests.faults.campaign.load import PGBENCH_ACCOUNTS, TELLERS
 

@@ -12,8 +12,8 @@ from schemas.errors import COPY_AGAIN, RetryableError
 from schemas.position import Lsn
 from schemas.progress_record import Progress
 from schemas.settings import Settings
-from spark_consumer.cut_rows import CutRow
-from spark_consumer.manifest import Manifest
+from spark_consumer.delta.manifest import Manifest
+from spark_consumer.plan.manifest_row import CutRow
 from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.check.lake import lake_findings, newest_row, standing_findings
 

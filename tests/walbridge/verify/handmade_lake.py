@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from schemas.topics import LAKE_STRUCT, lake_column_names, table_path
-from spark_consumer.cut_rows import SCHEMA
+from spark_consumer.delta.manifest_reader import SCHEMA
 
 _STRUCT = pa.struct(
     [

@@ -1,0 +1,195 @@
+"""The open batch: rows go to Kafka as they come, the batch remembers what its cut will say.
+
+In: changes with their relation versions. Out: Kafka transactions. Closing one is the numbered
+recipe of ``commit_batch``; between its steps stand the kill points that tests end the process at.
+"""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from producer.batch.progress import Batch, ProgressTracker, TableBatch
+from producer.encoding.record import Headers, KafkaRecord, RecordWriter, plain_rests
+from producer.encoding.value_encoders import NULL
+from producer.kafka.control_topics import MetadataWriter
+from producer.kafka.publisher import Publisher
+from schemas.avro_codec import long_bytes
+from schemas.cut import Barrier, Cut, PartitionRange, encode_cut
+from schemas.metadata_record import RelationRecord
+from schemas.position import Position, format_lsn
+from schemas.progress_record import Progress, Split, encode_progress
+from schemas.settings import Settings
+from schemas.topics import cuts_topic, progress_topic
+from walbridge_runtime.kill_points import kill_point
+
+log = structlog.get_logger()
+
+BARRIERS_MAX = 12
+"""Of one table in one cut: the job has 16 segments a plan."""
+CUT_TABLE_BYTES = 160
+"""Estimate of what one table adds to a cut, with its partition."""
+
+
+class OpenBatch:
+    """Collects one Kafka transaction at a time."""
+
+    def __init__(
+        self, settings: Settings, publisher: Publisher, metadata: MetadataWriter, tracker: ProgressTracker
+    ) -> None:
+        self._limits = settings.producer
+        self._cuts, self._progress = cuts_topic(settings.name), progress_topic(settings.name)
+        self._publisher = publisher
+        self._metadata = metadata
+        self.tracker = tracker
+        self.batch = Batch()
+        self._writer: RecordWriter | None = None
+        self._table = TableBatch(0, "")
+        self.ts_ms = b""
+        """Envelope ``ts_ms``, encoded once a batch."""
+        self.rests: dict[str, bytes] = {}
+        """By op: the envelope of a plain row from behind its ordinal on."""
+        self._origin_lsn = NULL
+        self.bytes_max = settings.producer.batch_bytes_max
+        self.is_open = False
+        self.on_committed: Callable[[Batch, Cut, float], None] = lambda batch, cut, commit_s: None
+        """Called once for each batch, with the seconds that closing it took."""
+
+    def open(self) -> None:
+        """Begin a Kafka transaction, unless one is open."""
+        if self.is_open:
+            return
+        self._publisher.begin()
+        kill_point("produce:begun")
+        self.batch = Batch(opened_s=time.monotonic())
+        self._writer = None
+        self.ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
+        self.rests = plain_rests(self.ts_ms, self._origin_lsn)
+        self.is_open = True
+
+    def come_from(self, origin_lsn: bytes) -> None:
+        """Where the rows from here on were written first: of a transaction, hardly ever of two alike."""
+        if origin_lsn != self._origin_lsn:
+            self._origin_lsn = origin_lsn
+            self.rests = plain_rests(self.ts_ms, origin_lsn)
+
+    def send(self, writer: RecordWriter, record: KafkaRecord) -> None:
+        """Queue one row."""
+        self.send_plain(writer, *record)
+
+    def send_plain(
+        self, writer: RecordWriter, key: bytes | None, value: bytes, headers: Headers = None, partition: int = -1
+    ) -> None:
+        """The same, as its parts."""
+        self._publisher.send(writer.topic, key, value, headers, partition)
+        if writer is not self._writer:
+            self._enter(writer)
+        self._table.row_count += 1
+        batch = self.batch
+        batch.row_count += 1
+        batch.byte_count += len(value)
+
+    def send_to_all_partitions(self, writer: RecordWriter, record: KafkaRecord) -> None:
+        """Queue a truncate: its order must hold for every reader."""
+        for partition in range(writer.relation.partition_count):
+            self.send_plain(writer, *record, partition)
+
+    def _enter(self, writer: RecordWriter) -> None:
+        """Rows of another relation version than the last one's."""
+        self._writer = writer
+        self._table = self.batch.table(writer.relation.table.relation_id, writer.topic)
+        if writer.relation.schema_id not in self._table.schema_ids:
+            self._table.schema_ids.append(writer.relation.schema_id)
+
+    def add_barrier(self, writer: RecordWriter, kind: str, position: Position) -> None:
+        """A place that no fold may cross; those that begin a schema name it."""
+        schema_id = writer.relation.schema_id if kind in ("copy_begin", "shape", "key") else None
+        relation = writer.relation
+        self.batch.add_barrier(relation.table.relation_id, relation.topic, Barrier(kind, position, schema_id))
+
+    def depart(self, relation: RelationRecord, position: Position) -> None:
+        """The last that is said of a table that left the publication."""
+        barrier = Barrier("dropped", position)
+        self.batch.add_barrier(relation.table.relation_id, relation.topic, barrier)
+        self.batch.departed.add(relation.table.relation_id)
+
+    @property
+    def is_full(self) -> bool:
+        """A limit is reached: close at the next boundary between transactions."""
+        batch, limits = self.batch, self._limits
+        return (
+            batch.row_count >= limits.batch_rows_max
+            or batch.byte_count >= limits.batch_bytes_max
+            or batch.barriers_max >= BARRIERS_MAX
+            or len(batch.tables) * CUT_TABLE_BYTES >= limits.cut_bytes_max
+            or (time.monotonic() - batch.opened_s) * 1000 >= limits.batch_ms_max
+        )
+
+    def close(self, split: Split | None) -> None:
+        """Commit what is open; inside a transaction, ``split`` says how far it went."""
+
+        def records(ranges: list[PartitionRange], metadata_end: int) -> tuple[Progress, Cut]:
+            return self.tracker.close(self.batch, ranges, metadata_end, split, _now_us())
+
+        self.commit_batch(records)
+
+    def commit_batch(self, records: Callable[[list[PartitionRange], int], tuple[Progress, Cut]]) -> None:
+        """Commit the open Kafka transaction.
+
+        1. Every row is acknowledged and its offset known.
+        2. Progress, then the cut as the last record, go into the same transaction.
+        3. Kafka commits: all of it, or none.
+        4. Only then is the progress ours, and its floor confirmable (I1).
+
+        Raises:
+            BatchAborted: nothing of this batch counts.
+        """
+        started_s = time.monotonic()
+        ranges = self._publisher.delivered_ranges()
+        kill_point("produce:rows-acknowledged")
+        progress, cut = records(ranges, self._metadata.end_offset)
+        self._publisher.commit(
+            [
+                (self._progress, KafkaRecord(progress.key, encode_progress(progress))),
+                (self._cuts, KafkaRecord(None, encode_cut(cut))),
+            ]
+        )
+        kill_point("produce:committed")
+        self.tracker.committed(progress)
+        self.is_open = False
+        commit_s = time.monotonic() - started_s
+        self.on_committed(self.batch, cut, commit_s)
+        _report(self.batch, cut, commit_s)
+
+    def publish_progress(self, progress: Progress) -> None:
+        """A transaction of nothing but progress: there is no epoch yet that a cut could name."""
+        self._publisher.begin()
+        self._publisher.commit([(self._progress, KafkaRecord(progress.key, encode_progress(progress)))])
+        self.tracker.committed(progress)
+
+    def abandon(self) -> None:
+        """Forget the open batch; the stream starts again from what Kafka holds."""
+        self._publisher.abort()
+        self.is_open = False
+
+
+def _report(batch: Batch, cut: Cut, commit_s: float) -> None:
+    # Cuts of an idle source come every few seconds for ever.
+    say = log.info if batch.row_count else log.debug
+    committed_us = cut.commit_time_us
+    say(
+        "batch",
+        cut_id=cut.cut_id,
+        rows=batch.row_count,
+        bytes=batch.byte_count,
+        transactions=cut.transactions,
+        tables=len(cut.tables),
+        end_lsn=format_lsn(cut.end_lsn),
+        complete=cut.complete,
+        commit_ms=round(commit_s * 1000, 1),
+        lag_ms=None if committed_us is None else (_now_us() - committed_us) // 1000,
+    )
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,1 @@
+"""Tuples to Avro records: one generated function for each relation version."""

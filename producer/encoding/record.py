@@ -1,0 +1,261 @@
+"""A change of one row to the Kafka records it becomes.
+
+In: Insert, Update, Delete, Truncate, a copied row; the relation version; position and source.
+Out: ``KafkaRecord``s in position order: one, or two for a key change, each with the key's
+partition left to the partitioner (I3). What Postgres did not send is never sent as null (I6).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from producer.encoding.transcoder import (
+    BinaryColumns,
+    EncodedTuple,
+    Transcoder,
+    make_plain_encoder,
+    make_transcoder,
+    text_array,
+    text_map,
+)
+from producer.encoding.value_encoders import NULL, VALUE
+from producer.pgoutput.decoder import decode_tuple
+from producer.pgoutput.messages import Binary, Delete, Field, Insert, Unsent, Update
+from schemas.avro_codec import header, long_bytes, string_value
+from schemas.errors import OperatorError, ProtocolError
+from schemas.metadata_record import RelationRecord
+
+VERSION = "0.1.0"
+_ALL_NULL = NULL * 5  # transaction, unchanged, before_image, exceptional, before_exceptional
+
+
+def plain_rests(ts_ms: bytes, origin_lsn: bytes = NULL) -> dict[str, bytes]:
+    """By op: what ends the envelope of a plain row, from behind its ordinal on."""
+    return {op: origin_lsn + string_value(op) + ts_ms + _ALL_NULL for op in ("c", "u", "r")}
+
+
+Headers = list[tuple[str, str | bytes | None]] | None
+
+
+class KafkaRecord(NamedTuple):
+    """``headers`` only on the two halves of a key change."""
+
+    key: bytes | None
+    value: bytes
+    headers: Headers = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSource:
+    """The parts of ``source`` that one Postgres transaction shares, encoded once: before and behind the ordinal."""
+
+    encoded: bytes
+    origin_lsn: bytes = NULL
+
+    @classmethod
+    def of(
+        cls, commit_lsn: int, commit_time_us: int, xid: int | None, origin: str | None, origin_lsn: int | None = None
+    ) -> "TransactionSource":
+        """Fields ts_ms … commit_lsn of ``Source``, and its last. ``commit_time_us``: since 1970."""
+        lsn = long_bytes(_signed(commit_lsn))
+        pieces = (
+            long_bytes(commit_time_us // 1000),
+            long_bytes(commit_time_us),
+            NULL if xid is None else VALUE + long_bytes(xid),
+            VALUE + lsn,
+            NULL,  # sequence
+            NULL if origin is None else VALUE + string_value(origin),
+            lsn,
+        )
+        return cls(b"".join(pieces), NULL if origin_lsn is None else VALUE + long_bytes(_signed(origin_lsn)))
+
+
+def _signed(lsn: int) -> int:
+    if lsn >= 1 << 63:
+        raise ProtocolError("an LSN beyond 2^63 does not fit Avro's long")
+    return lsn
+
+
+class UnknownValue(OperatorError):
+    """A row came without a value that is nowhere: neither in the row, nor in an older one of its key."""
+
+
+class RecordWriter:
+    """Makes the records of one relation version."""
+
+    def __init__(self, record: RelationRecord, pipeline: str, database: str, binary: BinaryColumns = None) -> None:
+        self.relation = record
+        self.topic = record.topic
+        self.plain = make_plain_encoder(record, binary)
+        self._binary = binary
+        # Under FULL an UPDATE without its old row is refused.
+        self.plain_ops = ("c",) if record.table.replica_identity == "f" else ("c", "u")
+        self.has_key = record.key_schema_id is not None
+        self._header = header(record.schema_id)
+        self._insert_head = self._header + NULL + VALUE  # before is null, after follows
+        table = record.table
+        self.source, self.snapshot_source = (
+            self._source_part(pipeline, database, table.namespace, table.name, snapshot)
+            for snapshot in ("false", "true")
+        )
+        self._key_flags = tuple(column.is_key for column in record.table.columns)
+
+    def _source_part(self, pipeline: str, database: str, namespace: str, table: str, snapshot: str) -> bytes:
+        names = (VERSION, "walbridge", pipeline, database, namespace, table)
+        relation_id = long_bytes(self.relation.table.relation_id)
+        return b"".join((*map(string_value, names), relation_id, VALUE + string_value(snapshot)))
+
+    @cached_property
+    def _transcode(self) -> Transcoder:
+        # Many tables never have another row than a plain one, and generating a function takes milliseconds.
+        return make_transcoder(self.relation, self._binary)
+
+    def insert(self, change: Insert, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
+        """``c``. A row filter that turned an UPDATE into it may have left a value out (I6)."""
+        row = self._transcode(change.new, 0)
+        if row.unchanged:
+            raise UnknownValue(
+                f"an INSERT into {self.relation.table.qualified_name} lacks the unchanged TOAST value of "
+                f"{', '.join(row.unchanged)}: its row filter turned an UPDATE into it",
+                remedy='set [producer] on_unknown_value = "stale" to go on without that table; for the next pipeline, '
+                f"which copies it: ALTER TABLE {self.relation.table.qualified_name} REPLICA IDENTITY FULL",
+            )
+        return [self._plain(row, b"\x02c", source, self.source, ordinal, ts_ms)]
+
+    def copied(self, row: bytes, source: TransactionSource, ts_ms: bytes) -> KafkaRecord:
+        """``r`` at (snapshot LSN, -1)."""
+        return self._plain(self._transcode(row, 0), b"\x02r", source, self.snapshot_source, -1, ts_ms)
+
+    def update(self, change: Update, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
+        """``u``; or ``d`` and ``c`` when the key changed."""
+        if change.old is not None:
+            return self._update_with(change.old, fill(change.new, change.old, None), "full", source, ordinal, ts_ms)
+        if change.key is not None and self.has_key:
+            new = fill(change.new, change.key, self._key_flags)
+            return self._update_with(change.key, new, "key", source, ordinal, ts_ms)
+        if self.relation.table.replica_identity == "f":
+            raise self._without_old_row()
+        row = self._transcode(change.new, 0)
+        if row.key is None and self.has_key:
+            raise self._keyless()
+        if not row.unchanged:
+            return [self._plain(row, b"\x02u", source, self.source, ordinal, ts_ms)]
+        return [self._record(row.key, None, row, "u", None, source, ordinal, ts_ms)]
+
+    def delete(self, change: Delete, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
+        """``d``, with the key or the whole old row."""
+        before = self._old(change.old or change.key or b"")
+        image = "full" if change.old is not None else "key"
+        return [self._record(before.key, before, None, "d", image, source, ordinal, ts_ms)]
+
+    def truncate(self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False) -> KafkaRecord:
+        """``t``: goes to every partition of the topic. ``copies``: it makes room for a copy."""
+        part = self.snapshot_source if copies else self.source
+        place = long_bytes(ordinal) + source.origin_lsn
+        pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02t", ts_ms, _ALL_NULL)
+        return KafkaRecord(None, b"".join(pieces))
+
+    def _update_with(
+        self, old: bytes, new: bytes, image: str, source: TransactionSource, ordinal: int, ts_ms: bytes
+    ) -> list[KafkaRecord]:
+        before, after = self._old(old), self._transcode(new, 0)
+        if self.has_key and after.key is None:
+            raise self._keyless()
+        if before.key == after.key:
+            # A key stored out of line comes as an old tuple though it did not change.
+            kept = before if image == "full" else None
+            return [self._record(after.key, kept, after, "u", image if kept else None, source, ordinal, ts_ms)]
+        gone = self._record(before.key, before, None, "d", image, source, ordinal, ts_ms)
+        came = self._record(after.key, before, after, "c", image, source, ordinal + 1, ts_ms)
+        return [
+            gone._replace(headers=[("__debezium.newkey", after.key or b"")]),
+            came._replace(headers=[("__debezium.oldkey", before.key or b"")]),
+        ]
+
+    def _old(self, data: bytes) -> EncodedTuple:
+        """An old tuple. Postgres sends it whole: there is no unknown in a before image (I6)."""
+        old = self._transcode(data, 0)
+        if old.unchanged:
+            raise ProtocolError(f"an old row of {self.relation.table.qualified_name} with values that were not sent")
+        return old
+
+    def _plain(
+        self, row: EncodedTuple, op: bytes, source: TransactionSource, part: bytes, ordinal: int, ts_ms: bytes
+    ) -> KafkaRecord:
+        """The common record: only ``after``, all of it known."""
+        nulls = _ALL_NULL if row.exceptional is None else NULL * 3 + text_map(row.exceptional) + NULL
+        place = long_bytes(ordinal) + source.origin_lsn
+        pieces = (self._insert_head, row.row, part, source.encoded, place, op, ts_ms, nulls)
+        return KafkaRecord(row.key, b"".join(pieces))
+
+    def _record(
+        self,
+        key: bytes | None,
+        before: EncodedTuple | None,
+        after: EncodedTuple | None,
+        op: str,
+        image: str | None,
+        source: TransactionSource,
+        ordinal: int,
+        ts_ms: bytes,
+    ) -> KafkaRecord:
+        """Any record: images, unchanged columns, exceptional texts."""
+        pieces = (
+            self._header,
+            VALUE + before.row if before else NULL,
+            VALUE + after.row if after else NULL,
+            self.source,
+            source.encoded,
+            long_bytes(ordinal),
+            source.origin_lsn,
+            string_value(op),
+            ts_ms,
+            NULL,
+            text_array(after.unchanged) if after else NULL,
+            VALUE + string_value(image) if image else NULL,
+            text_map(after.exceptional) if after else NULL,
+            text_map(before.exceptional) if before else NULL,
+        )
+        return KafkaRecord(key, b"".join(pieces))
+
+    def _keyless(self) -> OperatorError:
+        name = self.relation.table.qualified_name
+        return OperatorError(
+            f"an UPDATE of {name} came without the value of its key, which is stored out of line",
+            remedy=f"update the server (fixed in 12.11, 13.7, 14.3), or ALTER TABLE {name} REPLICA IDENTITY FULL",
+        )
+
+    def _without_old_row(self) -> OperatorError:
+        name = self.relation.table.qualified_name
+        return OperatorError(
+            f"an UPDATE of {name} came without its old row, though its replica identity is FULL: "
+            "that of the partition it is in is another",
+            remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; then a new copy",
+        )
+
+
+def fill(new: bytes, old: bytes, wanted: tuple[bool, ...] | None) -> bytes:
+    """``new`` with its unchanged TOAST fields taken from ``old``, all of them or the wanted ones."""
+    if b"u" not in new:
+        return new
+    olds = decode_tuple(old)
+    news = decode_tuple(new)
+    if len(olds) != len(news) or (wanted is not None and len(wanted) != len(news)):
+        raise ProtocolError(f"an old tuple of {len(olds)} fields beside a new one of {len(news)}")
+    fields = [
+        before if after is Unsent.UNCHANGED_TOAST and (wanted is None or wanted[i]) else after
+        for i, (after, before) in enumerate(zip(news, olds, strict=True))
+    ]
+    return encode_tuple(fields)
+
+
+def encode_tuple(fields: list[Field]) -> bytes:
+    """TupleData of these fields, as pgoutput writes it."""
+    return len(fields).to_bytes(2, "big") + b"".join(map(_encode_field, fields))
+
+
+def _encode_field(field: Field) -> bytes:
+    if isinstance(field, Unsent):
+        return field.value.encode()
+    kind, data = (b"b", field.data) if isinstance(field, Binary) else (b"t", field)
+    return kind + len(data).to_bytes(4, "big") + data

@@ -1,0 +1,210 @@
+"""A tuple as Postgres sends it to Avro, by functions made for its table.
+
+In: TupleData bytes and where they begin. Out: ``EncodedTuple``: Avro bytes of Row and Key, the
+columns that were not sent, the texts that no Avro type holds; or, for the common row that has
+neither of the two, key and whole envelope at once. Functions are generated per relation version,
+so that no type is looked up per value. They walk the tuple once and check every bound on the
+way: lengths are read unsigned, so that a wrong one runs past the end, where either an error of
+the reading or the final comparison refuses it as ``ProtocolError``.
+
+A session with option ``binary`` has functions of its own, which take each field as text or in its
+type's binary format, as its kind says: COPY's rows are text there, too. Both give the same bytes.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from struct import Struct
+from types import CodeType
+from typing import Any, NamedTuple
+
+from producer.encoding import inline_encoders
+from producer.encoding.binary import lines
+from producer.encoding.value_encoders import NULL, VALUE, encoder_of
+from schemas.avro_codec import header, long_bytes, string_value
+from schemas.errors import ProtocolError
+from schemas.metadata_record import RelationRecord
+from schemas.table_schema import Column
+
+
+class EncodedTuple(NamedTuple):
+    """``key`` is None for a table without one, or where a key value was not sent."""
+
+    row: bytes
+    key: bytes | None
+    unchanged: tuple[str, ...]
+    exceptional: dict[str, bytes] | None
+
+
+Transcoder = Callable[[bytes, int], EncodedTuple]
+PlainEncoder = Callable[[bytes, int, bytes, bytes, int, bytes], tuple[bytes | None, bytes] | None]
+"""(data, at, relation's part of source, transaction's, ordinal, op to the end) → (key, value)."""
+
+_HEAD = """
+def encode(data, at{arguments}):
+    exceptional = None
+    unchanged = ()
+    try:
+        (count,) = unpack_count(data, at)
+        if count != {columns}:
+            raise ProtocolError(f"a tuple of {{count}} fields for the {columns} columns of {table}")
+        at += 2
+"""
+# Kind and length in one step; the last fields may be nulls of one byte, with less than that left.
+_FIELD_HEAD = """
+        kind, size = unpack_field(data, at)
+        if kind == 116:
+            at += 5
+"""
+_LAST_FIELD_HEAD = """
+        kind = data[at]
+        if kind == 116:
+            (size,) = unpack_length(data, at + 1)
+            at += 5
+"""
+_LAST_FIELDS = 4
+_BINARY = """
+        if kind == 98:
+            {size}at += 5
+            end = at + size
+            {value}
+            at = end
+        el"""
+_LAST_SIZE = "(size,) = unpack_length(data, at + 1)\n            "
+_FIELD = """
+            end = at + size
+            text = data[at:end]
+            at = end
+            {value}
+        elif kind == 110:
+            c{i} = NULL
+            at += 1
+        elif kind == 117:
+            c{i} = NULL
+            unchanged += ({name!r},)
+            at += 1
+        else:
+            raise ProtocolError(f"unknown kind of field {{kind}} in {table}")
+"""
+_TAIL = """
+        if at != len(data):
+            raise ProtocolError(f"a tuple of {table} ends at {{at}} of {{len(data)}} bytes")
+    except (IndexError, KeyError, ValueError, StructError, OverflowError, RecursionError) as error:
+        raise ProtocolError(f"malformed tuple of {table}: {{type(error).__name__}}") from None
+"""
+_ANY = """
+    return EncodedTuple(b"".join(({row})), {key}, unchanged, exceptional)
+"""
+_PLAIN = """
+    if unchanged or exceptional is not None:
+        return None
+    place = SHORT[ordinal << 1] if 0 <= ordinal < 0x2000 else long_bytes(ordinal)
+    return {key}, b"".join((ENVELOPE_HEAD, {row} part, transaction, place, rest))
+"""
+
+
+BinaryColumns = Sequence[lines.BinaryColumn | None] | None
+"""How columns are read in binary, those that are ever sent so; None: none was asked for."""
+
+
+def make_transcoder(record: RelationRecord, binary: BinaryColumns = None) -> Transcoder:
+    """The function of a relation version for any tuple."""
+    key = _key(record)
+    if record.table.key_columns:
+        names = {column.name for column in record.table.key_columns}
+        key = f"({key} if not unchanged or not set(unchanged) & {names!r} else None)"
+    transcode: Transcoder = _generate(record, binary, "", _ANY, key)
+    return transcode
+
+
+def make_plain_encoder(record: RelationRecord, binary: BinaryColumns = None) -> PlainEncoder:
+    """The function for a row of which all is known and held by its type: None for any other.
+
+    The envelope has only ``after``; ``rest`` is what follows the ordinal: op, ts_ms and nulls.
+    """
+    encode: PlainEncoder = _generate(record, binary, ", part, transaction, ordinal, rest", _PLAIN, _key(record))
+    return encode
+
+
+def _generate(record: RelationRecord, binary: BinaryColumns, arguments: str, result: str, key: str) -> Any:
+    columns = record.table.columns
+    scope = _SCOPE | {"ENVELOPE_HEAD": header(record.schema_id) + NULL + VALUE}
+    if record.key_schema_id is not None:
+        scope["KEY_HEADER"] = header(record.key_schema_id)
+    # The name stands in generated source inside f-strings and literals: only its safe form may.
+    table = repr(record.table.qualified_name)[1:-1].replace("{", "(").replace("}", ")").replace('"', "'")
+    source = [_HEAD.format(arguments=arguments, columns=len(columns), table=table)]
+    for i, column in enumerate(columns):
+        scope[f"encode_{i}"] = encoder_of(column.column_type)
+        value = "\n            ".join(inline_encoders.inline_lines(column.column_type, i, column.name))
+        is_last = i >= len(columns) - _LAST_FIELDS
+        head = _LAST_FIELD_HEAD if is_last else _FIELD_HEAD
+        if binary is not None and (sent := binary[i]) is not None:
+            head = _with_binary(head, column, sent, i, is_last=is_last)
+            scope |= {f"binary_{i}": sent.encode, f"read_{i}": sent.read}
+        source.append(head)
+        source.append(_FIELD.format(i=i, name=column.name, table=table, value=value).lstrip("\n"))
+    row = "".join(f"c{i}, " for i in range(len(columns)))
+    source.append((_TAIL + result).format(row=row, key=key, table=table))
+    exec(_compiled("".join(source), f"<transcoder of relation {record.table.relation_id}>"), scope)
+    return scope["encode"]
+
+
+@lru_cache(maxsize=128)
+def _compiled(source: str, name: str) -> CodeType:
+    """Each session asks again for the same tables."""
+    return compile(source, name, "exec")
+
+
+def _with_binary(head: str, column: Column, sent: lines.BinaryColumn, i: int, *, is_last: bool) -> str:
+    """Text and binary, each in a branch of its own: what most fields are is asked first."""
+    value = "\n            ".join(lines.binary_lines(column.column_type, sent, i, column.name))
+    branch = _BINARY.lstrip("\n").format(size=_LAST_SIZE if is_last else "", value=value)
+    return head.replace("        if kind == 116:", branch + "if kind == 116:")
+
+
+_SCOPE: dict[str, Any] = {
+    **inline_encoders.SCOPE,
+    **lines.SCOPE,
+    "unpack_count": Struct(">h").unpack_from,
+    "unpack_field": Struct(">BI").unpack_from,
+    "unpack_length": Struct(">I").unpack_from,
+    "EncodedTuple": EncodedTuple,
+    "ProtocolError": ProtocolError,
+    "StructError": struct.error,
+    "NULL": NULL,
+}
+
+
+def _key(record: RelationRecord) -> str:
+    """The expression that joins the key. Its fields are encoded as those of the row are."""
+    if record.key_schema_id is None:
+        return "None"
+    pieces = "".join(f"c{i}, " for i, column in enumerate(record.table.columns) if column.is_key)
+    if any(column.column_type.may_be_exceptional for column in record.table.key_columns):
+        names = tuple(column.name for column in record.table.key_columns)
+        pieces += f"key_exceptional(exceptional, {names!r}), "
+    return f'b"".join((KEY_HEADER, {pieces}))'
+
+
+def key_exceptional(exceptional: dict[str, bytes] | None, names: tuple[str, ...]) -> bytes:
+    """The ``_exceptional`` field of a key."""
+    return text_map({name: exceptional[name] for name in names if name in exceptional} if exceptional else None)
+
+
+_SCOPE["key_exceptional"] = key_exceptional
+
+
+def text_map(texts: dict[str, bytes] | None) -> bytes:
+    """Avro ``["null", map of string]`` of column name to Postgres text, null when empty."""
+    if not texts:
+        return NULL
+    entries = (string_value(name) + long_bytes(len(text)) + text for name, text in texts.items())
+    return VALUE + long_bytes(len(texts)) + b"".join(entries) + b"\x00"
+
+
+def text_array(names: tuple[str, ...]) -> bytes:
+    """Avro ``["null", array of string]``, null when empty."""
+    if not names:
+        return NULL
+    return VALUE + long_bytes(len(names)) + b"".join(map(string_value, names)) + b"\x00"

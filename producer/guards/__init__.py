@@ -1,0 +1,1 @@
+"""What must hold before and while a pipeline runs; each refusal names its remedy."""

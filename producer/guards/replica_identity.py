@@ -1,0 +1,51 @@
+"""Which replica identities do not log what the lake needs, told before the first row is copied.
+
+In: a connection, the published tables. Out: ``OperatorError``s with the SQL that mends each. What
+they speak of can be mended only while it has not happened: later the WAL lacks the values.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from producer.errors import row_filter_loses_values
+from producer.guards.partitions import identity_faults
+from producer.postgres.connection import SqlConnection
+from producer.postgres.facts import PublishedTable
+from producer.postgres.partitions import partition_trees
+from producer.postgres.row_filters import LossyFilter, lossy_filters
+from schemas.errors import OperatorError
+from schemas.settings import Settings
+
+
+def refuse_unfit_identities(connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]) -> None:
+    """Refuse tables whose changes would come in parts.
+
+    Raises:
+        OperatorError: the first of them.
+        RetryableError: the server is away.
+    """
+    for fault in partition_faults(connection, tables):
+        raise fault
+    if settings.producer.on_unknown_value == "refuse":
+        for fault in filter_faults(connection, settings, tables):
+            raise fault
+
+
+def partition_faults(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
+    """Partitions whose old rows are not what their root's identity says."""
+    roots = [table.relation_id for table in tables if table.is_partitioned]
+    yield from identity_faults(partition_trees(connection, roots))
+
+
+def filter_faults(
+    connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
+) -> Iterator[OperatorError]:
+    """Tables whose row filter makes an INSERT of an UPDATE, without what it left alone (I6)."""
+    for lossy in lossy_filters(connection, settings.postgres.publication, tables):
+        yield row_filter_loses_values(lossy.table.qualified_name, lossy.columns, _mend(lossy))
+
+
+def _mend(lossy: LossyFilter) -> str:
+    full = " ".join(f"ALTER TABLE {name} REPLICA IDENTITY FULL;" for name in lossy.carriers)
+    if not lossy.has_column_list:
+        return full
+    return f"{full} after its column list was taken away (Postgres refuses UPDATE of a table with both);"

@@ -1,0 +1,146 @@
+"""Asks whether the source still sends what it was asked for, at each session and now and then.
+
+In: the catalogue, the broker, the baseline in progress. Out: tables that left the publication, from
+the LSN on where the stream can hold no more changes of them; everything else that goes missing
+silently is refused (I7). Types that changed get a new version in the metadata topic. Partitions
+that come and go with rows are told in the log.
+"""
+
+import time
+from collections.abc import Iterable
+
+import structlog
+
+from producer import errors
+from producer.batch.progress import ProgressTracker
+from producer.guards.baseline import TOPIC_ID_LENGTH, Baseline
+from producer.guards.partitions import PartitionWatch
+from producer.guards.replica_identity import refuse_unfit_identities
+from producer.kafka.topics import TopicAdmin
+from producer.postgres.catalog import published_tables_unless_locked
+from producer.postgres.connection import SqlConnection
+from producer.postgres.partitions import partition_trees
+from producer.postgres.publication import publication_state
+from producer.relations.binary_support import refuse_unreadable
+from producer.relations.tables import Tables
+from schemas.position import Lsn
+from schemas.settings import Settings
+from schemas.topics import cuts_topic, metadata_topic
+
+log = structlog.get_logger()
+
+INTERVAL_S = 10.0
+"""Between looks at the catalogue while the stream is never idle."""
+
+
+def refuse_unknown(tables: Tables, copied: Iterable[int], metadata: str) -> None:
+    """Every copied table has its record.
+
+    Raises:
+        OperatorError: records are missing from the metadata topic, so old events cannot be read.
+    """
+    known = tables.names(copied)
+    if missing := [str(relation_id) for relation_id in copied if relation_id not in known]:
+        raise errors.metadata_gone(metadata, missing)
+
+
+class SourceWatch:
+    """Of one session."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: SqlConnection,
+        admin: TopicAdmin,
+        tables: Tables,
+        tracker: ProgressTracker,
+    ) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._admin = admin
+        self._tables = tables
+        self._tracker = tracker
+        self._looked_s = 0.0
+        self._left: dict[int, int] = {}
+        """By table: transactions below this xid may still bring changes of it."""
+        self._leaving: dict[int, Lsn] = {}
+        """By table: nothing of it comes after this LSN."""
+        self._partitions = PartitionWatch()
+
+    def open(self) -> None:
+        """At the start of a session: topics and publication are as they were; then the baseline counts.
+
+        Raises:
+            OperatorError: something is gone or was made anew, or changes would come in parts.
+            RetryableError: a server is away.
+        """
+        progress = self._tracker.progress
+        baseline = Baseline.of(progress.options)
+        if baseline is None:
+            # Written by earlier code: what there is now is all that can be compared with later.
+            self._tracker.adopt(self.baseline(progress.relation_ids, self._connection).options)
+        else:
+            baseline.refuse_other_topics(self._ids_of(baseline.topics))
+        refuse_unknown(self._tables, progress.relation_ids, metadata_topic(self._settings.name))
+        self._tables.refuse_other_settings(progress.relation_ids)
+        self.look()
+        published = published_tables_unless_locked(self._connection, self._settings.postgres.publication)
+        if published is None:
+            # The stream itself refuses what these looks would: only later, and with fewer words.
+            log.warning("a published table is being altered: its types and its identity are not looked at")
+            return
+        followed = [table for table in published if table.relation_id in progress.relation_ids]
+        refuse_unreadable(self._connection, self._settings, followed)
+        refuse_unfit_identities(self._connection, self._settings, followed)
+
+    def baseline(self, relation_ids: Iterable[int], connection: SqlConnection) -> Baseline:
+        """As things are now, by the catalogue that this connection sees."""
+        wanted = list(relation_ids)
+        state = publication_state(connection, self._settings.postgres.publication, wanted)
+        members = dict(state.members) if state else {}
+        topics = [metadata_topic(self._settings.name), cuts_topic(self._settings.name)]
+        topics += [relation.topic for relation in self._tables.newest(wanted)]
+        generated = state.generated_columns if state else None
+        return Baseline(state.oid if state else 0, members, self._ids_of(topics), generated)
+
+    def _ids_of(self, topics: Iterable[str]) -> dict[str, str]:
+        return {topic: an_id[:TOPIC_ID_LENGTH] for topic, an_id in self._admin.topic_ids(topics).items()}
+
+    def look_if_due(self) -> None:
+        """Look again, if that was a while ago."""
+        if time.monotonic() - self._looked_s >= INTERVAL_S:
+            self.look()
+
+    def look(self) -> None:
+        """Compare the publication with the baseline, now.
+
+        Raises:
+            OperatorError: changes may be missing.
+            RetryableError: Postgres is away.
+        """
+        self._looked_s = time.monotonic()
+        progress = self._tracker.progress
+        baseline = Baseline.of(progress.options)
+        if baseline is None:
+            return
+        name = self._settings.postgres.publication
+        now = publication_state(self._connection, name, progress.relation_ids)
+        gone = baseline.departed(name, now, self._table_name)
+        for relation_id in gone & set(progress.relation_ids) - set(self._leaving):
+            assert now is not None
+            # Changes count as of when they were made: an open or prepared transaction may hold some.
+            if now.oldest_xid >= self._left.setdefault(relation_id, now.next_xid):
+                self._leaving[relation_id] = now.lsn
+        self._tables.notice_types(progress.relation_ids, self._connection)
+        for what, remedy in self._partitions.look(partition_trees(self._connection, progress.relation_ids)):
+            log.warning(what, remedy=remedy)
+
+    def _table_name(self, relation_id: int) -> str:
+        return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")
+
+    def departed_by(self, lsn: Lsn) -> set[int]:
+        """Tables of which nothing comes after ``lsn``; told once."""
+        gone = {relation_id for relation_id, since in self._leaving.items() if since <= lsn}
+        for relation_id in gone:
+            del self._leaving[relation_id]
+        return gone

@@ -1,0 +1,1 @@
+"""The tables that are followed: relation versions, their columns, their topics."""

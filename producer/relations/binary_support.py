@@ -1,0 +1,72 @@
+"""Tables that cannot come in binary: looked for before a copy, at each start, and by ``walbridge check``.
+
+In: published tables and the catalogue. Out: a refusal for each that has a column whose binary format is
+not known. The server itself would fail at the first change of such a table only, and name no table.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from producer.encoding.binary.lines import binary_columns
+from producer.encoding.binary.types import TypeReaders
+from producer.postgres import catalog
+from producer.postgres.binary_types import binary_facts
+from producer.postgres.connection import SqlConnection
+from producer.postgres.facts import PublishedTable
+from producer.relations.relation_cache import announced, describe
+from schemas.errors import OperatorError, RetryableError
+from schemas.settings import Settings
+
+_BINARY_SINCE = 140000
+
+
+def type_readers(connection: SqlConnection, settings: Settings) -> TypeReaders | None:
+    """Of the types that this connection's catalogue has; None where binary was not asked for."""
+    if not settings.postgres.binary or connection.info.server_version < _BINARY_SINCE:
+        return None
+    return TypeReaders(partial(binary_facts, connection), connection.info.server_version)
+
+
+def binary_faults(
+    connection: SqlConnection, settings: Settings, tables: Iterable[PublishedTable]
+) -> Iterator[OperatorError]:
+    """One for each table that cannot come so."""
+    readers = type_readers(connection, settings)
+    if readers is None:
+        return
+    for table in tables:
+        facts = catalog.table_facts(connection, table.relation_id)
+        if facts is None:
+            continue
+        try:
+            binary_columns(describe(announced(table, facts), facts, {}), readers)
+        except OperatorError as fault:
+            yield fault
+
+
+@contextlib.contextmanager
+def naming_unreadable(connection: SqlConnection, settings: Settings) -> Iterator[None]:
+    """Around a stream: a composite may get a field that the server cannot send, and no Relation tells of it.
+
+    Raises:
+        OperatorError: naming table and column, where that is what ended the stream; else what did.
+    """
+    try:
+        yield
+    except OperatorError:
+        if settings.postgres.binary:
+            with contextlib.suppress(RetryableError):
+                published = catalog.published_tables(connection, settings.postgres.publication)
+                refuse_unreadable(connection, settings, published)
+        raise
+
+
+def refuse_unreadable(connection: SqlConnection, settings: Settings, tables: Iterable[PublishedTable]) -> None:
+    """Refuse the first of them.
+
+    Raises:
+        OperatorError: naming table and column.
+    """
+    for fault in binary_faults(connection, settings, tables):
+        raise fault

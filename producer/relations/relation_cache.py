@@ -1,0 +1,212 @@
+"""Relation versions: from what the stream announces to records with immutable ids.
+
+In: Relation messages with the catalogue's facts beside them, and the metadata topic as it was
+read back. Out: ``RelationRecord``s, new or known. A repeated Relation is no schema change
+(ANALYZE repeats it too): contents are compared, and an equal record keeps its id, also across
+restarts. Pure.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from producer.pgoutput.messages import Relation, RelationColumn
+from producer.postgres.facts import PublishedTable, TableFacts
+from producer.relations.column_matching import catalogue_key, column_numbers, described_columns
+from schemas.avro_codec import schema_id
+from schemas.avro_schema import Json, key_schema, value_schema
+from schemas.errors import OperatorError
+from schemas.metadata_record import RelationRecord, TypeRecord
+from schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts, column_type, domain_base
+from schemas.table_schema import Column, TableSchema
+
+_IDENTITY_IN_STREAM = frozenset("di")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlace:
+    """Where the events of a table go."""
+
+    topic: str
+    partition_count: int
+
+
+def announced(table: PublishedTable, facts: TableFacts) -> Relation:
+    """The Relation message that the stream would send for a table now; for the first copy."""
+    by_name = {column.name: column for column in facts.columns}
+    published = set(table.column_names)
+    columns = tuple(
+        RelationColumn(column.in_replica_identity, column.name, column.type_oid, column.typmod)
+        for column in facts.columns
+        if column.name in published
+    )
+    assert published <= by_name.keys()
+    return Relation(table.relation_id, table.namespace, table.name, facts.replica_identity, columns)
+
+
+def describe(
+    relation: Relation,
+    facts: TableFacts | None,
+    types: Mapping[int, TypeFacts],
+    versions: Sequence[RelationRecord] = (),
+) -> TableSchema:
+    """The schema of an announced relation.
+
+    The key: what the stream flags under identity DEFAULT and USING INDEX, since old tuples hold
+    no more; the catalogue's primary key under FULL and NOTHING; else none (DESIGN §3).
+    Catalogue facts count only for columns that it still describes as announced.
+
+    Args:
+        versions: what was recorded of it, oldest first; none for a copy.
+    """
+    numbers = column_numbers(relation, facts, versions)
+    in_stream = relation.replica_identity in _IDENTITY_IN_STREAM
+    key = () if in_stream else catalogue_key(relation, facts, numbers, versions)
+    columns = []
+    for column, number, known in zip(relation.columns, numbers, described_columns(relation, facts), strict=True):
+        fact = known if known is not None and known.attnum == number else None
+        columns.append(
+            replace(
+                _typed(column, types, versions),
+                in_replica_identity=column.in_replica_identity,
+                is_key=column.in_replica_identity if in_stream else column.name in key,
+                attnum=number,
+                nullable=fact.nullable if fact else None,
+                missing_value=fact.missing_value if fact else None,
+            )
+        )
+    return TableSchema(
+        relation.relation_id, relation.namespace, relation.name, relation.replica_identity, tuple(columns)
+    )
+
+
+def _typed(column: RelationColumn, types: Mapping[int, TypeFacts], versions: Sequence[RelationRecord]) -> Column:
+    """A column as its type has it. A type is its oid: renamed or dropped since, it is what was recorded of it."""
+    recorded = [each for each in _recorded(versions) if each.type_oid == column.type_oid]
+    same = next((each for each in recorded if each.typmod == column.typmod), None)
+    if same is not None and column.type_oid not in types:
+        return replace(same, name=column.name)
+    base_oid, base_typmod = domain_base(column.type_oid, column.typmod, types)
+    is_domain = base_oid != column.type_oid
+    return Column(
+        name=column.name,
+        type_oid=column.type_oid,
+        type_name=recorded[0].type_name if recorded else _type_name(column.type_oid, types),
+        typmod=column.typmod,
+        column_type=column_type(column.type_oid, column.typmod, types),
+        base_type=_type_name(base_oid, types) if is_domain else None,
+        base_typmod=base_typmod if is_domain else -1,
+    )
+
+
+def _recorded(versions: Sequence[RelationRecord]) -> Iterator[Column]:
+    """Columns of user types, the newest first."""
+    for version in reversed(versions):
+        yield from (column for column in version.table.columns if column.type_oid >= FIRST_USER_OID)
+
+
+def _type_name(type_oid: int, types: Mapping[int, TypeFacts]) -> str:
+    facts = types.get(type_oid)
+    return facts.name if facts else BUILTIN_NAMES.get(type_oid, f"oid {type_oid}")
+
+
+class RelationCache:
+    """Known metadata records, and the current version of each relation in this session."""
+
+    def __init__(self, pipeline: str, known: Iterable[RelationRecord | TypeRecord] = ()) -> None:
+        self._pipeline = pipeline
+        self._by_key: dict[bytes, RelationRecord | TypeRecord] = {}
+        self._schemas: dict[str, str] = {}
+        self._types: dict[int, TypeRecord] = {}
+        self._newest: dict[int, RelationRecord] = {}
+        for record in known:
+            self.remember(record)
+
+    def remember(self, record: RelationRecord | TypeRecord) -> None:
+        """Add a record that the metadata topic holds.
+
+        Raises:
+            OperatorError: another value stands under its key (a value never changes).
+        """
+        other = self._by_key.setdefault(record.key, record)
+        if other != record:
+            raise OperatorError(
+                f"the metadata topic holds two different records under {record.key.decode()}",
+                remedy="two pipelines share one name: give this one another, and a new slot",
+            )
+        if isinstance(record, TypeRecord):
+            self._types[record.facts.oid] = max(
+                record, self._types.get(record.facts.oid, record), key=lambda each: each.version
+            )
+        else:
+            self._newest[record.table.relation_id] = record
+            self._schemas[record.schema_id] = record.value_schema
+            if record.key_schema_id is not None and record.key_schema is not None:
+                self._schemas[record.key_schema_id] = record.key_schema
+
+    def is_known(self, record: RelationRecord | TypeRecord) -> bool:
+        """Whether the metadata topic holds it already."""
+        return record.key in self._by_key
+
+    def version_of(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
+        """The record of this schema: the known equal one, or a new one with a free id."""
+        key = self._key_of(table)
+        key_id = schema_id(key) if key else None
+        revision = 0
+        while True:
+            value = value_schema(self._pipeline, table, revision)
+            record = RelationRecord(
+                table,
+                place.topic,
+                place.partition_count,
+                schema_id(value),
+                json.dumps(value),
+                key_id,
+                json.dumps(key) if key else None,
+                revision,
+            )
+            if self._is_free(record.schema_id, record.value_schema) and self._by_key.get(record.key, record) == record:
+                return record
+            revision += 1
+
+    def _key_of(self, table: TableSchema) -> Json | None:
+        """The key's schema, with a revision of its own: a new shape of the row alone must not
+        change the bytes of keys, which choose the partition (I3)."""
+        revision = 0
+        while True:
+            key = key_schema(self._pipeline, table, revision)
+            if key is None or self._is_free(schema_id(key), json.dumps(key)):
+                return key
+            revision += 1
+
+    def _is_free(self, an_id: str, schema: str) -> bool:
+        return self._schemas.get(an_id, schema) == schema
+
+    def newest_of(self, relation_id: int) -> RelationRecord | None:
+        """The record that was written last of this relation."""
+        return self._newest.get(relation_id)
+
+    def names_of(self, relation_id: int) -> set[str]:
+        """Under which names (``schema.table``) this relation was recorded."""
+        return {record.table.qualified_name for record in self.versions_of(relation_id)}
+
+    def partition_counts_of(self, relation_id: int) -> set[int]:
+        """Over how many partitions the rows of this relation were spread."""
+        return {record.partition_count for record in self.versions_of(relation_id)}
+
+    def versions_of(self, relation_id: int) -> list[RelationRecord]:
+        """All records of this relation, in the order in which they were written first."""
+        return [
+            record
+            for record in self._by_key.values()
+            if isinstance(record, RelationRecord) and record.table.relation_id == relation_id
+        ]
+
+    def type_records(self, types: Mapping[int, TypeFacts]) -> list[TypeRecord]:
+        """Records of these types that the metadata topic lacks, with the next version each."""
+        records = []
+        for oid, facts in sorted(types.items()):
+            latest = self._types.get(oid)
+            if latest is None or latest.facts != facts:
+                records.append(TypeRecord(facts, latest.version + 1 if latest else 1))
+        return records

@@ -1,0 +1,268 @@
+"""The tables of this session: relation versions, their topics, their record writers.
+
+In: Relation messages (or published tables, for a copy). Out: a ``RecordWriter`` per relation,
+after its metadata record is acknowledged (I2). The first event of a table in a session, and the
+first of each new version, gets a shape barrier: the job makes the shape so, whatever it was.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from producer.encoding.binary.lines import binary_columns
+from producer.encoding.record import RecordWriter
+from producer.errors import not_published
+from producer.kafka.control_topics import MetadataWriter
+from producer.kafka.publisher import Publisher
+from producer.kafka.topics import TopicAdmin, data_topic_spec
+from producer.pgoutput.messages import Relation
+from producer.postgres import catalog
+from producer.postgres.connection import SqlConnection
+from producer.postgres.facts import PublishedTable
+from producer.relations.binary_support import refuse_unreadable, type_readers
+from producer.relations.column_matching import under_its_name
+from producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
+from schemas.errors import OperatorError
+from schemas.message_schema import message_relation
+from schemas.metadata_record import RelationRecord, TypeRecord
+from schemas.pg_types import FIRST_USER_OID, TypeFacts
+from schemas.settings import Settings
+from schemas.table_schema import TableSchema
+from schemas.topics import data_topic, messages_topic, refuse_topic_collisions
+from walbridge_runtime.kill_points import kill_point
+
+log = structlog.get_logger()
+
+
+class Tables:
+    """Announced tables by relation id."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: SqlConnection,
+        admin: TopicAdmin,
+        cache: RelationCache,
+        metadata: MetadataWriter,
+        publisher: Publisher,
+        database: str,
+    ) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._admin = admin
+        self._cache = cache
+        self._metadata = metadata
+        self._publisher = publisher
+        self.database = database
+        self._writers: dict[int, RecordWriter] = {}
+        self._foreign: dict[int, Relation] = {}
+        self._unbarred: set[int] = set()
+        self._readers = type_readers(connection, self._settings)
+        """With ``binary``: of the types of this session."""
+
+    def forget_session(self, connection: SqlConnection) -> None:
+        """A new session announces every relation again; until then none is known."""
+        self._connection = connection
+        self._readers = type_readers(connection, self._settings)
+        self._writers.clear()
+        self._foreign.clear()
+        self._unbarred.clear()
+
+    def message_relation(self) -> RelationRecord:
+        """Of logical messages: their topic is there, and their schema in the metadata topic (I2).
+
+        Raises:
+            OperatorError: the topic is not what it must be.
+        """
+        record = message_relation(self._settings.name)
+        self._admin.ensure([data_topic_spec(self._settings, record.topic, has_key=False)])
+        self._write_metadata({}, record)
+        self._publisher.expect(record)
+        return record
+
+    def writer(self, relation_id: int) -> RecordWriter:
+        """The writer of an announced relation.
+
+        Raises:
+            OperatorError: a change of a table whose copy this pipeline does not hold (I7).
+        """
+        try:
+            return self._writers[relation_id]
+        except KeyError:
+            raise self._unknown(relation_id) from None
+
+    def _unknown(self, relation_id: int) -> OperatorError:
+        relation = self._foreign.get(relation_id)
+        if relation is None:
+            return OperatorError(
+                f"a change of relation {relation_id}, which the stream did not announce",
+                remedy="report this with the server's version; nothing was confirmed",
+            )
+        # The publication is looked up as of the change: taking the table out later does not help.
+        return OperatorError(
+            f"table {relation.namespace}.{relation.name} (relation {relation_id}) was added to the "
+            "publication, or created again, after the copy",
+            remedy="nothing was confirmed; start a new pipeline that copies all tables: a new name and slot in "
+            "walbridge.toml, then walbridge init and produce; and "
+            f"SELECT pg_drop_replication_slot('{self._settings.postgres.slot}')",
+        )
+
+    def forget(self, relation_id: int) -> None:
+        """It is followed no more: should changes of it come, they are those of a table without a copy."""
+        self._writers.pop(relation_id, None)
+
+    def take_shape_barrier(self, relation_id: int) -> bool:
+        """Whether the next event of this table begins a version; asked once per version."""
+        if relation_id not in self._unbarred:
+            return False
+        self._unbarred.discard(relation_id)
+        return True
+
+    def receive(self, relation: Relation, copied: Iterable[int]) -> None:
+        """A Relation message. That of a partition comes also where only its root is published, so
+        an unknown table is refused when a change of it comes, not before.
+
+        Raises:
+            OperatorError: the table was renamed, or its topic got other partitions.
+        """
+        if relation.relation_id in copied:
+            self._install(relation, is_copied=True)
+        else:
+            self._foreign[relation.relation_id] = relation
+
+    def refuse_unfit(self, tables: list[PublishedTable], connection: SqlConnection) -> None:
+        """Refuse what no copy can begin with.
+
+        Raises:
+            OperatorError: the publication is empty, or two tables want one topic, or one cannot come in binary.
+        """
+        if not tables:
+            raise not_published(self._settings.postgres.publication)
+        own = [messages_topic(self._settings.name)] if self._settings.postgres.messages else []
+        refuse_topic_collisions([*own, *(self._topic(table.namespace, table.name) for table in tables)])
+        refuse_unreadable(connection, self._settings, tables)
+
+    def prepare_copy(self, tables: list[PublishedTable], connection: SqlConnection) -> list[RecordWriter]:
+        """Writers of the published tables as a snapshot shows them, with topics and metadata."""
+        self.forget_session(connection)
+        self.refuse_unfit(tables, connection)
+        writers = []
+        for table in tables:
+            facts = catalog.table_facts(connection, table.relation_id)
+            if facts is None:
+                raise OperatorError(f"table {table.qualified_name} was dropped meanwhile", remedy="start again")
+            writers.append(self._install(announced(table, facts), is_copied=False))
+        self._unbarred.clear()
+        return writers
+
+    def newest(self, relation_ids: Iterable[int]) -> list[RelationRecord]:
+        """The last known record of each of these relations, as far as there is one."""
+        return [record for relation_id in relation_ids if (record := self._cache.newest_of(relation_id)) is not None]
+
+    def names(self, relation_ids: Iterable[int]) -> dict[int, str]:
+        """``schema.table`` by relation id."""
+        return {record.table.relation_id: record.table.qualified_name for record in self.newest(relation_ids)}
+
+    def refuse_other_settings(self, copied: Iterable[int]) -> None:
+        """Partition counts and settings of the copied tables' topics.
+
+        Raises:
+            OperatorError: one differs from what its events were written with.
+        """
+        counts = self._admin.partition_counts()
+        specs = []
+        for record in self.newest(copied):
+            has_key = record.key_schema_id is not None
+            specs.append(data_topic_spec(self._settings, record.topic, has_key=has_key))
+            self._refuse_grown(record.table, TopicPlace(record.topic, counts.get(record.topic, 0)))
+        self._admin.check(specs)
+
+    def _topic(self, namespace: str, name: str) -> str:
+        return data_topic(self._settings.name, namespace, name, self._settings.topics.names)
+
+    def _install(self, relation: Relation, *, is_copied: bool) -> RecordWriter:
+        catalog.wait_for_alterations(self._connection, relation.relation_id)
+        facts = catalog.table_facts(self._connection, relation.relation_id)
+        wanted = {column.type_oid for column in relation.columns}
+        types = catalog.type_facts(self._connection, wanted)
+        versions = self._cache.versions_of(relation.relation_id) if is_copied else ()
+        table = describe(under_its_name(relation, facts, versions), facts, types, versions)
+        if is_copied:
+            self._refuse_moved(table)
+        place = self._place(table.namespace, table.name, has_key=bool(table.key_columns))
+        if is_copied:
+            self._refuse_grown(table, place)
+        old = self._writers.get(relation.relation_id)
+        record = self._cache.version_of(table, place)
+        self._write_metadata(types, record)
+        if old is not None and old.relation == record:
+            return old
+        self._publisher.expect(record)
+        binary = None if self._readers is None else binary_columns(table, self._readers)
+        writer = RecordWriter(record, self._settings.name, self.database, binary)
+        self._writers[relation.relation_id] = writer
+        self._unbarred.add(relation.relation_id)
+        return writer
+
+    def notice_types(self, copied: Iterable[int], connection: SqlConnection) -> None:
+        """New versions of the user types of these relations: the stream tells no new label of an enum."""
+        columns = (column for record in self.newest(copied) for column in record.table.columns)
+        if wanted := {column.type_oid for column in columns if column.type_oid >= FIRST_USER_OID}:
+            self._write_metadata(catalog.type_facts(connection, wanted))
+
+    def _write_metadata(self, types: Mapping[int, TypeFacts], record: RelationRecord | None = None) -> None:
+        """What the metadata topic lacks of these; acknowledged when it returns (I2)."""
+        user_types = {oid: fact for oid, fact in types.items() if oid >= FIRST_USER_OID}
+        new: list[RelationRecord | TypeRecord] = [*self._cache.type_records(user_types)]
+        if record is not None and not self._cache.is_known(record):
+            new.append(record)
+        if not new:
+            return
+        kill_point("metadata:before-write")
+        self._metadata.write(new)
+        kill_point("metadata:acknowledged")
+        for each in new:
+            self._cache.remember(each)
+            _log_new(each)
+
+    def _refuse_moved(self, table: TableSchema) -> None:
+        """Its rows would go on in another topic, or in several without an order between them."""
+        names = self._cache.names_of(table.relation_id)
+        current = self._writers.get(table.relation_id)
+        if current is not None:
+            names = {current.relation.table.qualified_name}
+        if names and table.qualified_name not in names:
+            was = " or ".join(sorted(names))
+            raise OperatorError(
+                f"table {was} is now called {table.qualified_name}",
+                remedy=f"rename it back to {was}; or start a new pipeline, which copies it under its new name",
+            )
+        counts = self._cache.partition_counts_of(table.relation_id)
+        if not table.key_columns and max(counts, default=1) > 1:
+            raise OperatorError(
+                f"table {table.qualified_name} has no key any more, but its topic has {max(counts)} partitions, "
+                "over which rows without a key have no order",
+                remedy="give it a primary key again before it is written to; or start a new pipeline",
+            )
+
+    def _refuse_grown(self, table: TableSchema, place: TopicPlace) -> None:
+        """I3: keys that moved have older events in another partition."""
+        counts = self._cache.partition_counts_of(table.relation_id)
+        if counts and place.partition_count not in counts:
+            raise OperatorError(
+                f"topic {place.topic} has {place.partition_count} partitions, its rows were spread over {max(counts)}",
+                remedy="its keys would change partitions: give the pipeline a new name and slot, and copy again",
+            )
+
+    def _place(self, namespace: str, name: str, *, has_key: bool) -> TopicPlace:
+        topic = self._topic(namespace, name)
+        counts = self._admin.ensure([data_topic_spec(self._settings, topic, has_key=has_key)])
+        return TopicPlace(topic, counts[topic])
+
+
+def _log_new(record: RelationRecord | TypeRecord) -> None:
+    if isinstance(record, TypeRecord):
+        log.info("type", type=f"{record.facts.namespace}.{record.facts.name}", version=record.version)
+    else:
+        table = record.table
+        log.info("relation", table=table.qualified_name, schema_id=record.schema_id, columns=len(table.columns))

@@ -1,0 +1,1 @@
+"""One session of the stream: from frames to changes in the open batch."""

@@ -1,0 +1,92 @@
+"""Logical messages on their way to ``<p>.messages``: which are published, where they stand, what they become.
+
+In: messages as the stream sends them. Out: records, and how far those that are of no transaction went.
+
+A transactional one is an event of its transaction and takes its ordinal. Another one comes as soon as
+its WAL was read, rolled back or not, between transactions: it stands at (end of its record, -1), which
+is behind all that committed before it and before all that commits later, also one whose commit record
+begins there. It comes again when a session begins before it, so progress knows the last one (I4).
+"""
+
+from producer.batch.open_batch import OpenBatch
+from producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
+from producer.encoding.value_encoders import VALUE
+from producer.pgoutput.messages import LogicalMessage
+from producer.relations.tables import Tables
+from schemas.avro_codec import bytes_value, string_value
+from schemas.errors import OperatorError
+from schemas.metadata_record import RelationRecord
+from schemas.position import Lsn, format_lsn
+from schemas.settings import Settings
+
+OUTSIDE_ORDINAL = -1
+"""Of a message that is of no transaction."""
+
+
+class MessageWriter(RecordWriter):
+    """Makes the records of messages."""
+
+    def __init__(self, record: RelationRecord, pipeline: str, database: str) -> None:
+        super().__init__(record, pipeline, database)
+        self.source = self._source_part(pipeline, database, "", "", "false")  # as Debezium: of no table
+
+    def message(self, message: LogicalMessage, source: TransactionSource, ordinal: int, ts_ms: bytes) -> KafkaRecord:
+        """``m``."""
+        envelope = self._record(None, None, None, "m", None, source, ordinal, ts_ms)
+        content = VALUE + string_value(message.prefix) + bytes_value(message.content)
+        return envelope._replace(value=envelope.value + content)
+
+
+class LogicalMessages:
+    """Of one session. Their topic is made, or looked at, when it begins.
+
+    Raises:
+        OperatorError: the topic is not what it must be.
+    """
+
+    def __init__(self, settings: Settings, tables: Tables, out: OpenBatch) -> None:
+        self._out = out
+        self._prefixes = frozenset(settings.postgres.message_prefixes)
+        self._writer: MessageWriter | None = None
+        if settings.postgres.messages:
+            record = tables.message_relation()
+            self._writer = MessageWriter(record, settings.name, tables.database)
+        progress = out.tracker.progress
+        self._split = progress.split
+        self._last_lsn = Lsn(progress.last_message_lsn or 0)
+
+    def wants(self, message: LogicalMessage) -> bool:
+        """By the operator's prefixes; without any, all."""
+        return not self._prefixes or message.prefix in self._prefixes
+
+    def publish(self, message: LogicalMessage, source: TransactionSource, ordinal: int) -> None:
+        """Queue an event of the open batch."""
+        assert self._writer is not None  # a session that did not ask for messages decodes none
+        self._out.send(self._writer, self._writer.message(message, source, ordinal, self._out.ts_ms))
+
+    def publish_outside(self, message: LogicalMessage, sent_us: int, *, ends_lsn: bool) -> bool:
+        """One that is of no transaction; False if it was published before.
+
+        Args:
+            sent_us: it has no time of its own but that of its sending.
+            ends_lsn: no transaction is open, so all that committed before it is in the batch, or was.
+
+        Raises:
+            OperatorError: it lies before a transaction of which a part is published.
+        """
+        if message.message_lsn <= self._last_lsn:
+            return False
+        if self._split is not None and message.message_lsn <= self._split.commit_lsn:
+            raise OperatorError(
+                f"a message at {format_lsn(message.message_lsn)} was not published before transaction "
+                f"{self._split.xid}, of which a part is",
+                remedy="[postgres] messages or message_prefixes were changed meanwhile: change them back",
+            )
+        self._last_lsn = message.message_lsn
+        self._out.open()
+        self.publish(message, TransactionSource.of(message.message_lsn, sent_us, None, None), OUTSIDE_ORDINAL)
+        batch = self._out.batch
+        batch.last_message_lsn = message.message_lsn
+        if ends_lsn:
+            batch.end_lsn = message.message_lsn
+        return True

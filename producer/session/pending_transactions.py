@@ -1,0 +1,278 @@
+"""Transactions that come before they are committed: streamed in blocks, or prepared.
+
+In: messages, and frames while a block or a prepared transaction is open. Out: ``Committed``, when a
+transaction is to be replayed as if it had come whole, in the order of commits.
+
+    Stream Start … Stop ─┬─ Stream Commit ─────────────────────▶ replayed
+                         ├─ Stream Abort: one subtransaction, or all of it, is void
+    Begin Prepare … Prepare, or Stream Prepare ─┬─ Commit Prepared ─▶ replayed
+                                                └─ Rollback Prepared: it is void
+
+Nothing here outlives its session: Postgres streams an open transaction again from its beginning,
+and sends a prepared one again if its prepare is not confirmed. So nothing at or beyond the first
+prepare that has no end yet (``held_lsn``) is ever confirmed, whatever commits after it (I1).
+
+A cut between two blocks needs no more care than any other: a keepalive tells how far the server has
+decoded, every commit up to there has been sent and replayed, and the commit of what still waits
+here lies beyond. The same holds between a prepare and its commit.
+
+Servers name transactions that they never sent (pgoutput.md §8, §19): an abort of one that was not
+streamed, the end of a prepared one that changed nothing. A commit without its changes passes only
+where it was published before, or where this minor version leaves out empty ones; else it is a gap (I7).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from producer.pgoutput.decoder import Decoder, decode_message
+from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from producer.pgoutput.messages import (
+    BeginPrepare,
+    CommitPrepared,
+    Message,
+    Origin,
+    Prepare,
+    Relation,
+    RollbackPrepared,
+    StreamAbort,
+    StreamCommit,
+    StreamPrepare,
+    StreamStart,
+    StreamStop,
+)
+from producer.pgoutput.streamed import split_xid
+from producer.session.session_relations import Announced
+from producer.session.transaction_spool import Spool, Spooled
+from schemas.errors import OperatorError, ProtocolError
+from schemas.position import Lsn, format_lsn
+from walbridge_runtime.kill_points import kill_point
+
+log = structlog.get_logger()
+
+_BODY = XLOG_DATA_HEADER_BYTES
+_CHANGES = frozenset((b"I", b"U", b"D", b"T", b"M", b"R", b"Y"))
+"""In a block these have the xid of their subtransaction before their body."""
+_LAST_WITH_BARE_COMMITS = {15: 18, 16: 14, 17: 10, 18: 4}
+"""Major → the last minor that sends Commit Prepared without its prepare, for one that changed nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """To be replayed. ``relations``: what was known when it came; ``joins``: its own are known from now on."""
+
+    xid: int
+    commit_lsn: Lsn
+    end_lsn: Lsn
+    commit_time_us: int
+    spooled: Spooled | None
+    relations: list[Relation] = field(default_factory=list)
+    joins: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    message: BeginPrepare | Prepare | StreamPrepare
+    spooled: Spooled
+    relations: list[Relation]
+
+
+class Uncommitted:
+    """Of one session.
+
+    Args:
+        decoders: of the messages that the session asked for.
+        server_version: as libpq tells it.
+        done: commits below it are published.
+    """
+
+    def __init__(
+        self, spool: Spool, announced: Announced, decoders: Mapping[int, Decoder], server_version: int, done: Lsn
+    ) -> None:
+        self._spool = spool
+        self._announced = announced
+        self._decoders = decoders
+        self._server_version = server_version
+        self._done = done
+        self._streams: dict[int, Spooled] = {}
+        self._prepared: dict[tuple[int, str], _Prepared] = {}
+        self._block: tuple[int, Spooled] | None = None
+        self._preparing: _Prepared | None = None
+        self.takes: Callable[[bytes], None] | None = None
+        """Takes every frame but keepalives, while a block or a prepared transaction is open."""
+
+    @property
+    def held_lsn(self) -> Lsn | None:
+        """Where the first prepared transaction begins its prepare record that has no end yet."""
+        return min((each.message.prepare_lsn for each in self._prepared.values()), default=None)
+
+    @property
+    def spooled_bytes(self) -> int:
+        """What all of them take."""
+        return self._spool.byte_count
+
+    @property
+    def stream_count(self) -> int:
+        """Of streamed transactions that are open."""
+        return len(self._streams)
+
+    @property
+    def prepared_count(self) -> int:
+        """Of prepared transactions without an end."""
+        return len(self._prepared)
+
+    def receive(self, message: Message) -> Committed | None:
+        """A message outside of blocks; what is to be replayed now.
+
+        Raises:
+            ProtocolError: nothing of the kind is open.
+            OperatorError: a commit whose changes are nowhere.
+        """
+        committed: Committed | None = _RECEIVERS[type(message)](self, message)
+        if committed is not None:
+            spooled_bytes = committed.spooled.byte_count if committed.spooled else 0
+            log.debug("committed", xid=committed.xid, kind=type(message).__name__, spooled_bytes=spooled_bytes)
+        return committed
+
+    # -- streamed --------------------------------------------------------------------------------
+
+    def _stream_start(self, message: StreamStart) -> None:
+        if message.is_first:
+            self._drop(self._streams.pop(message.xid, None))
+            self._streams[message.xid] = self._spool.add()
+        elif message.xid not in self._streams:
+            raise ProtocolError(f"a later block of transaction {message.xid}, which has no first")
+        self._block = message.xid, self._streams[message.xid]
+        self.takes = self._take_streamed
+
+    def _take_streamed(self, data: bytes) -> None:
+        assert self._block is not None
+        xid, spooled = self._block
+        tag = data[_BODY : _BODY + 1]
+        if tag in _CHANGES and tag[0] in self._decoders:
+            subxid, payload = split_xid(data, _BODY)
+            if tag == b"R":
+                spooled.arrivals.append((subxid, self._announced.arrive()))
+            spooled.append(subxid, payload)
+            return
+        message = decode_message(data[_BODY:], self._decoders)
+        if isinstance(message, StreamStop):
+            self._block, self.takes = None, None
+            self._spool.balance()
+            kill_point("spool:block-ended")
+        elif isinstance(message, Origin):
+            spooled.append(xid, data[_BODY:])
+        else:
+            raise ProtocolError(f"{type(message).__name__} inside a streamed block")
+
+    def _stream_stop(self, message: StreamStop) -> None:
+        raise ProtocolError("StreamStop without a block")
+
+    def _stream_abort(self, message: StreamAbort) -> None:
+        if message.xid == message.subxid:
+            self._drop(self._streams.pop(message.xid, None))
+        elif (spooled := self._streams.get(message.xid)) is not None:
+            spooled.aborted.add(message.subxid)
+
+    def _stream_commit(self, message: StreamCommit) -> Committed:
+        spooled = self._streamed(message.xid)
+        end = message.commit_lsn, message.end_lsn, message.commit_time_us
+        return Committed(message.xid, *end, spooled, joins=True)
+
+    def _streamed(self, xid: int) -> Spooled:
+        try:
+            return self._streams.pop(xid)
+        except KeyError:
+            raise ProtocolError(f"the end of transaction {xid}, of which no block came") from None
+
+    def _drop(self, spooled: Spooled | None) -> None:
+        if spooled is not None:
+            spooled.remove()
+
+    # -- prepared --------------------------------------------------------------------------------
+
+    def _begin_prepare(self, message: BeginPrepare) -> None:
+        self._preparing = _Prepared(message, self._spool.add(), self._announced.known())
+        self.takes = self._take_prepared
+
+    def _take_prepared(self, data: bytes) -> None:
+        assert self._preparing is not None
+        xid = self._preparing.message.xid
+        payload = data[_BODY:]
+        message: Message | None = None
+        if payload[:1] not in _CHANGES or payload[:1] == b"R" or payload[0] not in self._decoders:
+            message = decode_message(payload, self._decoders)
+        if isinstance(message, Prepare):
+            self._end_prepare(message)
+        elif message is None or isinstance(message, Relation | Origin):
+            self._preparing.spooled.append(xid, payload)
+            if isinstance(message, Relation):
+                self._announced.note(message)
+        else:
+            raise ProtocolError(f"{type(message).__name__} inside a prepared transaction")
+
+    def _end_prepare(self, message: Prepare) -> None:
+        assert self._preparing is not None
+        begun, self._preparing, self.takes = self._preparing, None, None
+        if (begun.message.xid, begun.message.gid) != (message.xid, message.gid):
+            raise ProtocolError("Prepare of another transaction than BeginPrepare announced")
+        self._spool.balance()
+        self._keep(begun)
+
+    def _prepare(self, message: Prepare) -> None:
+        """Without its begin: it changed nothing (18.0 to 18.4)."""
+        self._keep(_Prepared(message, self._spool.add(), []))
+
+    def _stream_prepare(self, message: StreamPrepare) -> None:
+        # Its own Relations are all in it: blocks announce whatever the session knows.
+        self._keep(_Prepared(message, self._streamed(message.xid), []))
+
+    def _keep(self, prepared: _Prepared) -> None:
+        """One that comes again is the same: xid and name are not given twice."""
+        key = prepared.message.xid, prepared.message.gid
+        before = self._prepared.pop(key, None)
+        if before is not None:
+            self._drop(before.spooled)
+        self._prepared[key] = prepared
+        kill_point("spool:prepared")
+
+    def _commit_prepared(self, message: CommitPrepared) -> Committed:
+        prepared = self._prepared.pop((message.xid, message.gid), None)
+        end = message.commit_lsn, message.end_lsn, message.commit_time_us
+        if prepared is not None:
+            return Committed(message.xid, *end, prepared.spooled, prepared.relations)
+        if message.commit_lsn >= self._done:
+            self._refuse_lost(message)
+        return Committed(message.xid, *end, None)
+
+    def _refuse_lost(self, message: CommitPrepared) -> None:
+        major, minor = divmod(self._server_version, 10_000)
+        if minor <= _LAST_WITH_BARE_COMMITS.get(major, -1):
+            log.info("a prepared transaction that changed nothing", xid=message.xid)
+            return
+        raise OperatorError(
+            f"prepared transaction {message.xid} was committed at {format_lsn(message.commit_lsn)}, but its changes "
+            "did not come: somebody else read the slot past its prepare",
+            remedy="start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce",
+        )
+
+    def _rollback_prepared(self, message: RollbackPrepared) -> None:
+        prepared = self._prepared.pop((message.xid, message.gid), None)
+        if prepared is not None:
+            self._drop(prepared.spooled)
+
+
+_RECEIVERS: Mapping[type[Message], Callable[..., Committed | None]] = {
+    StreamStart: Uncommitted._stream_start,
+    StreamStop: Uncommitted._stream_stop,
+    StreamAbort: Uncommitted._stream_abort,
+    StreamCommit: Uncommitted._stream_commit,
+    BeginPrepare: Uncommitted._begin_prepare,
+    Prepare: Uncommitted._prepare,
+    StreamPrepare: Uncommitted._stream_prepare,
+    CommitPrepared: Uncommitted._commit_prepared,
+    RollbackPrepared: Uncommitted._rollback_prepared,
+}
+UNCOMMITTED = frozenset(_RECEIVERS)
+"""Messages for ``receive``."""

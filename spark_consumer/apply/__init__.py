@@ -1,0 +1,1 @@
+"""Rows to commits: one plan on one table, exactly once."""

@@ -1,0 +1,212 @@
+"""One plan to one table: from the plan's records to Delta commits, exactly once.
+
+In: the plan's records of the table, the relation versions, the table's part of the plan. Out: the
+table's head. Called from several threads, one a table; nothing here changes a session.
+
+    1. the head is the base, or this plan's own work so far; else the base is restored   (I5)
+    2. per segment: the table gets the segment's shape, then one commit with its rows
+    3. an emptying segment overwrites, a copying one appends, others merge
+
+A crash leaves the table between two commits, and the next call goes on from there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from schemas.errors import COPY_AGAIN, OperatorError
+from schemas.metadata_record import RelationRecord
+from schemas.topics import table_path
+from spark_consumer.apply.changes import write_changes
+from spark_consumer.apply.head import segments_done
+from spark_consumer.apply.reshape import reshape
+from spark_consumer.delta.table import CREATE, RESTORE, SHAPE, Commit, ConcurrentCommit, LakeTable, VersionGone
+from spark_consumer.fold.shape import TableShape
+from spark_consumer.kafka.change_reader import TableRecords
+from spark_consumer.plan.plan import Plan, TableHead, TablePlan
+from walbridge_runtime.kill_points import kill_point
+
+ATTEMPTS_MAX = 3
+HISTORY_PER_SEGMENT = 8
+"""Commits of one plan on a new table are fewer, shape steps and OPTIMIZE included."""
+
+
+def apply_table(
+    lake: str,
+    records: TableRecords,
+    relations: Mapping[str, RelationRecord],
+    table_plan: TablePlan,
+    plan: Plan,
+    pipeline: str,
+    *,
+    storage_options: dict[str, str],
+) -> TableHead:
+    """Apply a plan to one table; again after a crash, with the same result.
+
+    Args:
+        records: the plan's records of the table's topic.
+        relations: by schema id.
+
+    Raises:
+        OperatorError: an unknown schema id, undecodable records, values that cannot be known, a
+            table that was removed or rolled back, a type change that needs a copy.
+    """
+    application = Application(lake, records, relations, table_plan, plan, pipeline, storage_options)
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            return application.apply()
+        except ConcurrentCommit:
+            continue
+    raise OperatorError(
+        f"another program keeps committing to {application.uri}",
+        remedy="stop it: nobody but this job may write to the lake's tables",
+    )
+
+
+@dataclass(frozen=True)
+class Application:
+    """One plan on one table."""
+
+    lake: str
+    records: TableRecords
+    relations: Mapping[str, RelationRecord]
+    table_plan: TablePlan
+    plan: Plan
+    pipeline: str
+    storage_options: dict[str, str]
+
+    @property
+    def path(self) -> str:
+        if self.table_plan.base is not None:
+            return self.table_plan.base.path
+        table = self._relation(self.table_plan.segments[-1].schema_id).table
+        return table_path(table.namespace, table.name)
+
+    @property
+    def uri(self) -> str:
+        return f"{self.lake.rstrip('/')}/{self.path}"
+
+    @property
+    def commit(self) -> Commit:
+        """What every commit of this plan on this table says of itself."""
+        app_id = f"{self.pipeline}/{self.plan.epoch}/{self.table_plan.relation_id}"
+        return Commit(plan=f"{app_id}/{self.plan.to_cut}", app_id=app_id)
+
+    def apply(self) -> TableHead:
+        """All segments that are not done yet."""
+        self._refuse_unknown_schemas()
+        table = LakeTable.open(self.uri, self.storage_options)
+        done = 0
+        if table is not None:
+            done = self._settle(table)
+        elif self.table_plan.base is not None:
+            raise self._lost("is gone")
+        for segment in self.table_plan.segments[done:]:
+            shape = TableShape(self._relation(segment.schema_id))
+            commit = replace(self.commit, segment=segment.index, txn_version=self.plan.txn_version(segment.index))
+            if table is None:
+                kill_point("apply:before-create")
+                table = LakeTable.create(
+                    self.uri, shape.fields, replace(self.commit, step=CREATE), self.storage_options
+                )
+                kill_point("apply:table-created")
+            if not segment.empties:
+                reshape(table, shape, self._shape_before(segment.index), replace(commit, step=SHAPE))
+                kill_point("apply:table-reshaped")
+            write_changes(table, self.records, shape, segment, commit)
+            kill_point("apply:segment-applied")
+        assert table is not None
+        return self._head(table)
+
+    def _settle(self, table: LakeTable) -> int:
+        """Segments done; the table is put back to the base where another program changed it."""
+        base = self.table_plan.base
+        if base is not None and table.version < base.version:
+            raise self._lost(f"is at version {table.version}, before version {base.version} that was published")
+        segments = self.table_plan.segments
+        newest = HISTORY_PER_SEGMENT * (len(segments) + 1) if base is None else table.version - base.version
+        empties = segments[0].empties
+        commits = table.commits(newest)
+        done = segments_done(commits, self.commit.plan or "", first_empties=empties)
+        if base is not None and not empties and (done or 0) < len(segments):
+            self._refuse_newer_base(table, base.version)
+        if done is None and base is not None:
+            try:
+                table.restore(base.version, replace(self.commit, step=RESTORE))
+            except VersionGone:
+                raise self._lost(f"cannot go back to version {base.version}: its files are gone") from None
+        return done or 0
+
+    def _refuse_newer_base(self, table: LakeTable, base: int) -> None:
+        """A base that already holds this plan, whatever ``_cuts`` says, would get its rows twice (I5).
+
+        Transactions outlive a restore, so only what stood at the base itself tells; it is asked
+        for when the newest one leaves a doubt.
+        """
+        first, app_id = self.plan.txn_version(self.table_plan.segments[0].index), self.commit.app_id
+        newest = table.transaction_version(app_id)
+        if newest is None or newest < first:
+            return
+        try:
+            at_base = table.transaction_version_at(base, app_id)
+        except VersionGone:
+            raise self._lost(f"has lost its version {base}, which the lake's newest row names") from None
+        if at_base is not None and at_base >= first:
+            raise self._lost(
+                f"at version {base} holds transaction {at_base} already, and cut {self.plan.to_cut} would be "
+                "applied twice: newer code or another program wrote to this lake"
+            )
+
+    def _shape_before(self, segment: int) -> TableShape | None:
+        """The relation version that the table's rows follow, as far as it is known."""
+        if segment:
+            schema_id = self.table_plan.segments[segment - 1].schema_id
+        else:
+            schema_id = self.table_plan.base.schema_id if self.table_plan.base else ""
+        relation = self.relations.get(schema_id)
+        return None if relation is None else TableShape(relation)
+
+    def _refuse_unknown_schemas(self) -> None:
+        """Each schema id of the topic must be known, and have its segment (I7)."""
+        used = {segment.schema_id for segment in self.table_plan.segments}
+        topic = self.table_plan.topic
+        for schema_id, volume in self.records.volumes.items():
+            if schema_id is None:
+                raise OperatorError(
+                    f"topic {topic} holds {volume.rows} records that walbridge did not write",
+                    remedy=f"find who else writes to this topic, then {COPY_AGAIN}",
+                )
+            self._relation(schema_id)
+            # Rows before an emptying barrier are void, whatever schema they have.
+            if schema_id not in used and not self.table_plan.segments[0].empties:
+                raise OperatorError(
+                    f"topic {topic} holds records of schema {schema_id} that no cut announces",
+                    remedy=COPY_AGAIN,
+                )
+
+    def _relation(self, schema_id: str) -> RelationRecord:
+        relation = self.relations.get(schema_id)
+        if relation is None:
+            raise OperatorError(
+                f"topic {self.table_plan.topic} needs schema {schema_id}, which the metadata topic does not hold",
+                remedy="compare the pipeline's name and brokers of both programs; newer code may have written it",
+            )
+        return relation
+
+    def _lost(self, how: str) -> OperatorError:
+        return OperatorError(
+            f"the lake's table {self.path} {how}",
+            remedy=COPY_AGAIN,
+        )
+
+    def _head(self, table: LakeTable) -> TableHead:
+        plan = self.table_plan
+        same_state = plan.base is not None and plan.base.state == plan.state
+        return TableHead(
+            relation_id=plan.relation_id,
+            topic=plan.topic,
+            path=self.path,
+            version=table.version,
+            schema_id=plan.segments[-1].schema_id,
+            state=plan.state,
+            since=plan.base.since if plan.base is not None and same_state else self.plan.end_lsn,
+        )

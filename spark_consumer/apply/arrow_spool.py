@@ -1,0 +1,95 @@
+"""Arrow rows that can be read more than once, in bounded memory.
+
+In: slices of Arrow rows, each at most ``SLICE_ROWS_MAX`` rows. Out: a reader, as often as asked.
+One slice stays in memory; more go to a file without a name: it is gone with the ``Spool``, and with
+a program that is killed (I9).
+"""
+
+import mmap
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+
+
+class Spool:
+    """Rows of one schema."""
+
+    def __init__(self, schema: pa.Schema, held: pa.Table | None, file: IO[bytes] | None, rows: int) -> None:
+        self.schema = schema
+        self.rows = rows
+        self._held = held
+        self._file = file
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, from the beginning."""
+        if self._held is not None:
+            yield from self._held.to_batches()
+        elif self._file is not None:
+            mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            with pa.ipc.open_stream(pa.py_buffer(mapped)) as reader:
+                yield from reader
+
+    def reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+
+@contextmanager
+def spooled(schema: pa.Schema, slices: Iterable[pa.Table]) -> Iterator[Spool]:
+    """Hold the slices, cast to ``schema``, until the block ends."""
+    source = iter(slices)
+    first = next(source, None)
+    second = next(source, None)
+    if second is None:
+        held = schema.empty_table() if first is None else conformed(first, schema)
+        yield Spool(schema, held, None, held.num_rows)
+        return
+    assert first is not None
+    with tempfile.TemporaryFile() as file:
+        rows = 0
+        with pa.ipc.new_stream(file, schema) as writer:
+            for piece in _chain(first, second, source):
+                rows += piece.num_rows
+                writer.write_table(conformed(piece, schema))
+        file.flush()
+        yield Spool(schema, None, file, rows)
+
+
+def _chain(first: pa.Table, second: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    del first
+    yield second
+    del second
+    yield from rest
+
+
+def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in another schema's types; columns are taken by place.
+
+    Spark names the session's time zone in its timestamps and calls list items differently.
+    """
+    if rows.num_rows == 0:
+        return schema.empty_table()
+    columns = [_with_offsets(column.cast(field.type)) for column, field in zip(rows.columns, schema, strict=True)]
+    if not columns:
+        return rows.cast(schema)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _with_offsets(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same values, every offset written out.
+
+    Where all lists or maps of a batch are empty or null, Spark leaves the offsets of their
+    children out, as Arrow's files may; delta-rs then reads what happens to lie there, and panics.
+    """
+    if not pa.types.is_nested(column.type):
+        return column
+    chunks = [chunk.take(_all(len(chunk))) for chunk in column.chunks]
+    return pa.chunked_array(chunks, column.type)
+
+
+def _all(count: int) -> pa.Array:
+    return pa.array(np.arange(count, dtype=np.int64))

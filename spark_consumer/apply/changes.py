@@ -1,0 +1,234 @@
+"""A segment's events to one commit on a table that has the segment's shape.
+
+In: the plan's records, a segment, the table at its head. Out: one commit, or none where there is
+nothing to do. Rows cross from Spark to delta-rs as Arrow slices, through a ``Spool`` (I9).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from schemas.errors import COPY_AGAIN, OperatorError
+from spark_consumer.apply.arrow_spool import Spool, spooled
+from spark_consumer.apply.merge import key_merge, missing_sql, multiset_merge, same_key
+from spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
+from spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
+from spark_consumer.fold import keyless
+from spark_consumer.fold.fold import root_name
+from spark_consumer.fold.schema_join import place_name, refuse_malformed
+from spark_consumer.fold.segment_rows import SegmentRows
+from spark_consumer.fold.shape import STRUCT, TableShape
+from spark_consumer.kafka.change_reader import TableRecords
+from spark_consumer.plan.plan import Segment
+
+
+def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, segment: Segment, commit: Commit) -> None:
+    """Apply one segment.
+
+    Raises:
+        OperatorError: undecodable records, or values that cannot be known.
+    """
+    found = SegmentRows(records, shape, segment)
+    changes = Changes(table, found, shape, segment, commit)
+    if found.volume.rows == 0:
+        if segment.empties:
+            changes.empty()
+        return
+    try:
+        if segment.copies or not (shape.key_places or shape.is_multiset):
+            changes.append()
+        elif shape.is_multiset:
+            changes.net()
+        else:
+            changes.merge()
+    except (PySparkException, Py4JError):
+        refuse_malformed(records.frame(), shape.relation)
+        raise
+
+
+def _as_table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([batch])
+
+
+@dataclass(frozen=True)
+class Changes:
+    """One segment on its way into the table."""
+
+    table: LakeTable
+    found: SegmentRows
+    shape: TableShape
+    segment: Segment
+    commit: Commit
+
+    def empty(self) -> None:
+        """No rows at all."""
+        self._replace(lambda: iter(()))
+
+    def append(self) -> None:
+        """Copied rows, or inserts without a key."""
+        schema = self._schema()
+        with spooled(schema, self.found.as_they_are(schema)) as rows:
+            allowed = ["r"] if self.segment.copies else ["c", "r"]
+            for batch in rows.batches():
+                ops = pc.struct_field(batch.column("w"), "op")
+                if not pc.all(pc.is_in(ops, pa.array(allowed)), min_count=0).as_py():
+                    raise self._unexpected(allowed)
+            self._add(rows)
+
+    def merge(self) -> None:
+        """Changes of rows with a key."""
+        schema = self._schema(*self._fold_fields())
+        with spooled(schema, self.found.folded_by_key(schema)) as rows:
+            if not self._needs_chains(rows):
+                self._merge_folded(rows)
+                return
+        with spooled(schema, self.found.folded_by_chain()) as rows:
+            base = None if self.segment.empties else self.table
+            with spooled(rows.schema, complete_unknown(base, rows, self.shape)) as complete:
+                self._merge_folded(complete)
+
+    def _merge_folded(self, rows: Spool) -> None:
+        unknown = sum(_unknown(batch).num_rows for batch in rows.batches())
+        if self.segment.empties:
+            refuse_missing(unknown, self.shape)
+            self._replace(lambda: map(_alive, rows.batches()))
+            return
+        if rows.rows == 0:
+            return
+        if unknown:
+            self._refuse_unknown_of_missing_rows(rows)
+        self.table.merge(key_merge(self.shape, with_unknown=unknown > 0), rows.reader(), self.commit)
+
+    def _refuse_unknown_of_missing_rows(self, rows: Spool) -> None:
+        """An insert would have nulls where Postgres has values (I7)."""
+        with scratch_table(rows.schema, (_unknown(batch) for batch in rows.batches())) as source:
+            missing = self.table.query(missing_sql(same_key(self.shape)), source).read_all()
+        refuse_missing(missing.column(0)[0].as_py(), self.shape)
+
+    def net(self) -> None:
+        """Changes of rows without a key: each takes away or adds one of several equal rows."""
+        with spooled(self._schema(pa.field("net", pa.int32())), self.found.netted()) as rows:
+            gone = sum(_gone(batch).num_rows for batch in rows.batches())
+            if gone == 0:
+                self._add(rows, _copies)
+            elif self.segment.empties:
+                raise self._too_few(gone)
+            else:
+                self._exchange(rows)
+
+    def _exchange(self, rows: Spool) -> None:
+        """All equals of a row that loses some go, those that stay come back, in one commit."""
+        numbered = self._schema(pa.field("net", pa.int32()), pa.field("number", pa.int64()))
+        with scratch_table(numbered, _numbered(rows)) as source:
+            missing = self.table.query(keyless.missing_rows_sql(self.shape), source).read_all()
+            if missing.column(0)[0].as_py():
+                raise self._too_few(missing.column(0)[0].as_py())
+            kept = self.table.query(keyless.kept_rows_sql(self.shape), source)
+            marked = self._schema(pa.field("gone", pa.bool_()))
+            with spooled(marked, _exchanged(rows, kept)) as all_rows:
+                merge = multiset_merge(self.shape, keyless.same_row(self.shape))
+                self.table.merge(merge, all_rows.reader(), self.commit)
+
+    def _add(self, rows: Spool, of: Callable[[pa.RecordBatch], pa.Table] = _as_table) -> None:
+        if self.segment.empties:
+            self._replace(lambda: map(of, rows.batches()))
+        elif rows.rows:
+            self.table.append(self._in_lake(map(of, rows.batches()), self.table.fields), self.commit)
+
+    def _replace(self, rows: Callable[[], Iterator[pa.Table]]) -> None:
+        self.table.overwrite(self._in_lake(rows(), self.shape.fields), self.commit)
+
+    def _in_lake(self, rows: Iterator[pa.Table], fields: list[LakeField]) -> pa.RecordBatchReader:
+        """The rows under the lake's names, in the table's own order of columns."""
+        names = {name: place_name(place) for place, name in enumerate(self.shape.lake_names)}
+        sources = [names.get(field.name, "w") for field in fields]
+        schema = arrow_schema(fields)
+        batches = (
+            pa.RecordBatch.from_arrays([batch.column(source) for source in sources], schema=schema)
+            for some in rows
+            for batch in some.to_batches()
+        )
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def _needs_chains(self, rows: Spool) -> bool:
+        """A key change left columns out; or an unknown column may have a text in the lake's map."""
+        with_text = pa.array(self.shape.toastable_exceptional_places, pa.int32())
+        return any(
+            pc.any(batch.column("moved")).as_py()
+            or pc.any(pc.is_in(pc.list_flatten(batch.column("unknown")), with_text)).as_py()
+            for batch in rows.batches()
+        )
+
+    def _schema(self, *more: pa.Field) -> pa.Schema:
+        """Columns by place and our struct, in the lake's types."""
+        fields = [
+            LakeField(place_name(place), column.column_type.lake, {}) for place, column in enumerate(self.shape.columns)
+        ]
+        schema = arrow_schema([*fields, LakeField("w", STRUCT.type, {})])
+        return pa.schema([*schema, *more])
+
+    def _fold_fields(self) -> list[pa.Field]:
+        own = self._schema()
+        return [
+            pa.field("unknown", pa.list_(pa.int32())),
+            pa.field("moved", pa.bool_()),
+            *[pa.field(root_name(place), own.field(place).type) for place in self.shape.key_places],
+            pa.field("root_key_text", pa.string()),
+        ]
+
+    def _unexpected(self, allowed: list[str]) -> OperatorError:
+        table = self.shape.relation.table
+        return OperatorError(
+            f"topic {self.shape.relation.topic} holds changes other than {' and '.join(allowed)} of table "
+            f"{table.qualified_name}, whose identity tells no rows apart",
+            remedy=f"ALTER TABLE {table.qualified_name} REPLICA IDENTITY FULL, then {COPY_AGAIN}",
+        )
+
+    def _too_few(self, kinds: int) -> OperatorError:
+        name = self.shape.relation.table.qualified_name
+        return OperatorError(
+            f"table {name} loses {kinds} different rows that the lake does not hold often enough",
+            remedy=COPY_AGAIN,
+        )
+
+
+def _unknown(batch: pa.RecordBatch) -> pa.Table:
+    return _as_table(batch.filter(pc.greater(pc.list_value_length(batch.column("unknown")), 0)))
+
+
+def _alive(batch: pa.RecordBatch) -> pa.Table:
+    return _as_table(batch.filter(pc.not_equal(pc.struct_field(batch.column("w"), "op"), "d")))
+
+
+def _gone(batch: pa.RecordBatch) -> pa.Table:
+    return _as_table(batch.filter(pc.less(batch.column("net"), 0)))
+
+
+def _copies(batch: pa.RecordBatch) -> pa.Table:
+    """Every row as often as the table gains it."""
+    indices = [place for place, net in enumerate(batch.column("net").to_pylist()) for _ in range(net)]
+    return _as_table(batch.take(pa.array(indices, pa.int64())))
+
+
+def _numbered(rows: Spool) -> Iterator[pa.Table]:
+    start = 0
+    for batch in rows.batches():
+        gone = _gone(batch)
+        yield gone.append_column("number", pa.array(range(start, start + gone.num_rows), pa.int64()))
+        start += gone.num_rows
+
+
+def _exchanged(rows: Spool, kept: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    for batch in rows.batches():
+        yield _marked(_gone(batch).drop_columns("net"), gone=True)
+        yield _marked(_copies(batch).drop_columns("net"), gone=False)
+    for batch in kept:
+        yield _marked(_as_table(batch), gone=False)
+
+
+def _marked(rows: pa.Table, *, gone: bool) -> pa.Table:
+    return rows.append_column("gone", pa.array([gone] * rows.num_rows, pa.bool_()))

@@ -1,0 +1,29 @@
+"""Where a table stands when a plan is (re-)applied: the rule that makes a plan idempotent (I5).
+
+In: the commits since the plan's base version. Out: how many segments are done, or None: somebody
+else changed the table, it must go back to the base first. Pure.
+
+A segment is done by its data commit; a step towards a later segment says that those before it
+had nothing to commit. Taking them up again would give the table an old shape. Commits that change
+no data (OPTIMIZE) are skipped. A restore by this plan voids everything before it. A first segment
+that empties the table does so too.
+"""
+
+from collections.abc import Iterable
+
+from spark_consumer.delta.table import DATA, RESTORE, Commit
+
+
+def segments_done(commits: Iterable[Commit], plan: str, *, first_empties: bool) -> int | None:
+    """Number of segments done, from commits in order; None if another program's commit counts."""
+    done: int | None = 0
+    for commit in commits:
+        completes = commit.step == DATA
+        heals = commit.step == RESTORE or (first_empties and completes and commit.segment == 0)
+        if commit.plan is None and not commit.changes_data:
+            continue
+        if commit.plan != plan:
+            done = None
+        elif done is not None or heals:
+            done = commit.segment + completes
+    return done

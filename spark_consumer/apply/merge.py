@@ -1,0 +1,88 @@
+"""The SQL of merges: which lake row a folded row means, and what becomes of it.
+
+In: a table's shape. Out: conditions and assignments for delta-rs, where ``source`` holds columns
+by place, ``w`` and ``unknown``, and ``target`` is the lake table.
+
+A newer position is required of every change, so an older event never overwrites a newer one (I5).
+An unknown column keeps the target's value (I6).
+"""
+
+from spark_consumer.delta.table import Merge, quoted
+from spark_consumer.fold.fold import root_name
+from spark_consumer.fold.schema_join import place_name
+from spark_consumer.fold.shape import TableShape
+
+_STRUCT = 'target."_walbridge"'
+_NEWER = (
+    f"(source.w['commit_lsn'] > {_STRUCT}['commit_lsn'] OR (source.w['commit_lsn'] = {_STRUCT}['commit_lsn'] "
+    f"AND source.w['ordinal'] > {_STRUCT}['ordinal']))"
+)
+_FLOATS = frozenset({"float", "double"})
+
+
+def same_key(shape: TableShape) -> str:
+    """A folded row and the lake's row have the same key."""
+    columns = {place: f"source.{place_name(place)}" for place in shape.key_places}
+    return _same_key(shape, columns, "source.w['key_text']")
+
+
+def same_root(shape: TableShape) -> str:
+    """The lake's row is the one that the folded row's chain of key changes began with."""
+    roots = {place: f"source.{root_name(place)}" for place in shape.key_places}
+    return _same_key(shape, roots, "source.root_key_text")
+
+
+def _same_key(shape: TableShape, source: dict[int, str], key_text: str) -> str:
+    terms = []
+    for place in shape.key_places:
+        column_type = shape.columns[place].column_type
+        theirs = f"target.{quoted(shape.lake_names[place])}"
+        equals = "IS NOT DISTINCT FROM" if column_type.may_be_exceptional else "="
+        terms.append(f"({source[place]} {equals} {theirs})")
+        if column_type.codec in _FLOATS:
+            # Postgres sends a change of 0.0 to -0.0 as a change of the key; DataFusion joins them.
+            terms.append(f"(CAST({source[place]} AS VARCHAR) = CAST({theirs} AS VARCHAR))")
+    if shape.has_exceptional_key:
+        terms.append(f"({key_text} IS NOT DISTINCT FROM {_STRUCT}['key_text'])")
+    return " AND ".join(terms)
+
+
+def key_merge(shape: TableShape, *, with_unknown: bool) -> Merge:
+    """Folded rows into a table with a key."""
+    inserts = _values(shape)
+    updates = dict(inserts)
+    if with_unknown:
+        for place in shape.toastable_places:
+            name = quoted(shape.lake_names[place])
+            updates[name] = (
+                f"CASE WHEN array_has(source.unknown, CAST({place} AS INT)) THEN target.{name} "
+                f"ELSE source.{place_name(place)} END"
+            )
+    return Merge(
+        condition=same_key(shape),
+        delete_when=f"source.w['op'] = 'd' AND {_NEWER}",
+        update_when=f"source.w['op'] <> 'd' AND {_NEWER}",
+        updates=updates,
+        insert_when="source.w['op'] <> 'd'",
+        inserts=inserts,
+    )
+
+
+def multiset_merge(shape: TableShape, same_row: str) -> Merge:
+    """Rows marked ``gone`` take all their equals out of the lake; the others are added."""
+    return Merge(
+        condition=f"source.gone AND {same_row}",
+        delete_when="source.gone",
+        insert_when="NOT source.gone",
+        inserts=_values(shape),
+    )
+
+
+def _values(shape: TableShape) -> dict[str, str]:
+    values = {quoted(name): f"source.{place_name(place)}" for place, name in enumerate(shape.lake_names)}
+    return values | {'"_walbridge"': "source.w"}
+
+
+def missing_sql(condition: str) -> str:
+    """SELECT one number: source rows that the lake has no row for."""
+    return f"SELECT count(*) AS missing FROM source LEFT ANTI JOIN target ON {condition}"

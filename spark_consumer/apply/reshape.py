@@ -1,0 +1,96 @@
+"""Give a table the shape of a segment: ADD COLUMN in place, anything else by a rewrite.
+
+In: a table at its head, the shape that the next segment needs. Out: the table in that shape, old
+values kept, new columns null in old rows. Repeating it changes nothing (I5). Values that stand as
+texts in our struct are under their column's name, so they follow its rename and go with it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.errors import COPY_AGAIN, OperatorError
+from schemas.topics import LAKE_STRUCT
+from spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, quoted
+from spark_consumer.fold.shape import STRUCT, TableShape, shape_steps
+
+
+def reshape(table: LakeTable, shape: TableShape, before: TableShape | None, commit: Commit) -> None:
+    """Make the table's columns those of ``shape``.
+
+    Args:
+        before: the relation version that the table's rows follow, None if it is not known.
+        commit: what the steps' commits say of themselves.
+
+    Raises:
+        OperatorError: the change altered values, or keys, that Postgres did not send.
+    """
+    steps = shape_steps(table.fields, shape.fields, shape.relation.table.qualified_name)
+    if steps.rewrite is not None:
+        _rewrite(table, steps.rewrite, commit)
+    if steps.add:
+        table.add_columns(steps.add, commit)
+    for field in steps.describe:
+        table.describe_column(field, commit)
+    # Last, because texts stand under the columns' new names only now.
+    if before is not None and before.key_names != shape.key_names:
+        _refuse_stale_key_text(table, before, shape)
+
+
+def _rewrite(table: LakeTable, columns: Sequence[tuple[LakeField, str | None]], commit: Commit) -> None:
+    schema = arrow_schema([*[field for field, _ in columns], STRUCT])
+    origins = [origin for _, origin in columns if origin is not None]
+    # Aliases, because a name may be another column's in the other shape.
+    selected = [f"{quoted(name)} AS o{place}" for place, name in enumerate(origins)]
+    rows = table.query(f"SELECT {', '.join([*selected, f'{quoted(LAKE_STRUCT)} AS w'])} FROM target")
+    names = {field.name: str(field.metadata.get("pg.name", field.name)) for field in table.fields}
+    renames = {names[origin]: str(field.metadata["pg.name"]) for field, origin in columns if origin is not None}
+    table.overwrite(pa.RecordBatchReader.from_batches(schema, _rewritten(rows, columns, schema, renames)), commit)
+
+
+def _rewritten(
+    rows: pa.RecordBatchReader,
+    columns: Sequence[tuple[LakeField, str | None]],
+    schema: pa.Schema,
+    renames: Mapping[str, str],
+) -> Iterator[pa.RecordBatch]:
+    for batch in rows:
+        old = iter(batch.columns)
+        arrays = [
+            pa.nulls(batch.num_rows, type=schema.field(place).type)
+            if origin is None
+            else next(old).cast(schema.field(place).type)
+            for place, (_, origin) in enumerate(columns)
+        ]
+        struct = _with_renamed_texts(next(old).cast(schema.field(-1).type), renames)
+        yield pa.RecordBatch.from_arrays([*arrays, struct], schema=schema)
+
+
+def _with_renamed_texts(struct: pa.StructArray, renames: Mapping[str, str]) -> pa.StructArray:
+    """Our struct, its texts under the columns' new names, without those of columns that are gone."""
+    fields = list(struct.type)
+    values = {field.name: pc.struct_field(struct, field.name) for field in fields}
+    texts = values["exceptional"]
+    if texts.null_count == len(texts):
+        return struct
+    renamed = [sorted((renames[name], text) for name, text in of or () if name in renames) for of in texts.to_pylist()]
+    values["exceptional"] = pa.array([of or None for of in renamed], texts.type)
+    return pa.StructArray.from_arrays(list(values.values()), fields=fields)
+
+
+def _refuse_stale_key_text(table: LakeTable, before: TableShape, shape: TableShape) -> None:
+    """Old rows keep the key text of the old key; that is right only where both are null."""
+    if not before.has_exceptional_key and not shape.has_exceptional_key:
+        return
+    text = f"{quoted(LAKE_STRUCT)}['exceptional']"
+    names = [name.replace("'", "''") for name in shape.key_names]
+    affected = [f"{quoted(LAKE_STRUCT)}['key_text'] IS NOT NULL"]
+    affected += [f"map_extract({text}, '{name}')[1] IS NOT NULL" for name in names]
+    found = table.query(f"SELECT count(*) AS n FROM target WHERE {' OR '.join(affected)}").read_all()
+    if found.column(0)[0].as_py():
+        name = shape.relation.table.qualified_name
+        raise OperatorError(
+            f"the key of table {name} changed while keys hold values such as infinity",
+            remedy=COPY_AGAIN,
+        )

@@ -1,0 +1,95 @@
+"""Columns that no event of a segment knows: their values stand in the lake (I6).
+
+In: folded rows with the places of their unknown columns, and the table as it was before the segment.
+Out: the same rows, whole. A row's values stand under the key that its chain of key changes began with
+(``fold/key_changes.py``): nothing in the chain wrote that column, so the lake's value is the newest.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.errors import COPY_AGAIN, OperatorError
+from spark_consumer.apply.arrow_spool import Spool
+from spark_consumer.apply.merge import same_root
+from spark_consumer.delta.table import LakeTable, quoted, scratch_table
+from spark_consumer.fold.fold import root_name
+from spark_consumer.fold.schema_join import place_name
+from spark_consumer.fold.shape import TableShape
+
+
+def complete_unknown(table: LakeTable | None, folded: Spool, shape: TableShape) -> Iterator[pa.Table]:
+    """The folded rows, columns that are still unknown taken from the lake's row of the root key.
+
+    Raises:
+        OperatorError: the lake has no such row (I7).
+    """
+    incomplete = pc.greater(pc.list_value_length(pc.field("unknown")), 0)
+    for batch in folded.batches():
+        yield pa.Table.from_batches([batch]).filter(~incomplete)
+    wanted = (pa.Table.from_batches([batch]).filter(incomplete) for batch in folded.batches())
+    if table is None:
+        refuse_missing(sum(rows.num_rows for rows in wanted), shape)
+        return
+    with scratch_table(folded.schema, wanted) as source:
+        for batch in table.query(_completing_sql(shape), source):
+            yield _completed(pa.Table.from_batches([batch]), folded.schema, shape)
+
+
+def refuse_missing(rows: int, shape: TableShape) -> None:
+    """Stop where changed rows are not in the lake and their values not in the topic.
+
+    Raises:
+        OperatorError: there are such rows.
+    """
+    if rows:
+        name = shape.relation.table.qualified_name
+        raise OperatorError(
+            f"{rows} updates of table {name} leave out columns of rows that the lake does not hold",
+            remedy=COPY_AGAIN,
+        )
+
+
+def _completing_sql(shape: TableShape) -> str:
+    toastable = set(shape.toastable_places)
+    values = []
+    for place, name in enumerate(shape.lake_names):
+        ours = f"source.{place_name(place)}"
+        if place in toastable:
+            unknown = f"array_has(source.unknown, CAST({place} AS INT))"
+            ours = f"CASE WHEN {unknown} THEN target.{quoted(name)} ELSE {ours} END"
+        values.append(f"{ours} AS {place_name(place)}")
+    roots = [f"source.{root_name(place)} AS {root_name(place)}" for place in shape.key_places]
+    struct = 'target."_walbridge"'
+    rest = [
+        "source.w AS w",
+        "source.unknown AS unknown",
+        "source.moved AS moved",
+        *roots,
+        "source.root_key_text AS root_key_text",
+        f"{struct}['commit_lsn'] AS base_lsn",
+        f"{struct}['exceptional'] AS base_exceptional",
+    ]
+    return f"SELECT {', '.join(values + rest)} FROM source LEFT JOIN target ON {same_root(shape)}"
+
+
+def _completed(rows: pa.Table, schema: pa.Schema, shape: TableShape) -> pa.Table:
+    refuse_missing(rows.column("base_lsn").null_count, shape)
+    if rows.column("base_exceptional").null_count < rows.num_rows:
+        at = rows.schema.get_field_index("w")
+        rows = rows.set_column(at, "w", pa.array(_structs(rows, shape), schema.field("w").type))
+    nothing = pa.array([[]] * rows.num_rows, schema.field("unknown").type)
+    rows = rows.set_column(rows.schema.get_field_index("unknown"), "unknown", nothing)
+    return rows.select(schema.names)
+
+
+def _structs(rows: pa.Table, shape: TableShape) -> Iterator[dict[str, object]]:
+    """Our struct with the base row's exceptional texts of the columns that were unknown."""
+    columns = (rows.column(name).to_pylist() for name in ("w", "unknown", "base_exceptional"))
+    for struct, unknown, base in zip(*columns, strict=True):
+        names = {shape.columns[place].name for place in unknown}
+        texts = dict(struct["exceptional"] or ()) | {
+            name: text for name, text in dict(base or ()).items() if name in names
+        }
+        yield struct | {"exceptional": sorted(texts.items()) or None}

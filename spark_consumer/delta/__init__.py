@@ -1,0 +1,1 @@
+"""The table format: the only package that names Delta."""

@@ -1,0 +1,92 @@
+"""Between plans: keep the manifest small, merge small files, delete what no reader can ask for.
+
+In: the paths that a plan has written. Out: commits without data change, at most one table a gap,
+so that no plan waits long. A file is deleted only when no kept row of ``_cuts`` names a version
+that holds it: rows go first, files of versions older than every kept row follow (I8).
+"""
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import structlog
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from schemas.settings import Settings, flatten
+from spark_consumer.delta.manifest import Manifest
+
+log = structlog.get_logger()
+
+MANIFEST_ROWS_MAX = 200
+"""Rows, each a file of its own, before the manifest is compacted."""
+COMMITS_BETWEEN_VISITS = 64
+SMALL_FILES_MAX = 32
+SMALL_FILE_BYTES = 16 * 2**20
+VACUUM_INTERVAL = timedelta(hours=1)
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_ONCE = CommitProperties(max_commit_retries=0)
+
+
+class Maintenance:
+    """Counts what plans wrote, and tidies one thing a gap."""
+
+    def __init__(self, lake: str, manifest: Manifest, settings: Settings) -> None:
+        self._lake = lake
+        self._manifest = manifest
+        self._storage_options = flatten(settings.lake.storage_options)
+        self._retention = timedelta(hours=settings.lake.cut_retention_hours)
+        self._commits: dict[str, int] = {}
+        self._vacuumed_at: dict[str, datetime] = {}
+
+    def after_plan(self, paths: list[str]) -> None:
+        """One gap between two plans; ``paths`` of the tables just written."""
+        for path in paths:
+            self._commits[path] = self._commits.get(path, 0) + 1
+        if self._manifest.files_since_compaction >= MANIFEST_ROWS_MAX:
+            self._tidy_manifest()
+            return
+        due = max(self._commits, key=lambda path: self._commits[path], default=None)
+        if due is not None and self._commits[due] >= COMMITS_BETWEEN_VISITS:
+            self._commits[due] = 0
+            self._tidy_table(due)
+
+    def _tidy_manifest(self) -> None:
+        self._manifest.drop_before(datetime.now(UTC) - self._retention)
+        self._manifest.compact()
+        self._manifest.vacuum()
+
+    def _tidy_table(self, path: str) -> None:
+        table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)
+        try:
+            if small_file_count(table) >= SMALL_FILES_MAX:
+                table.optimize.compact(target_size=2 * SMALL_FILE_BYTES, commit_properties=_ONCE)
+            self._vacuum(table, path)
+        except CommitFailedError:
+            # A reader's own maintenance may be at work; the next visit tries again.
+            log.warning("table not compacted, somebody else commits to it", path=path)
+
+    def _vacuum(self, table: DeltaTable, path: str) -> None:
+        now = datetime.now(UTC)
+        if now - self._vacuumed_at.get(path, _LONG_AGO) < VACUUM_INTERVAL:
+            return
+        self._vacuumed_at[path] = now
+        # Every row that is still there, however old, and what the newest published one names.
+        oldest = self._manifest.oldest_written_at() or now
+        kept = max(self._retention, now - oldest) + timedelta(hours=1)
+        table.vacuum(
+            int(kept.total_seconds()) // 3600,
+            dry_run=False,
+            enforce_retention_duration=False,
+            keep_versions=self._published_versions(path),
+        )
+
+    def _published_versions(self, path: str) -> list[int]:
+        row = self._manifest.newest_published()
+        entries = row.tables if row is not None else ()
+        return [entry.version for entry in entries if entry.path == path and entry.version is not None]
+
+
+def small_file_count(table: DeltaTable) -> int:
+    """Live files that a compaction would merge."""
+    sizes: list[int] = pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist()
+    return sum(size < SMALL_FILE_BYTES for size in sizes)

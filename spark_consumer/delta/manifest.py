@@ -1,0 +1,165 @@
+"""Writing the manifest ``<lake>/_cuts``: what was planned, what was applied, what is published.
+
+In: plan, applied and published rows (``plan/manifest_row.py``), one commit each. Out: the manifest with
+them, compacted and trimmed.
+
+plan → applied | published. A plan row is written before any table is touched, so whoever starts
+next knows what may be half done. Appends expect an exact version of the table (put-if-absent):
+of two jobs on one lake, the second to append stops.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from schemas.errors import OperatorError
+from spark_consumer.delta.manifest_reader import (
+    CUTS_TABLE,
+    SCHEMA,
+    newest_published,
+    newest_rows,
+    open_table,
+    rows_where,
+)
+from spark_consumer.plan.manifest_row import CutRow
+
+FILE_BYTES = 4 * 2**20
+"""Files of the manifest grow to this and are then left alone, so that compaction stays cheap."""
+_LOG_RETENTION = timedelta(days=1)
+"""Nobody reads old versions of the manifest itself: its rows are its history."""
+_ONCE = CommitProperties(max_commit_retries=0)
+
+
+class Manifest:
+    """One job's handle on ``_cuts``. Not shared between threads."""
+
+    def __init__(self, lake: str, pipeline: str, storage_options: dict[str, str]) -> None:
+        """Open the manifest, or create it in an empty lake.
+
+        Raises:
+            OperatorError: the lake is another pipeline's, or another job creates it right now.
+        """
+        self._pipeline = pipeline
+        self._table = open_table(lake, storage_options) or _create(lake, storage_options)
+        self._rows_since_compaction = len(self._table.file_uris())
+        newest = self.newest()
+        self._sequence = newest.sequence if newest else None
+        if newest is not None and newest.pipeline != pipeline:
+            raise OperatorError(
+                f"the lake at {lake} belongs to pipeline {newest.pipeline}, this one is {pipeline}",
+                remedy="give this pipeline its own [lake] path, or set name to the lake's",
+            )
+
+    @property
+    def version(self) -> int:
+        """The Delta version that the next append expects to follow."""
+        return self._table.version()
+
+    @property
+    def files_since_compaction(self) -> int:
+        """Appended rows, each a small file, since the last compaction."""
+        return self._rows_since_compaction
+
+    def newest(self) -> CutRow | None:
+        """The row with the highest sequence."""
+        rows = newest_rows(self._table, 1)
+        return rows[0] if rows else None
+
+    def newest_published(self) -> CutRow | None:
+        """What readers take now."""
+        return newest_published(self._table)
+
+    def oldest_written_at(self) -> datetime | None:
+        """When the oldest row that is still there was written."""
+        moments = pa.table(self._table.get_add_actions(flatten=True))["min.written_at"].to_pylist()
+        return min(moments, default=None)
+
+    def finished_before(self, row: CutRow) -> CutRow | None:
+        """The row that a plan row started from."""
+        found = rows_where(self._table, f"sequence = {row.sequence - 1}")
+        return found[0] if found else None
+
+    def append(self, row: CutRow) -> None:
+        """Append a row as exactly the next version.
+
+        Raises:
+            OperatorError: somebody else wrote to the manifest since it was loaded.
+        """
+        expected = self._table.version() + 1
+        data = pa.Table.from_pylist([asdict(row)], schema=SCHEMA)
+        with self._fenced():
+            write_deltalake(self._table, data, mode="append", commit_properties=_ONCE)
+        if self._table.version() != expected:
+            raise _second_job(self._table.table_uri)
+        self._sequence = row.sequence
+        self._rows_since_compaction += 1
+
+    def compact(self) -> None:
+        """Merge the small files of single rows."""
+        with self._fenced():
+            self._table.optimize.compact(target_size=FILE_BYTES, commit_properties=_ONCE)
+        self._rows_since_compaction = 0
+        self._expect_own_newest()
+
+    def drop_before(self, moment: datetime) -> None:
+        """Drop rows written before then, but never the newest published row, nor what follows it."""
+        published = newest_published(self._table)
+        if published is None:
+            return
+        written = f"written_at < '{moment.astimezone(UTC).isoformat()}'"
+        with self._fenced():
+            self._table.delete(f"sequence < {published.sequence} AND {written}", commit_properties=_ONCE)
+        self._expect_own_newest()
+
+    def vacuum(self) -> None:
+        """Delete the files that compactions left behind: readers list the manifest anew each time."""
+        hours = int(_LOG_RETENTION.total_seconds()) // 3600
+        self._table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+        self._table.update_incremental()  # a vacuum writes its own commits
+        self._expect_own_newest()
+
+    @contextmanager
+    def _fenced(self) -> Iterator[None]:
+        expected = self._table.version() + 1
+        try:
+            yield
+        except CommitFailedError as error:
+            self._table.update_incremental()
+            if self._table.version() < expected:
+                raise
+            raise _second_job(self._table.table_uri) from error
+
+    def _expect_own_newest(self) -> None:
+        newest = self.newest()
+        if (newest.sequence if newest else None) != self._sequence:
+            raise _second_job(self._table.table_uri)
+
+
+def _second_job(uri: str) -> OperatorError:
+    return OperatorError(
+        f"a second Spark job writes to this lake: {uri} was changed by somebody else",
+        remedy="stop the other job, then start this one again; it reads on from the manifest",
+    )
+
+
+def _create(lake: str, storage_options: dict[str, str]) -> DeltaTable:
+    days = _LOG_RETENTION.days
+    configuration = {
+        "delta.logRetentionDuration": f"interval {days} days",
+        "delta.deletedFileRetentionDuration": f"interval {days} days",
+        "delta.appendOnly": "false",
+    }
+    uri = f"{lake.rstrip('/')}/{CUTS_TABLE}"
+    try:
+        return DeltaTable.create(
+            uri, SCHEMA, mode="error", configuration=configuration, storage_options=storage_options
+        )
+    except DeltaError as error:
+        if open_table(lake, storage_options) is None:
+            raise
+        raise _second_job(uri) from error

@@ -1,0 +1,112 @@
+"""Reading the manifest ``<lake>/_cuts``.
+
+In: the lake's path. Out: the newest row, and published states for readers. Writing is ``manifest.py``.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import TableNotFoundError
+
+from schemas.errors import OperatorError
+from spark_consumer.plan.manifest_row import CutRow, TableEntry
+
+CUTS_TABLE = "_cuts"
+_LOOK_BACK = 4
+"""Rows that are read first for the newest published one."""
+_TIME = pa.timestamp("us", tz="UTC")
+
+_ENTRY = pa.struct(
+    [
+        ("relation_id", pa.int64()),
+        ("namespace", pa.string()),
+        ("name", pa.string()),
+        ("topic", pa.string()),
+        ("path", pa.string()),
+        ("version", pa.int64()),
+        ("schema_id", pa.string()),
+        ("state", pa.string()),
+        ("since", pa.int64()),
+    ]
+)
+SCHEMA = pa.schema(
+    [
+        ("sequence", pa.int64()),
+        ("kind", pa.string()),
+        ("pipeline", pa.string()),
+        ("epoch", pa.string()),
+        ("from_cut", pa.int64()),
+        ("to_cut", pa.int64()),
+        ("next_offset", pa.int64()),
+        ("end_lsn", pa.int64()),
+        ("commit_time", _TIME),
+        ("written_at", _TIME),
+        ("tables", pa.list_(_ENTRY)),
+    ]
+)
+
+
+def open_table(lake: str, storage_options: dict[str, str] | None = None) -> DeltaTable | None:
+    """The manifest as a Delta table, None in a lake that has none.
+
+    Raises:
+        OperatorError: newer code wrote it.
+    """
+    uri = f"{lake.rstrip('/')}/{CUTS_TABLE}"
+    try:
+        table = DeltaTable(uri, storage_options=storage_options)
+    except TableNotFoundError:
+        return None
+    found = pa.schema(table.schema().to_arrow())
+    entries = {field.name for field in found.field("tables").type.value_type}
+    if unknown := {*found.names} - {*SCHEMA.names} | entries - {field.name for field in _ENTRY}:
+        raise OperatorError(
+            f"{uri} has columns that this version does not know: {', '.join(sorted(unknown))}",
+            remedy="run the version of walbridge that wrote it, or a newer one",
+        )
+    return table
+
+
+def newest_rows(table: DeltaTable, count: int) -> list[CutRow]:
+    """Up to ``count`` rows with the highest sequences, newest first."""
+    highest = pa.table(table.get_add_actions(flatten=True))["max.sequence"].to_pylist()
+    return rows_where(table, f"sequence > {max(highest) - count} ORDER BY sequence DESC") if highest else []
+
+
+def newest_published(table: DeltaTable, lsn: int | None = None) -> CutRow | None:
+    """The newest published row, or the newest with ``end_lsn <= lsn``."""
+    if lsn is None:
+        # Hardly ever far back: a plan that is open, copies not yet complete. Each row is a file.
+        for row in newest_rows(table, _LOOK_BACK):
+            if row.kind == "published":
+                return row
+    at = "" if lsn is None else f" AND end_lsn <= {lsn}"
+    found = rows_where(table, f"kind = 'published'{at} ORDER BY sequence DESC LIMIT 1")
+    return found[0] if found else None
+
+
+def published_rows(table: DeltaTable) -> list[CutRow]:
+    """All published rows, oldest first."""
+    return rows_where(table, "kind = 'published' ORDER BY sequence")
+
+
+def rows_where(table: DeltaTable, condition: str) -> list[CutRow]:
+    """Rows of a condition in SQL.
+
+    Not through Arrow's own scanner: a thread of its pool that still lives when Python ends may
+    abort a program that has given its answer (apache/arrow#34314).
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    try:
+        found = QueryBuilder().register("cuts", table).execute(f"SELECT * FROM cuts WHERE {condition}")
+        records = pa.RecordBatchReader.from_stream(found).read_all().to_pylist()
+    except pa.ArrowException as error:  # what a stream of Arrow's makes of any failure
+        raise OSError(str(error)) from error
+    return [_row(record) for record in records]
+
+
+def _row(record: dict[str, Any]) -> CutRow:
+    return CutRow(**(record | {"tables": tuple(TableEntry(**entry) for entry in record["tables"])}))

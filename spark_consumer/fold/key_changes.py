@@ -1,0 +1,85 @@
+"""Key changes that left columns out: which row had the values (I6).
+
+In: a segment's events of a keyed table. Out: rows as ``fold.fold_by_key`` gives them, one a key.
+
+A key's events split into lifetimes: a ``c`` begins one. A key change ends a lifetime of the old
+key (its ``d``) and begins one of the new key (its ``c``, the next ordinal of the same commit), so
+the two are one row's life under two keys. Linked over any number of changes, also k1→k2→k3 and
+swaps, lifetimes form chains without branches; a row's last known values are those of its chain.
+What a whole chain does not know stands in the lake, in the row of the chain's first key before
+this segment: nothing in the chain wrote that column.
+"""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from schemas.errors import COPY_AGAIN, OperatorError
+from spark_consumer.fold.fold import fold_by_key
+from spark_consumer.fold.shape import TableShape
+
+Lifetime = tuple[bytes, int]
+
+
+def fold_by_chain(events: DataFrame, shape: TableShape) -> DataFrame:
+    """One row a key: the end of its row's chain, or its delete.
+
+    Raises:
+        OperatorError: a key change whose other half is not in the segment.
+    """
+    in_order = Window.partitionBy("key").orderBy("commit_lsn", "ordinal")
+    lives = events.withColumn("life", F.sum(F.when(F.col("op") == "c", 1).otherwise(0)).over(in_order))
+    roots = chain_roots(_links(lives, shape))
+    chained = lives.join(F.broadcast(_as_frame(lives, roots)), ["key", "life"], "left").withColumn(
+        "chain", F.struct(F.coalesce("root_key", "key"), F.coalesce("root_life", "life"))
+    )
+    alive = fold_by_key(chained, shape, group="chain").where("w.op <> 'd'")
+    gone = fold_by_key(events, shape).where("w.op = 'd'")
+    return alive.unionByName(gone)
+
+
+def _links(lives: DataFrame, shape: TableShape) -> dict[Lifetime, Lifetime]:
+    """Lifetime that a key change began → lifetime that it ended."""
+    begun = lives.where((F.col("op") == "c") & (F.size("unchanged") > 0)).select(
+        "key", "life", "commit_lsn", (F.col("ordinal") - 1).alias("ordinal")
+    )
+    ended = lives.where("op = 'd'").select(
+        F.col("key").alias("old_key"), F.col("life").alias("old_life"), "commit_lsn", "ordinal"
+    )
+    linked = begun.join(ended, ["commit_lsn", "ordinal"], "left")
+    links: dict[Lifetime, Lifetime] = {}
+    for row in linked.select("key", "life", "old_key", "old_life").toArrow().to_pylist():
+        if row["old_key"] is None:
+            raise OperatorError(
+                f"topic {shape.relation.topic} holds a key change without the delete of the old key",
+                remedy=COPY_AGAIN,
+            )
+        links[row["key"], row["life"]] = row["old_key"], row["old_life"]
+    return links
+
+
+def chain_roots(links: Mapping[Lifetime, Lifetime]) -> dict[Lifetime, Lifetime]:
+    """Each linked lifetime's first one. A change ends before it begins, so no chain is a circle."""
+    roots: dict[Lifetime, Lifetime] = {}
+    for lifetime in links:
+        path = []
+        while lifetime in links and lifetime not in roots:
+            path.append(lifetime)
+            lifetime = links[lifetime]
+        root = roots.get(lifetime, lifetime)
+        roots.update(dict.fromkeys(path, root))
+    return roots
+
+
+def _as_frame(like: DataFrame, roots: Mapping[Lifetime, Lifetime]) -> DataFrame:
+    rows = pa.table(
+        {
+            "key": pa.array([key for key, _ in roots], pa.binary()),
+            "life": pa.array([life for _, life in roots], pa.int64()),
+            "root_key": pa.array([key for key, _ in roots.values()], pa.binary()),
+            "root_life": pa.array([life for _, life in roots.values()], pa.int64()),
+        }
+    )
+    return like.sparkSession.createDataFrame(rows)

@@ -1,0 +1,93 @@
+"""Tables without a key whose old rows are complete: the table is a multiset of rows.
+
+In: a segment's events. Out: one row a distinct source row with ``net``, how many more (or fewer)
+of it there are afterwards. Each update or delete takes away exactly one of several equal rows.
+
+Equal means the same values and exceptional texts: null equals null, NaN equals NaN, and 0.0 is
+not -0.0 (they print differently in Postgres). Spark groups the two zeros, so floats are grouped
+by their text.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_consumer.delta.table import quoted
+from spark_consumer.fold.fold import sorted_map, struct_of
+from spark_consumer.fold.schema_join import place_name
+from spark_consumer.fold.shape import TableShape
+
+
+def net_rows(events: DataFrame, shape: TableShape) -> DataFrame:
+    """Columns by place, ``w`` and ``net`` (never 0) of every distinct row."""
+    common = ("op", "commit_lsn", "ordinal", "commit_time")
+    new = F.struct(F.lit(1).alias("sign"), F.col("after").alias("row"), F.col("exceptional").alias("texts"))
+    old = F.struct(F.lit(-1).alias("sign"), F.col("before").alias("row"), F.col("before_exceptional").alias("texts"))
+    signed = events.select(*common, F.explode(F.array(new, old)).alias("half")).where("half.row is not null")
+    identity = [_identity(shape, place).alias(f"identity{place}") for place in range(len(shape.columns))]
+    prepared = signed.select(
+        *identity,
+        sorted_map(F.col("half.texts")).alias("texts"),
+        "half.sign",
+        F.struct("commit_lsn", "ordinal").alias("position"),
+        F.struct("half.row", *common).alias("last"),
+    ).withColumn("identity_texts", F.map_entries("texts"))
+    by = [f"identity{place}" for place in range(len(shape.columns))] + ["identity_texts"]
+    netted = prepared.groupBy(*by).agg(
+        F.sum("sign").alias("net"), F.max_by("last", "position").alias("last"), F.first("texts").alias("texts")
+    )
+    values = [F.col(f"last.row.{place_name(place)}") for place in range(len(shape.columns))]
+    struct = struct_of(F.col("last.op"), F.col("texts"), F.lit(None).cast("string"), "last.")
+    return netted.where("net != 0").select(*values, struct.alias("w"), F.col("net").cast("int").alias("net"))
+
+
+def _identity(shape: TableShape, place: int) -> Column:
+    value = F.col(f"half.row.{place_name(place)}")
+    codec = shape.columns[place].column_type
+    if codec.codec in _FLOATS:
+        return value.cast("string")
+    if codec.codec == "map":
+        # Spark groups no maps; Postgres keeps the entries of equal ones in one order.
+        return F.map_entries(value)
+    if codec.item is not None and codec.item.codec in _FLOATS:
+        return F.transform(value, lambda item: item.cast("string"))
+    return value
+
+
+_FLOATS = frozenset({"float", "double"})
+
+
+def same_row(shape: TableShape, target: str = "target") -> str:
+    """SQL: ``source`` and the lake's row are equal, exceptional texts included."""
+    pairs: list[tuple[str, str]] = []
+    for place, name in enumerate(shape.lake_names):
+        ours, theirs = f"source.{place_name(place)}", f"{target}.{quoted(name)}"
+        pairs.append((ours, theirs))
+        if shape.columns[place].column_type.codec in _FLOATS:
+            # DataFusion joins the two zeros as well.
+            pairs.append((f"CAST({ours} AS VARCHAR)", f"CAST({theirs} AS VARCHAR)"))
+    pairs.append(("source.w['exceptional']", f"{target}.\"_walbridge\"['exceptional']"))
+    return " AND ".join(f"({ours} IS NOT DISTINCT FROM {theirs})" for ours, theirs in pairs)
+
+
+def kept_rows_sql(shape: TableShape) -> str:
+    """SELECT of the lake's rows that stay although equal ones go: all but ``-net`` of each kind."""
+    values = [f"target.{quoted(name)} AS {place_name(place)}" for place, name in enumerate(shape.lake_names)]
+    values.append('target."_walbridge" AS w')
+    columns = [*[place_name(place) for place in range(len(shape.lake_names))], "w"]
+    number = (
+        "row_number() OVER (PARTITION BY source.number "
+        "ORDER BY target.\"_walbridge\"['commit_lsn'] DESC, target.\"_walbridge\"['ordinal'] DESC)"
+    )
+    inner = (
+        f"SELECT {', '.join(values)}, source.net AS net, {number} AS place FROM source JOIN target ON {same_row(shape)}"
+    )
+    return f"SELECT {', '.join(columns)} FROM ({inner}) WHERE place > -net"
+
+
+def missing_rows_sql(shape: TableShape) -> str:
+    """SELECT one number: how many kinds of rows the lake has fewer of than are to go."""
+    return (
+        "SELECT count(*) AS missing FROM (SELECT source.number, max(source.net) AS net, "
+        "count(target.\"_walbridge\"['commit_lsn']) AS found "
+        f"FROM source LEFT JOIN target ON {same_row(shape)} GROUP BY source.number) WHERE found < -net"
+    )

@@ -1,0 +1,125 @@
+"""Few records, decoded on the driver: what ``schema_join`` does in the JVM, without a Spark job.
+
+In: one topic's records as Arrow, a relation version, a segment. Out: events in position order,
+values as Avro stores them (days, microseconds), in the columns' own order.
+
+A Spark job costs about 0.3 CPU seconds before its first row, mostly planning; so does each of 20
+tables with a few changes. Here a row costs some 20 microseconds. Both ways give the same rows,
+which a property test holds them to; more rows than ``change_reader`` hands over go through Spark.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.avro_codec import decode_body, header
+from schemas.errors import ProtocolError
+from schemas.metadata_record import RelationRecord
+from spark_consumer.fold.schema_join import malformed_records
+from spark_consumer.plan.plan import Segment
+
+Json = Any
+Row = Sequence[Any]
+Texts = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change. ``row`` is the one it is about, values by place; ``texts`` are that row's."""
+
+    key: bytes | None
+    op: str
+    commit_lsn: int
+    ordinal: int
+    commit_time_us: int
+    row: Row
+    texts: Texts
+    unchanged: Sequence[str]
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self.commit_lsn, self.ordinal
+
+
+def decoded_events(records: pa.Table, relation: RelationRecord, segment: Segment) -> list[Event]:
+    """The segment's events, but for truncates: those are barriers, and stand in the plan.
+
+    Raises:
+        OperatorError: records that are not of the schema they name.
+    """
+    found = [event for event in _Decoder(relation).events(records) if event.op != "t"]
+    if segment.start is not None:
+        found = [event for event in found if event.position >= segment.start]
+    if segment.end is not None:
+        found = [event for event in found if event.position < segment.end]
+    return sorted(found, key=lambda event: event.position)
+
+
+class _Decoder:
+    """One relation version's envelopes."""
+
+    def __init__(self, relation: RelationRecord) -> None:
+        self._relation = relation
+        self._schema, self._names = _physical(relation.value_schema)
+        columns = enumerate(relation.table.columns)
+        self._maps = [place for place, column in columns if column.column_type.codec == "map"]
+
+    def events(self, records: pa.Table) -> Iterator[Event]:
+        """Events of the records that this very schema wrote."""
+        mine = records.filter(pc.starts_with(records["value"], pattern=header(self._relation.schema_id)))
+        for at, (key, value) in enumerate(zip(mine["key"].to_pylist(), mine["value"].to_pylist(), strict=True)):
+            try:
+                yield self._event(key, decode_body(value, self._schema))
+            except (ProtocolError, LookupError, TypeError):
+                partition, offset = mine["partition"][at], mine["offset"][at]
+                place = f"partition {partition} offsets {offset} to {offset}"
+                raise malformed_records(self._relation, [place]) from None
+
+    def _event(self, key: bytes | None, envelope: Json) -> Event:
+        source, after = envelope["source"], envelope["after"]
+        row, texts = (after, "exceptional") if after is not None else (envelope["before"], "before_exceptional")
+        values = [row[name] for name in self._names] if envelope["op"] != "t" else []
+        for place in self._maps if values else ():
+            # As Arrow takes them.
+            values[place] = None if values[place] is None else list(values[place].items())
+        return Event(
+            key,
+            envelope["op"],
+            source["commit_lsn"],
+            source["ordinal"],
+            source["ts_us"],
+            values,
+            envelope[texts] or {},
+            envelope["unchanged"] or (),
+        )
+
+
+@lru_cache(maxsize=1024)
+def _physical(value_schema: str) -> tuple[Json, tuple[str, ...]]:
+    """The schema to decode with, and the row's field names.
+
+    Dates and timestamps stay numbers, as Arrow takes them: Python's have no year 10000 and are slow.
+    """
+    schema = json.loads(value_schema)
+    row = schema["fields"][0]["type"][1]
+    return fastavro.parse_schema(_without_times(schema)), tuple(field["name"] for field in row["fields"])
+
+
+def _without_times(schema: Json) -> Json:
+    if isinstance(schema, list):
+        return [_without_times(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: _without_times(value) if name in _NESTED else value for name, value in schema.items()}
+    if kept.get("logicalType") != "decimal":
+        kept.pop("logicalType", None)
+    return kept
+
+
+_NESTED = frozenset({"type", "items", "fields", "values"})

@@ -1,0 +1,126 @@
+"""Records to events: each is decoded with the very schema that wrote it.
+
+In: the plan's records and a segment's relation version. Out: one row an event, columns named by
+place inside ``before`` and ``after``, because source names may differ in case only or hold dots
+and quotes; the lake's names return at the very end.
+
+Decoding runs in the JVM (``from_avro`` on the bytes after the 10-byte header). Its reader schema
+names the fields the job needs and gives the writer's column names as aliases, so Avro's own
+schema resolution does the renaming.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from schemas.avro_codec import HEADER_BYTES, MARKER
+from schemas.avro_schema import subset
+from schemas.errors import COPY_AGAIN, OperatorError
+from schemas.metadata_record import RelationRecord
+from schemas.position import Position
+from spark_consumer.plan.plan import Segment
+
+_WANTED: Mapping[str, Any] = {
+    "before": None,
+    "after": None,
+    "source": {"ts_us": None, "commit_lsn": None, "ordinal": None},
+    "op": None,
+    "unchanged": None,
+    "exceptional": None,
+    "before_exceptional": None,
+}
+
+
+def place_name(place: int) -> str:
+    """The internal name of a table's column, by its place.
+
+    It begins with an escaped ``c``. ``avro_name`` escapes no letter, so no column is called so;
+    Avro follows aliases more than once, and would take one column for another.
+    """
+    return f"_u0063{place}"
+
+
+@lru_cache(maxsize=1024)
+def reader_schema(value_schema: str) -> str:
+    """The Avro schema to decode an envelope into, JSON."""
+    schema = subset(json.loads(value_schema), _WANTED)
+    before = next(field for field in schema["fields"] if field["name"] == "before")
+    row = before["type"][1]
+    row["fields"] = [
+        {"name": place_name(place), "aliases": [field["name"]], "type": field["type"], "default": None}
+        for place, field in enumerate(row["fields"])
+    ]
+    return json.dumps(schema)
+
+
+def events(records: DataFrame, relation: RelationRecord, segment: Segment) -> DataFrame:
+    """The segment's events: key, before, after, op, unchanged, exceptional, before_exceptional,
+    commit_lsn, ordinal, commit_time; with partition and offset of the record.
+
+    Truncates are left out: they are barriers, and stand for themselves in the plan.
+    """
+    # An array of one, made flat again: filters are not pushed through it. Pushed below the
+    # decoding, they would decode every record a second time.
+    decoded = of_schema(records, relation).select(
+        "partition", "offset", "key", F.inline(F.array(_decoded(relation, "FAILFAST")))
+    )
+    return decoded.where(_between(segment.start, segment.end) & (F.col("op") != "t")).select(
+        "*",
+        "source.commit_lsn",
+        "source.ordinal",
+        F.timestamp_micros("source.ts_us").alias("commit_time"),
+    )
+
+
+def of_schema(records: DataFrame, relation: RelationRecord) -> DataFrame:
+    """Records of the relation's topic that this very schema wrote."""
+    header = MARKER + bytes.fromhex(relation.schema_id)
+    return records.where(
+        (F.col("topic") == relation.topic) & (F.substring("value", 1, HEADER_BYTES) == F.lit(bytearray(header)))
+    )
+
+
+def _decoded(relation: RelationRecord, mode: str) -> Column:
+    body = F.substring("value", HEADER_BYTES + 1, 2**31 - 1)
+    return from_avro(body, relation.value_schema, {"avroSchema": reader_schema(relation.value_schema), "mode": mode})
+
+
+def _between(start: Position | None, end: Position | None) -> Column:
+    lsn, ordinal = F.col("source.commit_lsn"), F.col("source.ordinal")
+    inside = F.lit(True)
+    if start is not None:
+        inside &= (lsn > start.commit_lsn) | ((lsn == start.commit_lsn) & (ordinal >= start.ordinal))
+    if end is not None:
+        inside &= (lsn < end.commit_lsn) | ((lsn == end.commit_lsn) & (ordinal < end.ordinal))
+    return inside
+
+
+def refuse_malformed(records: DataFrame, relation: RelationRecord) -> None:
+    """Name the records that do not decode; called once decoding them has failed.
+
+    Raises:
+        OperatorError: with partition and offsets, never with bytes (I10).
+    """
+    decoded = of_schema(records, relation).select(
+        "partition", "offset", _decoded(relation, "PERMISSIVE").alias("event")
+    )
+    # A permissive decoder makes the whole record null; op is never null in a sound one.
+    broken = decoded.where(F.col("event").isNull() | F.col("event.op").isNull())
+    ranges = broken.groupBy("partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
+    found = [f"partition {row.partition} offsets {row.first} to {row.last}" for row in ranges.collect()]
+    if found:
+        raise malformed_records(relation, found)
+
+
+def malformed_records(relation: RelationRecord, places: Sequence[str]) -> OperatorError:
+    """Records that do not decode; ``places``: partitions and offsets."""
+    return OperatorError(
+        f"topic {relation.topic} holds records that are not of schema {relation.schema_id} "
+        f"though they say so: {', '.join(sorted(places))}",
+        remedy=f"find who else writes to this topic, then {COPY_AGAIN}",
+    )

@@ -1,0 +1,250 @@
+"""What a relation version looks like in the lake: its columns, key, and the steps from another shape.
+
+In: a RelationRecord, the columns a lake table has. Out: the columns it must have, and how to get
+there. Pure.
+
+A lake table tells its own shape: every column's metadata holds the Postgres name, type, typmod and
+attnum. So the steps are taken from what is there, not from what should have been, and taking them
+again after a crash changes nothing ("make it so").
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from schemas.errors import COPY_AGAIN, OperatorError
+from schemas.metadata_record import RelationRecord
+from schemas.pg_types import DECIMAL_PRECISION_MAX, numeric_digits
+from schemas.table_schema import Column
+from schemas.topics import LAKE_STRUCT, lake_column_names
+from spark_consumer.delta.table import LakeField
+
+Json = Any
+
+
+def _field(name: str, lake_type: Json) -> Json:
+    return {"name": name, "type": lake_type, "nullable": True, "metadata": {}}
+
+
+_TEXT_BY_COLUMN = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
+STRUCT_FIELDS: Mapping[str, Json] = {
+    "commit_lsn": "long",
+    "ordinal": "long",
+    "commit_time": "timestamp",
+    "op": "string",
+    "exceptional": _TEXT_BY_COLUMN,
+    "key_text": "string",
+}
+STRUCT = LakeField(
+    LAKE_STRUCT, {"type": "struct", "fields": [_field(name, of) for name, of in STRUCT_FIELDS.items()]}, {}
+)
+_NUMBER = "pg.attnum"
+_TOASTABLE = frozenset({"string", "bytes", "decimal", "array", "map", "vector"})
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """A relation version, columns by place."""
+
+    relation: RelationRecord
+
+    def __hash__(self) -> int:
+        return hash((self.relation.table.relation_id, self.relation.schema_id))
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.relation.table.columns
+
+    @cached_property
+    def lake_names(self) -> list[str]:
+        return lake_column_names([column.name for column in self.columns])
+
+    @cached_property
+    def key_places(self) -> list[int]:
+        """Places of the key columns."""
+        return [place for place, column in enumerate(self.columns) if column.is_key]
+
+    @property
+    def key_names(self) -> list[str]:
+        return [self.columns[place].name for place in self.key_places]
+
+    @property
+    def is_multiset(self) -> bool:
+        """No key, but old rows are complete: each change removes one of several equal rows."""
+        return not self.key_places and self.relation.table.replica_identity == "f"
+
+    @property
+    def has_exceptional_key(self) -> bool:
+        """Whether a key may need its Postgres text to tell it from another."""
+        return any(self.columns[place].column_type.may_be_exceptional for place in self.key_places)
+
+    @cached_property
+    def toastable_places(self) -> list[int]:
+        """Columns that Postgres may leave out of an update. Under FULL it never does."""
+        if self.relation.table.replica_identity == "f":
+            return []
+        return [
+            place
+            for place, column in enumerate(self.columns)
+            if column.column_type.codec in _TOASTABLE and not column.is_key
+        ]
+
+    @cached_property
+    def toastable_exceptional_places(self) -> list[int]:
+        """Columns that may be left out of an update and hold an exceptional text: arrays in practice."""
+        return [place for place in self.toastable_places if self.columns[place].column_type.may_be_exceptional]
+
+    @cached_property
+    def fields(self) -> list[LakeField]:
+        """The lake's columns, our struct last."""
+        described = [
+            LakeField(name, column.column_type.lake, _metadata(column))
+            for name, column in zip(self.lake_names, self.columns, strict=True)
+        ]
+        return [*described, STRUCT]
+
+
+def _metadata(column: Column) -> dict[str, Json]:
+    metadata = {"pg.name": column.name, "pg.type": column.type_name, "pg.typmod": str(column.typmod)}
+    if column.base_type is not None:
+        metadata |= {"pg.base": column.base_type, "pg.base_typmod": str(column.base_typmod)}
+    return metadata if column.attnum is None else metadata | {_NUMBER: str(column.attnum)}
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeSteps:
+    """From the columns a table has to those it must have.
+
+    ``rewrite`` (None: not needed) gives, for each column of the new shape but our struct, the old
+    column it comes from, None where old rows have null. Else ``add`` and ``describe`` suffice.
+    """
+
+    add: Sequence[LakeField] = ()
+    describe: Sequence[LakeField] = ()
+    rewrite: Sequence[tuple[LakeField, str | None]] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.add and not self.describe and self.rewrite is None
+
+
+def shape_steps(found: Sequence[LakeField], wanted: Sequence[LakeField], table_name: str) -> ShapeSteps:
+    """How a table with the columns ``found`` gets the columns ``wanted``; old values stay.
+
+    Raises:
+        OperatorError: a column's type changed in a way that changes values (I7).
+    """
+    old = [field for field in found if field.name != LAKE_STRUCT]
+    new = [field for field in wanted if field.name != LAKE_STRUCT]
+    origins = {field.name: _origin(field, old) for field in new}
+    for field in new:
+        origin = origins[field.name]
+        if origin is not None:
+            _refuse_other_values(origin, field, table_name)
+    kept = {origin.name for origin in origins.values() if origin is not None}
+    _refuse_renamed(
+        [field for field in new if not origins[field.name]], [f for f in old if f.name not in kept], table_name
+    )
+    in_place = all(_same_column(origins[field.name], field) for field in new if origins[field.name])
+    occupied = {field.name.lower() for field in old}
+    added = [field for field in new if origins[field.name] is None]
+    if not in_place or len(kept) != len(old) or any(field.name.lower() in occupied for field in added):
+        return ShapeSteps(rewrite=[_rewritten(field, origins[field.name]) for field in new])
+    described = [_described(field, origin.metadata) for field in new if (origin := origins[field.name])]
+    changed = [field for field in described if _differ(origins[field.name].metadata, field.metadata)]  # type: ignore[union-attr]
+    return ShapeSteps(add=added, describe=changed)
+
+
+def _rewritten(field: LakeField, origin: LakeField | None) -> tuple[LakeField, str | None]:
+    """The field and where it comes from; a number that is known no more is kept: by it a renamed column is found."""
+    if origin is None:
+        return field, None
+    number = {name: value for name, value in origin.metadata.items() if name == _NUMBER}
+    return replace(field, metadata=number | dict(field.metadata)), origin.name
+
+
+def _refuse_renamed(came: Sequence[LakeField], left: Sequence[LakeField], table_name: str) -> None:
+    """A column that came may be one that left, unless the numbers of both are known."""
+    for new in came:
+        for old in left:
+            if _NUMBER not in new.metadata or _NUMBER not in old.metadata:
+                raise OperatorError(
+                    f"column {new.metadata['pg.name']} of table {table_name} may be what "
+                    f"{old.metadata.get('pg.name', old.name)} was: the producer was told of both when the catalogue "
+                    "knew one of them no more, and Postgres sends no rows for a RENAME",
+                    remedy=COPY_AGAIN,
+                )
+
+
+def _described(field: LakeField, found: Mapping[str, Json]) -> LakeField:
+    """The field, emptying what the column no longer has: metadata are set, never taken away."""
+    return replace(field, metadata={name: "" for name in _OF_DOMAINS if found.get(name)} | dict(field.metadata))
+
+
+def _origin(field: LakeField, old: Sequence[LakeField]) -> LakeField | None:
+    """The old column that this one was: by attnum, where both are known; else by name."""
+    attnum = field.metadata.get(_NUMBER)
+    for candidate in old:
+        known = candidate.metadata.get(_NUMBER)
+        if attnum is not None and known is not None:
+            if str(known) == str(attnum):
+                return candidate
+        elif candidate.metadata.get("pg.name", candidate.name) == field.metadata["pg.name"]:
+            return candidate
+    return None
+
+
+def _same_column(origin: LakeField | None, field: LakeField) -> bool:
+    return origin is not None and (origin.name, origin.type) == (field.name, field.type)
+
+
+def _differ(found: Mapping[str, Json], wanted: Mapping[str, Json]) -> bool:
+    return any(str(found.get(name)) != str(value) for name, value in wanted.items())
+
+
+_OF_DOMAINS = ("pg.base", "pg.base_typmod")
+_WIDER = frozenset(
+    {
+        ("int2", "int4"), ("int2", "int8"), ("int4", "int8"), ("float4", "float8"),
+        ("varchar", "text"), ("varchar", "citext"), ("text", "citext"), ("citext", "text"),
+    }
+)  # fmt: skip
+_MODIFIER_ONLY_LIMITS = frozenset({"varchar", "timestamp", "timestamptz", "time", "timetz", "varbit"})
+
+
+def _refuse_other_values(origin: LakeField, field: LakeField, table_name: str) -> None:
+    old_type, new_type = origin.metadata.get("pg.type"), field.metadata["pg.type"]
+    old_typmod, typmod = int(origin.metadata.get("pg.typmod", -1)), int(field.metadata["pg.typmod"])
+    if old_type == new_type and origin.type == field.type and old_typmod == typmod:
+        return
+    # A domain's values are those of the type under it.
+    (old_base, old_typmod), (base, typmod) = _base(origin.metadata), _base(field.metadata)
+    if old_base == base and origin.type == field.type and old_typmod == typmod:
+        return
+    if (old_base, base) in _WIDER:
+        return
+    if old_base == base and _is_longer(base, old_typmod, typmod):
+        return
+    raise OperatorError(
+        f"column {field.metadata['pg.name']} of table {table_name} was {old_type} and is {new_type} now: "
+        "Postgres may have changed the values of all its rows, and sends none of them",
+        remedy=COPY_AGAIN,
+    )
+
+
+def _base(metadata: Mapping[str, Json]) -> tuple[str, int]:
+    if metadata.get("pg.base"):
+        return str(metadata["pg.base"]), int(metadata.get("pg.base_typmod") or -1)
+    return str(metadata.get("pg.type")), int(metadata.get("pg.typmod", -1))
+
+
+def _is_longer(type_name: str, old: int, new: int) -> bool:
+    """Whether every value of the old type modifier is one of the new, with the same text."""
+    if type_name in _MODIFIER_ONLY_LIMITS:
+        return new == -1 or -1 < old <= new
+    fewer, more = numeric_digits(old), numeric_digits(new)
+    if type_name != "numeric" or fewer is None or more is None or more[0] > DECIMAL_PRECISION_MAX:
+        return False
+    (old_precision, old_scale), (precision, scale) = fewer, more
+    return scale >= old_scale and precision - scale >= old_precision - old_scale

@@ -1,0 +1,230 @@
+"""A plan's records: exactly its ranges, in one read, counted before anything is touched.
+
+In: a plan. Out: ``PlannedRecords``: how much it holds of each table, and the records themselves. A
+small plan comes to the driver, in one job without a shuffle. A large one stays in Spark: one job
+measures each partition and fills a cache. Tables of few records then have them on the driver, all
+others as a DataFrame (topic, partition, offset, key, value). A count that is not the cuts' stops
+the job (I7): something was lost, repeated or written by somebody else.
+"""
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from schemas.avro_codec import HEADER_BYTES, MARKER
+from schemas.cut import PartitionRange
+from schemas.errors import COPY_AGAIN, OperatorError
+from spark_consumer.errors import sorted_error
+from spark_consumer.kafka.kafka_log import KafkaLog, Place
+from spark_consumer.kafka.slices import Volume
+from spark_consumer.plan.plan import Plan
+
+FEW = Volume(rows=4_000, bytes=4 * 2**20)
+"""Up to here a table's records are decoded on the driver, in a tenth of a second at most."""
+FETCHED_MAX = Volume(rows=40_000, bytes=32 * 2**20)
+"""Of all tables of a plan, on the driver at a time (I9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Records of one partition and schema id; None stands for values that are not single-object Avro."""
+
+    topic: str
+    partition: int
+    schema_id: str | None
+    volume: Volume
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecords:
+    """A plan's records of one topic. ``fetched``: the same as ``frame()``, where they are few."""
+
+    frame: Callable[[], DataFrame]
+    """topic, partition, offset, key, value; read from Kafka unless they are here already."""
+    volumes: Mapping[str | None, Volume]
+    fetched: pa.Table | None
+
+
+class PlannedRecords:
+    """The records of a plan, measured; read by the tables' threads."""
+
+    def __init__(self, frame: DataFrame, rows: Mapping[str, int]) -> None:
+        """``rows``: as many as each topic must have."""
+        self._frame = frame
+        self._is_persisted = False
+        self._persisting = threading.Lock()
+        self.measures: Sequence[Measure] = ()
+        fetched: pa.Table | None = None
+        total = sum(rows.values())
+        if 0 < total <= FETCHED_MAX.rows and max(rows.values()) <= FEW.rows:
+            fetched = _fetch(frame, FETCHED_MAX.bytes // total)
+            self.measures = _measures(_grouped(fetched))
+        elif total:
+            self.measures = _measures(_arrow(_sizes(self.persisted()).groupBy(*_GROUP).agg(*_aggregates())))
+            if few := list(_topics_of_few(self.measures)):
+                fetched = _fetch(self._frame.where(F.col("topic").isin(few)), FEW.bytes)
+        self._volumes = _volumes(self.measures)
+        self._fetched = {} if fetched is None else _by_topic(fetched)
+
+    def of(self, topic: str) -> TableRecords:
+        """Those of one topic."""
+        volumes = self._volumes.get(topic, {})
+        few = self._few_of(topic, sum(volumes.values(), Volume()))
+        frame = partial(self._read, topic) if few is None else partial(self._here, few)
+        return TableRecords(frame, volumes, few)
+
+    def persisted(self) -> DataFrame:
+        """All of them, read and decompressed once, in memory or on local disk."""
+        with self._persisting:
+            if not self._is_persisted:
+                self._frame = self._frame.persist(StorageLevel.MEMORY_AND_DISK)
+                self._is_persisted = True
+        return self._frame
+
+    def close(self) -> None:
+        """Let go of them."""
+        if self._is_persisted:
+            self._frame.unpersist()
+
+    def _read(self, topic: str) -> DataFrame:
+        return self.persisted().where(F.col("topic") == topic)
+
+    def _here(self, fetched: pa.Table) -> DataFrame:
+        return self._frame.sparkSession.createDataFrame(fetched.select(_COLUMNS))
+
+    def _few_of(self, topic: str, volume: Volume) -> pa.Table | None:
+        mine = self._fetched.get(topic)
+        if mine is None or not volume.fits(FEW):
+            return None
+        is_whole = mine.num_rows == volume.rows and not pc.any(mine["is_left_out"], min_count=0).as_py()
+        return mine if is_whole else None
+
+
+def _volumes(measures: Iterable[Measure]) -> dict[str, dict[str | None, Volume]]:
+    """By topic and schema id."""
+    volumes: dict[str, dict[str | None, Volume]] = defaultdict(lambda: defaultdict(Volume))
+    for each in measures:
+        volumes[each.topic][each.schema_id] += each.volume
+    return volumes
+
+
+def _topics_of_few(measures: Iterable[Measure]) -> Iterator[str]:
+    """The smallest first, as many as the driver may hold."""
+    totals = {topic: sum(volumes.values(), Volume()) for topic, volumes in _volumes(measures).items()}
+    left = FETCHED_MAX
+    for topic, volume in sorted(totals.items(), key=lambda entry: entry[1].bytes):
+        if volume.fits(FEW) and volume.fits(left):
+            left -= volume
+            yield topic
+
+
+def _by_topic(records: pa.Table) -> dict[str, pa.Table]:
+    """Walks them once, however many topics there are."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, topic in enumerate(records["topic"].to_pylist()):
+        places[topic].append(place)
+    return {topic: records.take(of) for topic, of in places.items()}
+
+
+@contextmanager
+def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
+    """The records of a plan, until the block ends.
+
+    Raises:
+        OperatorError: records are gone, never become visible, or their count is not the cuts'.
+        RetryableError: the broker is away.
+    """
+    ranges = {place: (part.start_offset, part.end_offset) for place, part in plan.ranges.items() if part.records}
+    if ranges:
+        log.wait_visible(ranges)
+    rows: Counter[str] = Counter()
+    for part in plan.ranges.values():
+        rows[part.topic] += part.records
+    records = PlannedRecords(log.read(ranges, plan.rows), rows)
+    try:
+        refuse_other_counts(plan.ranges, _counted(records.measures))
+        yield records
+    finally:
+        records.close()
+
+
+def refuse_other_counts(planned: Mapping[Place, PartitionRange], counted: Mapping[Place, tuple[int, int, int]]) -> None:
+    """``counted``: records, first and last offset by partition.
+
+    Raises:
+        OperatorError: a partition whose records are not exactly those that its cuts promise.
+    """
+    for place, part in planned.items():
+        count, first, last = counted.get(place, (0, part.start_offset, part.end_offset - 1))
+        if count != part.records or first < part.start_offset or last >= part.end_offset:
+            raise OperatorError(
+                f"{place[0]}[{place[1]}] holds {count} records in [{part.start_offset}, {part.end_offset}), "
+                f"its cuts say {part.records}",
+                remedy=f"the topic was changed from outside: {COPY_AGAIN}",
+            )
+
+
+def _sizes(records: DataFrame) -> DataFrame:
+    """The records, each with its schema id and the bytes of its value."""
+    framed = (F.substring("value", 1, len(MARKER)) == F.lit(bytearray(MARKER))) & (F.length("value") > HEADER_BYTES)
+    schema_id = F.when(framed, F.lower(F.hex(F.substring("value", len(MARKER) + 1, HEADER_BYTES - len(MARKER)))))
+    return records.select("*", schema_id.alias("schema_id"), F.coalesce(F.length("value"), F.lit(0)).alias("size"))
+
+
+def _fetch(records: DataFrame, value_bytes_max: int) -> pa.Table:
+    """The records on the driver; values above the limit are left out, so that all of them have a bound (I9)."""
+    is_left_out = F.col("size") > value_bytes_max
+    sized = _sizes(records).withColumn("is_left_out", is_left_out)
+    return _arrow(sized.withColumn("value", F.when(~is_left_out, F.col("value"))))
+
+
+_COLUMNS = ["topic", "partition", "offset", "key", "value"]
+_GROUP = ("topic", "partition", "schema_id")
+
+
+def _aggregates() -> list[Column]:
+    return [F.count("size"), F.sum("size"), F.min("offset"), F.max("offset")]
+
+
+def _grouped(records: pa.Table) -> pa.Table:
+    """What Spark's ``_aggregates`` say, of records that are here."""
+    wanted = [("size", "count"), ("size", "sum"), ("offset", "min"), ("offset", "max")]
+    found = records.group_by(list(_GROUP)).aggregate(wanted)
+    return found.select([*_GROUP, *(f"{column}_{function}" for column, function in wanted)])
+
+
+def _measures(found: pa.Table) -> list[Measure]:
+    return [
+        Measure(topic, partition, of, Volume(rows, size), first, last)
+        for topic, partition, of, rows, size, first, last in zip(
+            *(each.to_pylist() for each in found.columns), strict=True
+        )
+    ]
+
+
+def _arrow(frame: DataFrame) -> pa.Table:
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        raise sorted_error(error) from error
+
+
+def _counted(measures: Iterable[Measure]) -> dict[Place, tuple[int, int, int]]:
+    """Records, first and last offset by partition."""
+    counted: dict[Place, tuple[int, int, int]] = {}
+    for each in measures:
+        place = each.topic, each.partition
+        count, first, last = counted.get(place, (0, each.first_offset, each.last_offset))
+        counted[place] = count + each.volume.rows, min(first, each.first_offset), max(last, each.last_offset)
+    return counted

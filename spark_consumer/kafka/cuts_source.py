@@ -1,0 +1,185 @@
+"""The cuts topic: what to apply next, and a stream that says when.
+
+In: offsets of ``<p>.cuts``. Out: (offset, cut) pairs. The stream is only the trigger and the upper
+bound: where to read on is in the lake, so cuts that were applied are ignored, and whatever lies
+between the lake and the log's end is read before the stream starts. A lost, rewound or advanced
+checkpoint therefore changes nothing (I5).
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from schemas.cut import Cut, decode_cut
+from schemas.errors import OperatorError, ProtocolError
+from schemas.settings import Settings
+from schemas.topics import cuts_topic
+from spark_consumer.errors import sorted_error
+from spark_consumer.kafka.kafka_log import KafkaLog, Range
+
+Cuts = list[tuple[int, Cut]]
+OFFSETS_PER_READ = 2_048
+"""Markers count too, so about half of them are cuts."""
+BYTES_PER_READ = 32 * 2**20
+LARGE_OFFSETS_PER_READ = 64
+"""Cuts may be as large as 500 kB: of large ones fewer are held at a time (I9)."""
+OFFSETS_PER_TRIGGER = 1_024
+"""A trigger's cuts make one plan: with fewer, a producer of many small cuts would outrun the job."""
+CHECKPOINT = "_checkpoint"
+WATCH_S = 0.2
+WATCH_ONCE_S = 0.02
+
+
+class CutsSource:
+    """Reads cuts of one pipeline in order."""
+
+    def __init__(self, spark: SparkSession, log: KafkaLog, settings: Settings) -> None:
+        self._spark = spark
+        self._log = log
+        self._topic = cuts_topic(settings.name)
+        self._checkpoint = f"{settings.lake.path.rstrip('/')}/{CHECKPOINT}"
+        self._interval_ms = settings.lake.trigger_interval_ms
+
+    def bounds(self) -> Range:
+        """Where the topic begins and ends now.
+
+        Raises:
+            OperatorError: there is no such topic.
+            RetryableError: the broker is away.
+        """
+        place = self._topic, 0
+        if self._log.partition_count(self._topic) == 0:
+            raise OperatorError(
+                f"topic {self._topic} does not exist",
+                remedy="start the producer first: walbridge init, then walbridge produce; or check name and "
+                "[kafka] bootstrap_servers",
+            )
+        return self._log.starts([place])[place], self._log.ends([place])[place]
+
+    def read(self, start: int, end: int) -> Iterator[Cuts]:
+        """The cuts in [start, end), in slices of bounded size.
+
+        Where the log begins later, what expired may be a marker only: the chain of cuts tells.
+
+        Raises:
+            OperatorError: a record that is no cut.
+            RetryableError: the broker is away.
+        """
+        place = self._topic, 0
+        start = max(start, self._log.starts([place])[place])
+        self._log.wait_visible({place: (start, end)})
+        while start < end:
+            upto = min(end, start + OFFSETS_PER_READ)
+            if self._bytes(start, upto) > BYTES_PER_READ:
+                upto = min(end, start + LARGE_OFFSETS_PER_READ)
+            yield self._decoded(self._log.read({(self._topic, 0): (start, upto)}))
+            start = upto
+
+    def follow(
+        self,
+        start_offset: int,
+        on_cuts: Callable[[Cuts], None],
+        stop: threading.Event,
+        on_idle: Callable[[], None] = lambda: None,
+        *,
+        once: bool,
+    ) -> None:
+        """Call ``on_cuts`` with each trigger's cuts until ``stop``; ``once``: until the topic's end as it is now.
+
+        ``start_offset`` counts only where there is no checkpoint yet. ``on_idle`` is called now and
+        then while nothing is to be done.
+
+        Raises:
+            What ``on_cuts`` raised, the same object; RetryableError or OperatorError when the
+            stream itself died.
+        """
+        batches = _Batches(lambda records: on_cuts(self._decoded(records)))
+        query = self._start(start_offset, batches, once)
+        watch_s = WATCH_ONCE_S if once else WATCH_S
+        try:
+            while query.isActive and not stop.is_set() and not batches.over.wait(watch_s):
+                if batches.are_idle:
+                    on_idle()
+        finally:
+            # Stopping interrupts a running batch, so it comes after the last one.
+            batches.close()
+            query.stop()
+        if batches.failure is not None:
+            raise batches.failure
+        if (died := query.exception()) is not None:
+            raise sorted_error(died) from died
+
+    def _start(self, start_offset: int, batches: "_Batches", once: bool) -> StreamingQuery:
+        stream = (
+            self._spark.readStream.format("kafka")
+            .options(**self._log.stream_options())
+            .option("assign", json.dumps({self._topic: [0]}))
+            .option("startingOffsets", json.dumps({self._topic: {"0": start_offset}}))
+            .option("maxOffsetsPerTrigger", str(OFFSETS_PER_TRIGGER))
+            .load()
+            .writeStream.option("checkpointLocation", self._checkpoint)
+            .foreachBatch(batches.receive)
+        )
+        if once:
+            return stream.trigger(availableNow=True).start()
+        return stream.trigger(processingTime=f"{self._interval_ms} milliseconds").start()
+
+    def _bytes(self, start: int, end: int) -> int:
+        if end - start <= LARGE_OFFSETS_PER_READ:
+            return 0
+        sizes = self._log.read({(self._topic, 0): (start, end)}).agg(F.sum(F.length("value")))
+        return int(_collected(sizes)[0][0] or 0)
+
+    def _decoded(self, records: DataFrame) -> Cuts:
+        rows = _collected(records.select("offset", "value"))
+        try:
+            return sorted((row[0], decode_cut(bytes(row[1]))) for row in rows)
+        except ProtocolError as error:
+            raise OperatorError(
+                f"{self._topic} holds a record that this version cannot read: {error}",
+                remedy="upgrade the Spark job to the producer's version",
+            ) from error
+
+
+def _collected(records: DataFrame) -> list[Row]:
+    try:
+        return records.collect()
+    except Exception as error:
+        raise sorted_error(error) from error
+
+
+class _Batches:
+    """What the stream calls. It never raises into the stream: the failure is kept as it is, and
+    later batches are ignored, which loses nothing since the checkpoint decides nothing."""
+
+    def __init__(self, receive: Callable[[DataFrame], None]) -> None:
+        self._receive = receive
+        self._running = threading.Lock()
+        self.over = threading.Event()
+        self.failure: BaseException | None = None
+
+    def receive(self, records: DataFrame, _batch_id: int) -> None:
+        """One trigger."""
+        with self._running:
+            if self.over.is_set():
+                return
+            try:
+                self._receive(records)
+            except BaseException as error:
+                self.failure = error
+                self.over.set()
+
+    @property
+    def are_idle(self) -> bool:
+        """No batch runs."""
+        return not self._running.locked()
+
+    def close(self) -> None:
+        """Return when no batch runs; from now on none does anything."""
+        self.over.set()
+        with self._running:
+            pass

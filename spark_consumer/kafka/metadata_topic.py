@@ -1,0 +1,69 @@
+"""Relation records by schema id, read from ``<p>.metadata`` as far as a plan needs them.
+
+In: the end offset that a cut names. Out: every Relation record before it, which holds the schema
+of every event of that cut (I2). Records are immutable, so what was read is kept.
+"""
+
+from collections.abc import Mapping
+
+from schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
+from schemas.metadata_record import RelationRecord, decode_metadata
+from schemas.topics import metadata_topic
+from spark_consumer.errors import sorted_error
+from spark_consumer.kafka.kafka_log import KafkaLog
+from spark_consumer.plan.plan import Plan
+
+
+class MetadataTopic:
+    """The relations of one pipeline, growing with the plans."""
+
+    def __init__(self, log: KafkaLog, pipeline: str) -> None:
+        self._log = log
+        self._topic = metadata_topic(pipeline)
+        self._next_offset = 0
+        self._relations: dict[str, RelationRecord] = {}
+
+    def relations(self, plan: Plan) -> Mapping[str, RelationRecord]:
+        """Relation records by schema id, at least those that the plan's tables have or get.
+
+        Raises:
+            OperatorError: a schema id without its record (I7).
+            RetryableError: the broker is away.
+        """
+        if plan.metadata_end_offset > self._next_offset:
+            self._read_to(plan.metadata_end_offset)
+        for table in plan.tables:
+            for segment in table.segments:
+                if segment.schema_id not in self._relations:
+                    raise OperatorError(
+                        f"{self._topic} lacks the record of schema {segment.schema_id} of topic {table.topic}",
+                        remedy="it was removed from outside (the topic must be compacted, never deleted from): "
+                        f"{COPY_AGAIN}",
+                    )
+        return self._relations
+
+    def _read_to(self, end_offset: int) -> None:
+        place = self._topic, 0
+        # Compaction leaves the log's start alone; should it have moved, a missing record is told by its id.
+        start = max(self._next_offset, self._log.starts([place])[place])
+        self._log.wait_visible({place: (start, end_offset)})
+        try:
+            values = [
+                bytes(row.value) for row in self._log.read({place: (start, end_offset)}).select("value").collect()
+            ]
+        except Exception as error:
+            raise sorted_error(error) from error
+        for value in values:
+            self._receive(value)
+        self._next_offset = end_offset
+
+    def _receive(self, value: bytes) -> None:
+        try:
+            record = decode_metadata(value)
+        except ProtocolError as error:
+            raise OperatorError(
+                f"{self._topic} holds a record that this version cannot read: {error}",
+                remedy="upgrade the Spark job to the producer's version",
+            ) from error
+        if isinstance(record, RelationRecord):
+            self._relations[record.schema_id] = record

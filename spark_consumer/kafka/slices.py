@@ -1,0 +1,58 @@
+"""In how many pieces a table's rows cross from Spark to the driver.
+
+In: frames, and how much they hold. Out: Arrow slices that are bounded by rows and bytes (I9).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+SLICE_ROWS_MAX = 100_000
+SLICE_BYTES_MAX = 32 * 2**20
+"""A slice is in Spark's heap several times over: rows, folded rows, Arrow, the answer to the driver."""
+ONE_TASK_ROWS_MAX = 20_000
+"""Up to here one task is quicker than a shuffle between two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """How much some records are; ``bytes`` of their values."""
+
+    rows: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Volume") -> "Volume":
+        return Volume(self.rows + other.rows, self.bytes + other.bytes)
+
+    def __sub__(self, other: "Volume") -> "Volume":
+        return Volume(self.rows - other.rows, self.bytes - other.bytes)
+
+    def fits(self, limit: "Volume") -> bool:
+        """Whether neither rows nor bytes are above the limit."""
+        return self.rows <= limit.rows and self.bytes <= limit.bytes
+
+    @property
+    def slices(self) -> int:
+        """Pieces of at most SLICE_ROWS_MAX rows and about SLICE_BYTES_MAX bytes."""
+        return max(-(-self.rows // SLICE_ROWS_MAX), -(-self.bytes // SLICE_BYTES_MAX), 1)
+
+
+def in_slice(by: Column, place: int, slices: int) -> Column:
+    """Whether a row is in one of several slices."""
+    return F.pmod(F.xxhash64(by), F.lit(slices)) == F.lit(place)
+
+
+def slices_of(frame: DataFrame, by: Column, slices: int) -> Iterator[pa.Table]:
+    """The frame in slices; held in Spark meanwhile, so that it is computed once."""
+    if slices == 1:
+        yield frame.toArrow()
+        return
+    held = frame.persist()
+    try:
+        for place in range(slices):
+            yield held.where(in_slice(by, place, slices)).toArrow()
+    finally:
+        held.unpersist()

@@ -1,0 +1,147 @@
+"""What a lake holds, between two plans: pure, and all of it from the newest finished row.
+
+In: rows of the manifest and the outcome of plans. Out: the heads that the next plan starts from,
+the cut that the next one must follow, and the rows to append. Nothing else is remembered, so a
+restart stands where the last row stands (I5).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from schemas.cut import Cut, Epoch
+from schemas.metadata_record import RelationRecord
+from spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
+from spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
+
+Relations = Mapping[str, RelationRecord]
+
+
+@dataclass(frozen=True)
+class LakeState:
+    """``entries``: every table by relation id; ``epoch`` is None in an empty lake."""
+
+    pipeline: str
+    sequence: int = 0
+    epoch: Epoch | None = None
+    to_cut: int = 0
+    end_lsn: int = 0
+    next_offset: int = 0
+    entries: Mapping[int, TableEntry] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, pipeline: str, row: CutRow | None) -> "LakeState":
+        """The state that an applied or published row describes; of an empty lake without one."""
+        if row is None:
+            return cls(pipeline)
+        entries = {entry.relation_id: entry for entry in row.tables}
+        return cls(pipeline, row.sequence, parse_epoch(row.epoch), row.to_cut, row.end_lsn, row.next_offset, entries)
+
+    @property
+    def last_cut(self) -> Cut | None:
+        """As much of the last applied cut as the chain of the next one needs."""
+        if self.epoch is None:
+            return None
+        return Cut(self.epoch, self.to_cut, self.end_lsn, self.end_lsn, None, None, 0, True, 0)
+
+    def heads(self, epoch: Epoch) -> dict[int, TableHead]:
+        """The tables a plan of this epoch starts from: those of an older one must all be copied."""
+        heads = ((relation_id, entry.head) for relation_id, entry in self._entries_in(epoch).items())
+        return {relation_id: head for relation_id, head in heads if head is not None}
+
+    def planned(self, plan: Plan, relations: Relations) -> CutRow:
+        """The row to append before the plan touches a table: what it touches, with base versions."""
+        tables = [_planned_entry(table, relations) for table in plan.tables]
+        return self._row(1, "plan", plan, tables)
+
+    def applied(self, plan: Plan, heads: Sequence[TableHead], relations: Relations) -> CutRow:
+        """The row to append after all tables of the plan are done: published, if the lake now
+        equals the source at the plan's end (I8), else applied."""
+        entries = self._entries_in(plan.epoch)
+        for head in heads:
+            before = entries.get(head.relation_id)
+            entries = {key: entry for key, entry in entries.items() if entry.path != head.path}
+            entries[head.relation_id] = _entry(head, before, plan.end_lsn, relations)
+        copying = any(entry.state == "copying" for entry in entries.values())
+        kind = "published" if plan.complete and not copying else "applied"
+        left = [entry for entry in entries.values() if kind == "applied" or entry.state != SUPERSEDED]
+        # The plan's own row stands between, unless it touched nothing and needed none.
+        return self._row(2 if plan.tables else 1, kind, plan, left)
+
+    def passed(self, plan: Plan) -> "LakeState":
+        """The state after cuts that neither touch a table nor publish: only remembered."""
+        return replace(
+            self,
+            epoch=plan.epoch,
+            to_cut=plan.to_cut,
+            end_lsn=plan.end_lsn,
+            next_offset=plan.next_offset,
+            entries=self._entries_in(plan.epoch),
+        )
+
+    def _entries_in(self, epoch: Epoch) -> dict[int, TableEntry]:
+        if epoch == self.epoch:
+            return dict(self.entries)
+        return {key: replace(entry, state=SUPERSEDED, since=self.end_lsn) for key, entry in self.entries.items()}
+
+    def _row(self, steps: int, kind: str, plan: Plan, tables: Iterable[TableEntry]) -> CutRow:
+        return CutRow(
+            sequence=self.sequence + steps,
+            kind=kind,
+            pipeline=self.pipeline,
+            epoch=str(plan.epoch),
+            from_cut=plan.from_cut,
+            to_cut=plan.to_cut,
+            next_offset=plan.next_offset,
+            end_lsn=plan.end_lsn,
+            commit_time=_time(plan.commit_time_us),
+            written_at=datetime.now(UTC),
+            tables=tuple(tables),
+        )
+
+
+def same_tables(row: CutRow, plan: Plan) -> bool:
+    """Whether a plan made again is the one that the row opened: same tables, same bases."""
+    opened = {(entry.relation_id, entry.version) for entry in row.tables}
+    return opened == {(table.relation_id, table.base.version if table.base else None) for table in plan.tables}
+
+
+def _planned_entry(table: TablePlan, relations: Relations) -> TableEntry:
+    schema_id = table.base.schema_id if table.base else table.segments[0].schema_id
+    version = table.base.version if table.base else None
+    known = relations.get(schema_id) or relations[table.segments[0].schema_id]
+    path = table.base.path if table.base else ""
+    return TableEntry(
+        table.relation_id,
+        known.table.namespace,
+        known.table.name,
+        table.topic,
+        path,
+        version,
+        schema_id,
+        table.state,
+    )
+
+
+def _entry(head: TableHead, before: TableEntry | None, end_lsn: int, relations: Relations) -> TableEntry:
+    table = relations[head.schema_id].table
+    unchanged = before is not None and before.state == head.state
+    since = before.since if before is not None and unchanged else end_lsn
+    return TableEntry(
+        head.relation_id,
+        table.namespace,
+        table.name,
+        head.topic,
+        head.path,
+        head.version,
+        head.schema_id,
+        head.state,
+        since,
+    )
+
+
+def _time(microseconds: int | None) -> datetime | None:
+    if microseconds is None:
+        return None
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)

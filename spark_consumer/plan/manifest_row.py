@@ -1,0 +1,63 @@
+"""Rows of the manifest ``<lake>/_cuts`` as values. Pure.
+
+A row is atomic because it is one commit to one table; a published row names one version per table,
+and versions never change: so a reader sees all tables at one LSN (I8). ``delta.manifest_reader`` reads
+rows, ``delta.manifest`` writes them.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from schemas.cut import Epoch
+from schemas.position import parse_lsn
+from spark_consumer.plan.plan import TableHead
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """One table in a row. ``version`` is None in a plan row for a table that does not exist yet."""
+
+    relation_id: int
+    namespace: str
+    name: str
+    topic: str
+    path: str
+    version: int | None
+    schema_id: str
+    state: str
+    since: int | None = None
+
+    @property
+    def qualified_name(self) -> str:
+        """``schema.table``."""
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def head(self) -> TableHead | None:
+        """As plans take it; None where the table does not exist yet."""
+        if self.version is None:
+            return None
+        return TableHead(self.relation_id, self.topic, self.path, self.version, self.schema_id, self.state, self.since)
+
+
+@dataclass(frozen=True, slots=True)
+class CutRow:
+    """One row. ``kind``: plan, applied or published; ``next_offset``: where to read cuts on from."""
+
+    sequence: int
+    kind: str
+    pipeline: str
+    epoch: str
+    from_cut: int
+    to_cut: int
+    next_offset: int
+    end_lsn: int
+    commit_time: datetime | None
+    written_at: datetime
+    tables: tuple[TableEntry, ...]
+
+
+def parse_epoch(text: str) -> Epoch:
+    """The inverse of ``str(epoch)``: no part but the slot is free text, and slots hold no dash."""
+    system_id, timeline, slot, consistent_point = text.split("-")
+    return Epoch(system_id, int(timeline), slot, parse_lsn(consistent_point))

@@ -1,0 +1,63 @@
+"""What remains of changes when a table is followed no more."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from producer.batch.open_batch import OpenBatch
+from producer.batch.progress import ProgressTracker
+from producer.encoding.record import UnknownValue
+from producer.kafka.control_topics import MetadataWriter
+from producer.kafka.publisher import Publisher
+from producer.pgoutput.messages import Delete, Insert, Truncate, Update
+from producer.session.dropped_tables import UNFOLLOWED_OPTION, UnfollowedTables
+from schemas.position import Lsn, Position
+from schemas.progress_record import Progress
+from schemas.settings import Settings
+from tests.producer.written_record import KEYED, Written
+
+OURS, OTHER = KEYED.relation_id, KEYED.relation_id + 1
+REASON = UnknownValue("a value is missing", remedy="none")
+
+
+def batch(options: dict[str, str]) -> OpenBatch:
+    """Nothing is sent, so nobody sends."""
+    progress = Progress("streaming", "7", 1, "s", "shop", relation_ids=(OURS, OTHER), options=options)
+    return OpenBatch(Settings(), cast(Publisher, None), cast(MetadataWriter, None), ProgressTracker(progress))
+
+
+def test_every_change_remains_while_all_tables_are_followed() -> None:
+    changes = (
+        Insert(OURS, b""),
+        Update(OURS, None, None, b""),
+        Delete(OURS, b"", None),
+        Truncate(True, False, (OURS,)),
+    )
+    unfollowed = UnfollowedTables(batch({"proto_version": "1"}))
+    assert [unfollowed.rest_of(change) for change in changes] == list(changes)
+
+
+def test_changes_of_a_table_that_was_left_are_none_and_those_of_others_remain() -> None:
+    out = batch({"proto_version": "1"})
+    unfollowed = UnfollowedTables(out)
+
+    unfollowed.leave(Written(KEYED).record, Position(Lsn(7), 3), REASON)
+
+    for change in (Insert(OURS, b""), Update(OURS, None, None, b""), Delete(OURS, b"", None)):
+        assert unfollowed.rest_of(change) is None
+    assert unfollowed.rest_of(Truncate(True, False, (OURS,))) is None
+    assert unfollowed.rest_of(Truncate(True, False, (OURS, OTHER))) == Truncate(True, False, (OTHER,))
+    assert unfollowed.rest_of(Insert(OTHER, b"")) == Insert(OTHER, b"")
+
+
+def test_batch_and_progress_say_from_where_on_a_table_was_left() -> None:
+    """I8: the next session leaves it too."""
+    out = batch({UNFOLLOWED_OPTION: "5"})
+
+    UnfollowedTables(out).leave(Written(KEYED).record, Position(Lsn(7), 3), REASON)
+
+    (barrier,) = out.batch.tables[OURS].barriers
+    assert (barrier.kind, barrier.position, out.batch.departed) == ("dropped", Position(Lsn(7), 3), {OURS})
+    assert out.tracker.progress.options == {UNFOLLOWED_OPTION: f"5 {OURS}"}
+    again = UnfollowedTables(out)
+    assert [again.rest_of(Insert(relation_id, b"")) for relation_id in (5, OURS)] == [None, None]

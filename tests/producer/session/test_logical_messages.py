@@ -1,0 +1,79 @@
+"""Logical messages: what they become, and which come twice."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import fastavro
+import pytest
+
+from producer.batch.open_batch import OpenBatch
+from producer.encoding.record import TransactionSource
+from producer.errors import row_too_large
+from producer.pgoutput.messages import LogicalMessage
+from producer.relations.tables import Tables
+from producer.session.logical_messages import LogicalMessages, MessageWriter
+from schemas.avro_codec import decode_body, long_bytes, schema_id_of
+from schemas.errors import OperatorError
+from schemas.message_schema import message_relation
+from schemas.metadata_record import RelationRecord, decode_metadata, encode_metadata
+from schemas.position import Lsn
+from schemas.progress_record import Progress, Split
+from schemas.settings import Settings
+
+RELATION = message_relation("p-1")
+MESSAGE = LogicalMessage(True, Lsn(0x200), "app", b"\xff\x00")
+SOURCE = TransactionSource.of(0x300, 1_700_000_000_000_000, 7, "elsewhere", 0x99)
+TS_MS = b"\x02" + long_bytes(42)
+
+
+def written(message: LogicalMessage = MESSAGE) -> bytes:
+    record = MessageWriter(RELATION, "p-1", "shop").message(message, SOURCE, 3, TS_MS)
+    assert record.key is None
+    return record.value
+
+
+def test_message_is_an_m_of_no_table_in_the_envelope_of_all_topics() -> None:
+    """Debezium's shape of it."""
+    value = written()
+    event = decode_body(value, fastavro.parse_schema(json.loads(RELATION.value_schema)))
+
+    assert schema_id_of(value) == RELATION.schema_id
+    assert event["message"] == {"prefix": "app", "content": b"\xff\x00"}
+    assert (event["op"], event["before"], event["after"], event["ts_ms"]) == ("m", None, None, 42)
+    source = event["source"]
+    assert (source["schema"], source["table"], source["relation_id"]) == ("", "", 0)
+    assert (source["commit_lsn"], source["ordinal"], source["txId"]) == (0x300, 3, 7)
+    assert (source["origin"], source["origin_lsn"]) == ("elsewhere", 0x99)
+
+
+def test_readers_of_the_metadata_topic_take_the_record_of_messages_for_a_relation_without_columns() -> None:
+    decoded = decode_metadata(encode_metadata(RELATION))
+
+    assert isinstance(decoded, RelationRecord)
+    assert decoded == RELATION
+    assert (decoded.topic, decoded.partition_count, decoded.table.columns) == ("p-1.messages", 1, ())
+
+
+def test_message_that_is_too_large_is_told_by_its_place_alone() -> None:
+    """I10"""
+    refusal = row_too_large(RELATION, written(), 10)
+
+    assert refusal.what.startswith("a logical message takes ")
+    assert "0/300" in refusal.what
+    assert "message_prefixes" in refusal.remedy
+
+
+def test_message_from_before_a_half_published_transaction_that_was_not_published_is_refused() -> None:
+    """I4: what is filtered was changed, though the options say otherwise."""
+    split = Split(Lsn(0x300), 7, 10, 10, "")
+    progress = Progress("streaming", "1", 1, "s", "shop", split=split, last_message_lsn=0x150)
+    out = cast(OpenBatch, SimpleNamespace(tracker=SimpleNamespace(progress=progress)))
+    messages = LogicalMessages(Settings.model_validate({"name": "p-1"}), cast(Tables, None), out)
+    outside: dict[str, Any] = {"sent_us": 0, "ends_lsn": True}
+
+    assert not messages.publish_outside(LogicalMessage(False, Lsn(0x150), "app", b""), **outside)
+    with pytest.raises(OperatorError, match="0/200 was not published before transaction 7"):
+        messages.publish_outside(MESSAGE, **outside)

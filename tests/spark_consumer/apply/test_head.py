@@ -1,0 +1,57 @@
+"""Which of a plan's segments a table already holds (I5)."""
+
+from spark_consumer.apply.head import segments_done
+from spark_consumer.delta.table import Commit
+
+PLAN = "p/epoch/1/7"
+
+
+def own(segment: int = 0, step: str = "data") -> Commit:
+    return Commit(PLAN, segment, step)
+
+
+FOREIGN = Commit(None, step=None)
+OPTIMIZE = Commit(None, step=None, changes_data=False)
+
+
+def done(*commits: Commit, first_empties: bool = False) -> int | None:
+    return segments_done(commits, PLAN, first_empties=first_empties)
+
+
+def test_base_itself_has_nothing_done() -> None:
+    assert done() == 0
+
+
+def test_own_segments_count() -> None:
+    assert done(own(step="shape"), own(0), own(1, "shape"), own(1), OPTIMIZE) == 2
+
+
+def test_step_towards_a_segment_does_not_complete_it() -> None:
+    assert done(own(0, "shape")) == 0
+
+
+def test_step_towards_a_later_segment_completes_those_before() -> None:
+    assert done(own(1, "shape")) == 1
+
+
+def test_segment_without_rows_has_no_commit() -> None:
+    assert done(own(0), own(2)) == 3
+
+
+def test_foreign_commit_before_or_after_voids_all() -> None:
+    assert done(FOREIGN, own(0)) is None
+    assert done(own(0), FOREIGN) is None
+
+
+def test_segments_of_another_plan_are_foreign() -> None:
+    assert done(Commit("p/epoch/1/6", 0)) is None
+
+
+def test_commits_before_a_restore_do_not_count() -> None:
+    assert done(own(0), FOREIGN, own(step="restore")) == 0
+    assert done(own(0), FOREIGN, own(step="restore"), own(0)) == 1
+
+
+def test_emptying_first_segment_heals_what_was_before() -> None:
+    assert done(FOREIGN, own(0), own(1), first_empties=True) == 2
+    assert done(own(0), FOREIGN, first_empties=True) is None

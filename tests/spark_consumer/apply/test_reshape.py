@@ -1,0 +1,165 @@
+"""Tables that get another shape between two changes."""
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from schemas.errors import OperatorError
+from schemas.metadata_record import RelationRecord
+from schemas.position import Lsn, Position
+from schemas.table_schema import Column
+from spark_consumer.apply.reshape import reshape
+from spark_consumer.delta.table import SHAPE, Commit, LakeTable, arrow_schema
+from spark_consumer.fold.shape import TableShape
+from spark_consumer.plan.plan import Segment, TableHead
+from tests.contract_writer import Event
+from tests.spark_consumer.crash import Crash
+from tests.spark_consumer.events import Log, applied, column, copied, head_rows, relation, table_plan, values
+
+LSN = 0x1100
+ID = column("id", "int4", is_key=True, attnum=1)
+
+
+def reshaped(
+    spark: SparkSession, lake: Path, old: Sequence[Column], new: Sequence[Column], row: dict[str, Any], *later: Event
+) -> tuple[RelationRecord, TableHead, TableHead]:
+    """A table with one row of the old shape, then an insert in the new one."""
+    before, after = relation(old), relation(new, revision=1)
+    base = copied(spark, lake, before, row)
+    log = Log()
+    key = {name: value for name, value in {"id": 2, "on": None}.items() if name in [c.name for c in new]}
+    log.add(Event(after, "c", LSN, 0, after=key))
+    position = Position(Lsn(LSN), 0)
+    segments = [Segment(0, before.schema_id, None, position), Segment(1, after.schema_id, position, None)]
+    part = table_plan(after, base, segments)
+    head = applied(spark, lake, log, part, [before, after], to_cut=2)
+    assert applied(spark, lake, log, part, [before, after], to_cut=2) == head
+    return after, base, head
+
+
+def test_added_column_is_null_in_old_rows(spark: SparkSession, lake: Path) -> None:
+    _, _, head = reshaped(spark, lake, [ID], [ID, column("a", "timestamptz")], {"id": 1})
+
+    assert values(head_rows(lake, head)) == [{"id": 1, "a": None}, {"id": 2, "a": None}]
+
+
+def test_column_dropped_renamed_and_widened_keeps_old_values(spark: SparkSession, lake: Path) -> None:
+    old = [
+        ID,
+        column("gone", attnum=2),
+        column("a", "int4", attnum=3),
+        column("f", "float4", attnum=4),
+        column("d", "date", attnum=5),
+        column("m", "numeric", typmod=(5 << 16 | 1) + 4, attnum=6),
+    ]
+    new = [
+        ID,
+        column("A b", "int8", attnum=3),
+        column("f", "float8", attnum=4),
+        column("d", "date", attnum=5),
+        column("m", "numeric", typmod=(9 << 16 | 3) + 4, attnum=6),
+        column("gone", attnum=7),
+    ]
+    day = datetime.date(2024, 2, 29)
+
+    _, _, head = reshaped(spark, lake, old, new, {"id": 1, "gone": "x", "a": 7, "f": 0.5, "d": day})
+
+    expected = {"id": 1, "A_u0020b": 7, "f": 0.5, "d": day, "m": None, "gone": None}
+    assert values(head_rows(lake, head))[0] == expected
+    table = LakeTable.open(f"{lake}/{head.path}", {})
+    assert table is not None
+    assert table.fields[1].metadata["pg.type"] == "int8"
+
+
+def test_crash_after_a_shape_step_repeats_nothing(spark: SparkSession, lake: Path, crash_at: Any) -> None:
+    """I5: the table does not go back to the shape of a segment that had no rows."""
+    narrow, wide = column("a", "int4", attnum=2), column("a", "int8", attnum=2)
+    crash_at["apply:table-reshaped"] = 2
+    with pytest.raises(Crash):
+        reshaped(spark, lake, [ID, narrow], [ID, wide], {"id": 1, "a": 1})
+    before, after = relation([ID, narrow]), relation([ID, wide], revision=1)
+    log = Log()
+    log.add(Event(after, "c", LSN, 0, after={"id": 2, "a": 2**40}))
+    position = Position(Lsn(LSN), 0)
+    segments = [Segment(0, before.schema_id, None, position), Segment(1, after.schema_id, position, None)]
+    base = TableHead(16400, before.topic, "public/t", 1, before.schema_id, "current")
+
+    head = applied(spark, lake, log, table_plan(after, base, segments), [before, after], to_cut=2)
+
+    assert values(head_rows(lake, head)) == [{"id": 1, "a": 1}, {"id": 2, "a": 2**40}]
+
+
+def test_change_of_type_stops_with_the_copy_as_remedy(spark: SparkSession, lake: Path) -> None:
+    with pytest.raises(OperatorError, match="copy everything again"):
+        reshaped(spark, lake, [ID, column("a", "int4")], [ID, column("a", "text")], {"id": 1})
+
+
+def test_key_of_plain_values_may_change(spark: SparkSession, lake: Path) -> None:
+    wider = column("a", "int4", is_key=True, attnum=2)
+
+    _, _, head = reshaped(spark, lake, [ID, column("a", "int4", attnum=2)], [ID, wider], {"id": 1, "a": 3})
+
+    assert [row["id"] for row in values(head_rows(lake, head))] == [1, 2]
+
+
+def test_key_that_holds_exceptional_values_must_be_copied(spark: SparkSession, lake: Path) -> None:
+    plain, key = column("on", "date", attnum=2), column("on", "date", is_key=True, attnum=2)
+    before, after = relation([ID, plain]), relation([ID, key], revision=1)
+    log = Log()
+    log.add(Event(before, "r", 0x1000, -1, after={"id": 1}, exceptional={"on": "infinity"}))
+    base = applied(spark, lake, log, table_plan(before, None), [before])
+    part = table_plan(after, base, [Segment(0, after.schema_id, None, None)])
+
+    with pytest.raises(OperatorError, match=r"the key of table public\.t changed"):
+        applied(spark, lake, Log(), part, [before, after], to_cut=2)
+
+
+def test_column_that_becomes_a_domain_and_none_again_keeps_its_values_without_a_rewrite(tmp_path: Path) -> None:
+    """Its values are those of the type under it; the base that is noted goes when the domain does."""
+    plain, domain, other = (
+        TableShape(relation([ID, column("a", name, attnum=2)])) for name in ("int4", "whole", "text")
+    )
+    plan = Commit(plan="p", step=SHAPE)
+    table = LakeTable.create(str(tmp_path / "t"), plain.fields, plan, {})
+
+    noted = []
+    for shape in (domain, domain, plain, plain):
+        reshape(table, shape, None, plan)
+        noted.append((table.version, table.fields[1].metadata.get("pg.type"), table.fields[1].metadata.get("pg.base")))
+    assert noted == [(1, "whole", "int4"), (1, "whole", "int4"), (2, "int4", ""), (2, "int4", "")]
+    with pytest.raises(OperatorError):
+        reshape(table, other, None, plan)
+
+
+def test_texts_of_columns_follow_a_rename_and_end_with_their_column(tmp_path: Path) -> None:
+    """I8: else a renamed infinity is null, and a new column of a dropped one's name is not null but infinity."""
+    before = TableShape(relation([ID, column("on", "date", attnum=2), column("gone", "date", attnum=3)]))
+    after = TableShape(relation([ID, column("since", "date", attnum=2), column("gone", "date", attnum=4)], revision=1))
+    rows = [({"on": "infinity", "gone": "-infinity"}, 1), ({"gone": "infinity"}, 2), (None, 3)]
+    table = LakeTable.create(f"{tmp_path}/t", before.fields, Commit("p"), {})
+    schema = arrow_schema(table.fields)
+    found = [{"id": n, "_walbridge": {"ordinal": n, "op": "c", "exceptional": texts}} for texts, n in rows]
+    table.append(pa.Table.from_pylist(found, schema).to_reader(), Commit("p"))
+
+    reshape(table, after, before, Commit("p", step=SHAPE))
+
+    kept = table.query('SELECT "_walbridge" AS w FROM target ORDER BY id').read_all().column(0).to_pylist()
+    assert [(w["exceptional"], w["ordinal"]) for w in kept] == [([("since", "infinity")], 1), (None, 2), (None, 3)]
+
+
+def test_column_that_is_renamed_into_a_key_may_hold_no_exceptional_values(tmp_path: Path) -> None:
+    """I5: its old rows would not be found by their key."""
+    before = TableShape(relation([ID, column("on", "date", attnum=2)]))
+    key = [column("id", "int4", attnum=1), column("since", "date", is_key=True, attnum=2)]
+    after = TableShape(relation(key, revision=1))
+    table = LakeTable.create(f"{tmp_path}/t", before.fields, Commit("p"), {})
+    row = {"id": 1, "_walbridge": {"op": "c", "exceptional": {"on": "infinity"}}}
+    table.append(pa.Table.from_pylist([row], arrow_schema(table.fields)).to_reader(), Commit("p"))
+
+    with pytest.raises(OperatorError, match="the key of table"):
+        reshape(table, after, before, Commit("p", step=SHAPE))

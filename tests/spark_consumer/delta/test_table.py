@@ -1,0 +1,148 @@
+"""One Delta table: commits that are put-if-absent and say what made them."""
+
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from spark_consumer.delta.table import (
+    Commit,
+    ConcurrentCommit,
+    LakeField,
+    LakeTable,
+    Merge,
+    VersionGone,
+    arrow_schema,
+    scratch_table,
+)
+from spark_consumer.fold.shape import TableShape
+from tests.spark_consumer.events import column, relation
+
+SHAPE = TableShape(relation([column("Id", "int4", is_key=True), column('q"uo.te')]))
+
+
+def own(segment: int = 0, step: str = "data") -> Commit:
+    return Commit("plan", segment, step, app_id="app", txn_version=segment + 7)
+
+
+def rows(fields: list[LakeField], *ids: int) -> pa.RecordBatchReader:
+    schema = arrow_schema(fields)
+    table = pa.Table.from_pylist([{fields[0].name: each} for each in ids], schema)
+    return table.to_reader()
+
+
+@pytest.fixture
+def table(lake: Path) -> LakeTable:
+    return LakeTable.create(f"{lake}/t", SHAPE.fields, own(step="create"), {})
+
+
+def ids(table: LakeTable) -> list[Any]:
+    found: list[Any] = table.query('SELECT "Id" FROM target ORDER BY 1').read_all().column(0).to_pylist()
+    return found
+
+
+def test_table_that_is_not_there_is_none(lake: Path) -> None:
+    assert LakeTable.open(f"{lake}/t", {}) is None
+
+
+def test_fields_come_back_with_their_metadata(table: LakeTable) -> None:
+    found = table.fields
+
+    assert [field.name for field in found] == ["Id", 'q"uo.te', "_walbridge"]
+    assert found[1].metadata == {"pg.name": 'q"uo.te', "pg.type": "text", "pg.typmod": "-1", "pg.attnum": "2"}
+
+
+def test_overwrite_keeps_the_metadata(table: LakeTable) -> None:
+    table.overwrite(rows(SHAPE.fields, 1), own())
+
+    assert table.fields == SHAPE.fields
+
+
+def test_stale_handle_cannot_commit(table: LakeTable) -> None:
+    """Put-if-absent: a second job is fenced."""
+    stale = LakeTable.open(table.uri, {})
+    assert stale is not None
+    table.append(rows(SHAPE.fields, 1), own())
+
+    with pytest.raises(ConcurrentCommit):
+        stale.append(rows(SHAPE.fields, 2), own())
+    with pytest.raises(ConcurrentCommit):
+        stale.overwrite(rows(SHAPE.fields, 2), own())
+    with pytest.raises(ConcurrentCommit):
+        stale.merge(Merge('source."Id" = target."Id"', insert_when="true"), rows(SHAPE.fields, 2), own())
+    assert ids(table) == [1]
+
+
+def test_commits_say_what_made_them(table: LakeTable) -> None:
+    table.append(rows(SHAPE.fields, 1), own(3))
+
+    assert [(each.plan, each.segment, each.step) for each in table.commits(9)] == [
+        ("plan", 0, "create"),
+        ("plan", 3, "data"),
+    ]
+
+
+def test_data_commit_carries_the_transaction(table: LakeTable) -> None:
+    assert table.transaction_version("app") is None
+    table.append(rows(SHAPE.fields, 1), own(3))
+
+    assert table.transaction_version("app") == 10
+
+
+def test_restore_brings_back_rows_and_columns(table: LakeTable) -> None:
+    table.append(rows(SHAPE.fields, 1), own())
+    other = TableShape(relation([column("Id", "int8", is_key=True)]))
+    table.overwrite(rows(other.fields, 2, 3), Commit(None, step=None))
+
+    table.restore(1, own(step="restore"))
+
+    assert (ids(table), table.fields) == ([1], SHAPE.fields)
+
+
+def test_version_that_is_gone_cannot_be_restored(table: LakeTable, lake: Path) -> None:
+    table.append(rows(SHAPE.fields, 1), own())
+    table.overwrite(rows(SHAPE.fields, 2), own())
+    kept = {Path(path).name for path in DeltaTable(table.uri).file_uris()}
+    for file in (lake / "t").glob("*.parquet"):
+        if file.name not in kept:
+            file.unlink()
+
+    with pytest.raises(VersionGone):
+        table.restore(1, own(step="restore"))
+
+
+@pytest.mark.parametrize("type_name", ["float", "double"])
+def test_not_a_number_is_found_among_numbers(lake: Path, type_name: str) -> None:
+    """I6: what a file's statistics say leaves NaN out, and a join must not ask them."""
+    fields = [LakeField("k", type_name, {}), LakeField("n", "integer", {})]
+    schema = arrow_schema(fields)
+    table = LakeTable.create(f"{lake}/t", fields, own(step="create"), {})
+    table.append(pa.Table.from_pylist([{"k": k, "n": 1} for k in (0.0, 1.5, nan)], schema).to_reader(), own())
+
+    with scratch_table(schema, [pa.Table.from_pylist([{"k": nan, "n": 2}], schema)]) as source:
+        found = table.query("SELECT target.n FROM source LEFT JOIN target ON source.k = target.k", source)
+        assert found.read_all().column(0).to_pylist() == [1]
+
+
+def test_optimize_changes_no_data(table: LakeTable) -> None:
+    table.append(rows(SHAPE.fields, 1), own())
+    table.append(rows(SHAPE.fields, 2), own(1))
+    DeltaTable(table.uri).optimize.compact()
+    after = LakeTable.open(table.uri, {})
+    assert after is not None
+
+    assert [each.changes_data for each in after.commits(1)] == [False]
+    assert ids(after) == [1, 2]
+
+
+def test_spark_reads_what_was_written(table: LakeTable, spark: SparkSession) -> None:
+    table.append(rows(SHAPE.fields, 1, 2), own())
+
+    found = spark.read.format("delta").load(table.uri)
+
+    assert sorted(row["Id"] for row in found.collect()) == [1, 2]
+    assert found.columns == ["Id", 'q"uo.te', "_walbridge"]

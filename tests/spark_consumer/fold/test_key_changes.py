@@ -1,0 +1,95 @@
+"""Rows under changing keys: chains of lifetimes, and the values that key changes left out (I6)."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_consumer.fold.key_changes import chain_roots
+from tests.contract_writer import Event
+from tests.spark_consumer.events import Log, applied, column, copied, head_rows, relation, table_plan, values
+
+LSN = 0x1100
+ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")])
+
+
+def test_chain_of_changes_ends_at_its_first_lifetime() -> None:
+    a, b, c = (b"a", 0), (b"b", 1), (b"c", 1)
+
+    assert chain_roots({c: b, b: a}) == {c: a, b: a}
+
+
+def test_lifetimes_of_one_key_are_kept_apart() -> None:
+    links = {(b"b", 1): (b"a", 0), (b"a", 1): (b"b", 1), (b"b", 2): (b"a", 1)}
+
+    assert set(chain_roots(links).values()) == {(b"a", 0)}
+
+
+class Keys:
+    """Writes changes of one transaction after another."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self.lsn = LSN
+
+    def move(self, old: int, new: int, n: int | None = None, unchanged: tuple[str, ...] = ("body", "tags")) -> "Keys":
+        self.lsn += 8
+        self.delete(old)
+        after = {"id": new, "n": n}
+        moved = Event(ITEMS, "c", self.lsn, 1, before={"id": old}, before_image="key", after=after, unchanged=unchanged)
+        self.log.add(moved)
+        return self
+
+    def delete(self, key: int) -> "Keys":
+        self.log.add(Event(ITEMS, "d", self.lsn, 0, before={"id": key}, before_image="key"))
+        return self
+
+    def update(self, key: int, **row: object) -> "Keys":
+        self.lsn += 8
+        left_out = [name for name in ("body", "tags") if name not in row]
+        self.log.add(Event(ITEMS, "u", self.lsn, 0, after={"id": key, **row}, unchanged=left_out))
+        return self
+
+    def insert(self, key: int, body: str) -> "Keys":
+        self.lsn += 8
+        self.log.add(Event(ITEMS, "c", self.lsn, 0, after={"id": key, "body": body}))
+        return self
+
+
+def bodies(spark: SparkSession, lake: Path, keys: Keys, base: dict[int, str]) -> dict[int, str | None]:
+    """Body by id after these changes of a table that held ``base``."""
+    head = copied(spark, lake, ITEMS, *[{"id": key, "body": body} for key, body in base.items()])
+    head = applied(spark, lake, keys.log, table_plan(ITEMS, head), [ITEMS], to_cut=2)
+    return {row["id"]: row["body"] for row in values(head_rows(lake, head))}
+
+
+def test_key_change_takes_the_value_from_the_lake(spark: SparkSession, lake: Path) -> None:
+    assert bodies(spark, lake, Keys().move(1, 2), {1: "one"}) == {2: "one"}
+
+
+def test_key_change_takes_the_value_from_an_earlier_event(spark: SparkSession, lake: Path) -> None:
+    assert bodies(spark, lake, Keys().update(1, body="new").move(1, 2), {1: "old"}) == {2: "new"}
+
+
+def test_key_change_back_and_forth_keeps_the_value(spark: SparkSession, lake: Path) -> None:
+    keys = Keys().move(1, 2).move(2, 3).update(3, n=5).move(3, 1)
+
+    assert bodies(spark, lake, keys, {1: "one"}) == {1: "one"}
+
+
+def test_swapped_keys_swap_their_values(spark: SparkSession, lake: Path) -> None:
+    keys = Keys().move(1, 9).move(2, 1).move(9, 2)
+
+    assert bodies(spark, lake, keys, {1: "one", 2: "two"}) == {1: "two", 2: "one"}
+
+
+def test_row_shifted_onto_the_key_of_a_deleted_one_keeps_its_own_value(spark: SparkSession, lake: Path) -> None:
+    keys = Keys().delete(1).move(2, 1).insert(2, "fresh").move(2, 3)
+
+    assert bodies(spark, lake, keys, {1: "one", 2: "two"}) == {1: "two", 3: "fresh"}
+
+
+def test_row_that_moved_and_was_deleted_is_gone(spark: SparkSession, lake: Path) -> None:
+    keys = Keys().move(1, 2)
+    keys.lsn += 8
+
+    assert bodies(spark, lake, keys.delete(2), {1: "one"}) == {}

@@ -1,0 +1,167 @@
+"""The driver's fold and Spark's give the same rows, whatever the events."""
+
+import datetime
+import random
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from schemas.metadata_record import RelationRecord
+from schemas.position import Lsn, Position
+from spark_consumer.apply.arrow_spool import conformed
+from spark_consumer.delta.table import LakeField, arrow_schema
+from spark_consumer.fold.fold import root_name
+from spark_consumer.fold.local_events import decoded_events
+from spark_consumer.fold.local_fold import needs_spark
+from spark_consumer.fold.schema_join import place_name
+from spark_consumer.fold.segment_rows import SegmentRows
+from spark_consumer.fold.shape import STRUCT, TableShape
+from spark_consumer.kafka.change_reader import TableRecords
+from spark_consumer.kafka.slices import Volume
+from spark_consumer.plan.plan import Segment
+from tests.contract_writer import Event
+from tests.spark_consumer.events import Log, column, relation
+
+SEEDS = range(3)
+EVENTS = 250
+UTC = datetime.UTC
+VALUES: Mapping[tuple[str, int], list[Any]] = {
+    ("bool", -1): [True, False, None],
+    ("int2", -1): [-(2**15), 2**15 - 1, None],
+    ("int8", -1): [-(2**63), 2**63 - 1, None],
+    ("float4", -1): [0.5, -0.0, float("inf"), None],
+    ("float8", -1): [1e-300, float("-inf"), -0.0, None],
+    ("numeric", (38 << 16 | 10) + 4): [Decimal("-1234567890123456789012345678.0123456789"), Decimal("0E-10"), None],
+    ("numeric", (10 << 16 | 2) + 4): [Decimal("1.50"), Decimal("-0.01"), "NaN", None],
+    ("text", -1): ["", "ä€😀\\'\"\n", "x" * 3_000, None],
+    ("bytea", -1): [b"", b"\x00\xff", None],
+    ("date", -1): [datetime.date(1, 1, 1), datetime.date(9999, 12, 31), "infinity", None],
+    ("timestamp", -1): [datetime.datetime(1582, 10, 10, 23, 59, 59, 999999), "-infinity", None],
+    ("timestamptz", -1): [datetime.datetime(1, 1, 1, tzinfo=UTC), datetime.datetime(9999, 12, 31, tzinfo=UTC), None],
+    ("_int4", -1): [[], [1, None], "{{1,2},{3,4}}", None],
+    ("_text", -1): [[], ["", None, "ä"], None],
+    ("_numeric", (10 << 16 | 2) + 4): [[Decimal("1.50"), None], "{NaN}", None],
+    ("_timestamptz", -1): [[datetime.datetime(2024, 2, 29, tzinfo=UTC), None], None],
+    ("_float8", -1): [[-0.0, None, float("inf")], None],
+    ("point", -1): ["(1,2)", None],
+    ("hstore", -1): [{}, {"a": None}, {"": "ä", "b": "x" * 300}, None],
+    ("vector", -1): [[0.5, -0.0], [1e-30], None],
+    ("price", -1): [Decimal("1.50"), "NaN", None],
+    ("counts", -1): [[1, None], "{{1}}", None],
+}
+"""Values by type; a text of a type that is not textual is one its Avro type cannot hold."""
+ITEMS = relation(
+    [
+        column("id", "int4", is_key=True),
+        column("on", "date", is_key=True),
+        *[column(f"c{at}", name, typmod=typmod) for at, (name, typmod) in enumerate(VALUES)],
+    ]
+)
+TEXTUAL = frozenset({"text", "point", "_text"})
+
+
+def random_row(chooser: random.Random) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values, and the texts of those that have no other place."""
+    values: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    for at, ((name, _), choices) in enumerate(VALUES.items()):
+        chosen = chooser.choice(choices)
+        if isinstance(chosen, str) and name not in TEXTUAL:
+            texts[f"c{at}"] = chosen
+        else:
+            values[f"c{at}"] = chosen
+    return values, texts
+
+
+def random_events(seed: int, of: RelationRecord) -> Iterator[Event]:
+    """Changes of a few keys, in any order of operations; some stand twice, some out of order."""
+    chooser = random.Random(seed)
+    left_out = [each.name for each in of.table.columns if not each.is_key]
+    for number in range(EVENTS):
+        key = {"id": chooser.randrange(30), "on": datetime.date(2024, 2, chooser.randrange(1, 4))}
+        lsn, ordinal = 0x1000 + 8 * (number // 5), number % 5
+        values, texts = random_row(chooser)
+        op = chooser.choice("cuuuud")
+        if op == "d":
+            yield Event(of, op, lsn, ordinal, before=key, before_image="key")
+            continue
+        unchanged = [name for name in left_out if name not in texts and chooser.random() < 0.2] or None
+        kept = {name: value for name, value in values.items() if name not in (unchanged or ())}
+        yield Event(of, op, lsn, ordinal, after=key | kept, unchanged=unchanged, exceptional=texts or None)
+
+
+def logged(events: list[Event], seed: int) -> Log:
+    chooser = random.Random(seed)
+    log = Log()
+    for event in events:
+        for _ in range(chooser.choice([1, 1, 1, 2])):
+            log.add(event, partition=chooser.randrange(2))
+    chooser.shuffle(log.rows)
+    return log
+
+
+def both(spark: SparkSession, log: Log, shape: TableShape, segment: Segment) -> tuple[SegmentRows, SegmentRows]:
+    """The same records for the driver, and for Spark."""
+    frame = log.frame(spark)
+    volumes: dict[str | None, Volume] = {shape.relation.schema_id: Volume(len(log.rows), 1)}
+    records = (TableRecords(lambda: frame, volumes, fetched) for fetched in (frame.toArrow(), None))
+    driver, jvm = (SegmentRows(each, shape, segment) for each in records)
+    return driver, jvm
+
+
+def schema_of(shape: TableShape, *, folded: bool) -> pa.Schema:
+    fields = [LakeField(place_name(place), each.column_type.lake, {}) for place, each in enumerate(shape.columns)]
+    plain = arrow_schema([*fields, LakeField("w", STRUCT.type, {})])
+    roots = [pa.field(root_name(place), plain.field(place).type) for place in shape.key_places]
+    more = [pa.field("unknown", pa.list_(pa.int32())), pa.field("moved", pa.bool_()), *roots]
+    return pa.schema([*plain, *more, pa.field("root_key_text", pa.string())]) if folded else plain
+
+
+def in_order(slices: Iterator[pa.Table], schema: pa.Schema) -> list[str]:
+    """Rows as text: NaN equals NaN, 0.0 is not -0.0."""
+    return sorted(repr(row) for some in slices for row in conformed(some, schema).to_pylist())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_driver_and_spark_fold_events_to_the_same_rows(spark: SparkSession, seed: int) -> None:
+    """I5, I6"""
+    shape = TableShape(ITEMS)
+    log = logged(list(random_events(seed, ITEMS)), seed)
+    whole = Segment(0, ITEMS.schema_id, None, None)
+    schema = schema_of(shape, folded=True)
+
+    driver, jvm = both(spark, log, shape, whole)
+    ours = in_order(driver.folded_by_key(schema), schema)
+    assert ours == in_order(jvm.folded_by_key(schema), schema)
+    assert len(ours) > 50
+
+
+def test_driver_and_spark_take_the_same_part_of_the_records(spark: SparkSession) -> None:
+    """A segment's start is in it, its end is not; truncates and other schemas are not."""
+    shape = TableShape(ITEMS)
+    # Deletes of rows that are taken as they are have no place, and are refused.
+    log = logged([event for event in random_events(7, ITEMS) if event.op != "d"], 7)
+    log.add(Event(ITEMS, "t", 0x1008, 1))
+    other = relation([*ITEMS.table.columns[:2], column("other")])
+    log.add(Event(other, "c", 0x1010, 1, after={"id": 1, "on": datetime.date(2024, 2, 1), "other": "x"}))
+    part = Segment(1, ITEMS.schema_id, Position(Lsn(0x1008), 1), Position(Lsn(0x1048), 2))
+    schema = schema_of(shape, folded=False)
+
+    driver, jvm = both(spark, log, shape, part)
+    ours = in_order(driver.as_they_are(schema), schema)
+    assert ours == in_order(jvm.as_they_are(schema), schema)
+    assert ours
+
+
+def test_keys_told_apart_by_their_texts_are_left_to_spark() -> None:
+    """Only one program writes their JSON, or two would be two keys."""
+    shape = TableShape(ITEMS)
+    log = Log()
+    log.add(Event(ITEMS, "c", 0x1000, 0, after={"id": 1}, exceptional={"on": "infinity"}))
+    fetched = pa.Table.from_pylist(log.rows)
+
+    assert needs_spark(decoded_events(fetched, ITEMS, Segment(0, ITEMS.schema_id, None, None)), shape)

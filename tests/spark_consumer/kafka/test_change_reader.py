@@ -1,0 +1,180 @@
+"""Reading a plan's records: exact ranges, counted, with waiting and refusing told apart."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from schemas.cut import Cut, PartitionRange
+from schemas.errors import OperatorError
+from schemas.settings import Settings
+from spark_consumer.kafka import change_reader
+from spark_consumer.kafka.change_reader import planned_records, refuse_other_counts
+from spark_consumer.kafka.kafka_log import KafkaLog
+from spark_consumer.kafka.slices import Volume
+from spark_consumer.plan.plan import Plan, make_plan
+from tests.contract_writer import ColumnSpec, ContractWriter, Event
+from walbridge.embedded.kafka import KafkaBroker
+
+COLUMNS = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")]
+
+
+@pytest.fixture
+def writer(kafka: KafkaBroker, pipeline_name: str) -> ContractWriter:
+    return ContractWriter(kafka.bootstrap_servers, pipeline_name)
+
+
+@pytest.fixture
+def log(spark: SparkSession, kafka: KafkaBroker, pipeline_name: str, lake: Path) -> KafkaLog:
+    return KafkaLog(spark, settings(kafka, pipeline_name, lake))
+
+
+def settings(kafka: KafkaBroker, pipeline_name: str, lake: Path, **of_lake: Any) -> Settings:
+    return Settings(
+        name=pipeline_name,
+        kafka={"bootstrap_servers": kafka.bootstrap_servers},  # type: ignore[arg-type]
+        lake={"path": str(lake)} | of_lake,  # type: ignore[arg-type]
+    )
+
+
+def plan_of(*cuts: Cut) -> Plan:
+    return make_plan(list(enumerate(cuts)), {})
+
+
+def inserts(relation: Any, lsn: int, *ids: int) -> list[Event]:
+    return [Event(relation, "c", lsn, n, after={"id": i, "v": "x"}) for n, i in enumerate(ids)]
+
+
+def test_a_plan_reads_its_records_and_none_that_were_aborted(log: KafkaLog, writer: ContractWriter) -> None:
+    table = writer.relation("t", COLUMNS, relation_id=1, partitions=2)
+    first = writer.copy([(table, [{"id": i} for i in range(5)])])
+    writer.abort(inserts(table, 0x2000, *range(10)))
+    second = writer.send(inserts(table, 0x3000, *range(7)))
+    writer.send(inserts(table, 0x4000, *range(9)))
+
+    with planned_records(log, plan_of(first, second)) as records:
+        of_table = records.of(table.topic)
+        assert of_table.frame().count() == sum(part.records for cut in (first, second) for part in cut.partitions)
+        assert {of.rows for of in of_table.volumes.values()} == {of_table.frame().count()}
+
+
+def test_tables_of_few_records_come_to_the_driver_and_others_do_not(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I9."""
+    monkeypatch.setattr(change_reader, "FEW", Volume(rows=3, bytes=1_000))
+    few, many, large = (
+        writer.relation(name, COLUMNS, relation_id=n) for n, name in enumerate(("few", "many", "large"), 1)
+    )
+    rows = [{"id": i, "v": "x"} for i in range(4)]
+    cut = writer.copy([(few, rows[:1]), (many, rows), (large, [{"id": 1, "v": "x" * 1_000}])])
+
+    with planned_records(log, plan_of(cut)) as records:
+        fetched = {of.topic: records.of(of.topic).fetched for of in (few, many, large)}
+    assert [topic for topic, found in fetched.items() if found is not None] == [few.topic]
+
+
+def test_records_that_are_here_make_the_frame_that_kafka_would(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = writer.relation("t", COLUMNS, relation_id=1, partitions=2)
+    plan = plan_of(writer.copy([(table, [{"id": i, "v": None if i % 2 else "x"} for i in range(5)])]))
+
+    def found() -> tuple[bool, Any, list[Any]]:
+        with planned_records(log, plan) as records:
+            of_table = records.of(table.topic)
+            frame = of_table.frame()
+            return of_table.fetched is not None, frame.schema, sorted(frame.collect(), key=str)
+
+    here = found()
+    monkeypatch.setattr(change_reader, "FEW", Volume())
+    away = found()
+    assert (here[0], away[0]) == (True, False)
+    assert here[1:] == away[1:]
+
+
+def test_the_driver_holds_no_more_than_it_may_of_all_tables(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I9."""
+    monkeypatch.setattr(change_reader, "FETCHED_MAX", Volume(rows=5, bytes=2**20))
+    monkeypatch.setattr(change_reader, "FEW", Volume(rows=3, bytes=2**20))
+    tables = [writer.relation(f"t{n}", COLUMNS, relation_id=n) for n in range(1, 5)]
+    cut = writer.copy([(table, [{"id": 1}, {"id": 2}]) for table in tables])
+
+    with planned_records(log, plan_of(cut)) as records:
+        fetched = [records.of(table.topic).fetched for table in tables]
+    assert sum(found.num_rows for found in fetched if found is not None) <= 5
+    assert any(found is not None for found in fetched)
+
+
+def test_a_plan_of_barriers_alone_reads_nothing(log: KafkaLog, writer: ContractWriter) -> None:
+    with planned_records(log, plan_of(writer.send())) as records:
+        of_table = records.of("p.public.t")
+        assert of_table.frame().columns == ["topic", "partition", "offset", "key", "value"]
+        assert (of_table.frame().count(), of_table.volumes) == (0, {})
+
+
+def test_records_of_an_open_transaction_are_waited_for_and_then_the_job_stops(
+    spark: SparkSession, kafka: KafkaBroker, writer: ContractWriter, pipeline_name: str, lake: Path
+) -> None:
+    """I7: never read as nothing."""
+    table = writer.relation("t", COLUMNS, relation_id=1)
+    cut = writer.copy([(table, [{"id": 1}])])
+    (part,) = cut.partitions
+    beyond = {(part.topic, part.partition): (part.end_offset + 1, part.end_offset + 2)}
+    impatient = KafkaLog(spark, settings(kafka, pipeline_name, lake, visible_timeout_s=1))
+
+    undecided = pytest.raises(OperatorError, match="not visible after 1 s")
+    with writer.open_transaction(inserts(table, 0x2000, 7)), undecided:
+        impatient.wait_visible(beyond)
+    impatient.wait_visible(beyond)
+
+
+def test_records_that_retention_removed_stop_the_job(log: KafkaLog, kafka: KafkaBroker, writer: ContractWriter) -> None:
+    """I7."""
+    table = writer.relation("t", COLUMNS, relation_id=1)
+    cut = writer.copy([(table, [{"id": i} for i in range(5)])])
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.delete_records([TopicPartition(table.topic, 0, 3)])[TopicPartition(table.topic, 0)].result(30)
+
+    with pytest.raises(OperatorError, match="are gone"), planned_records(log, plan_of(cut)):
+        pass
+
+
+def test_a_deleted_topic_is_told_from_a_broker_that_is_away(log: KafkaLog) -> None:
+    with pytest.raises(OperatorError, match="does not exist"):
+        log.ends([("no-such-topic", 0)])
+
+
+def test_a_cut_that_promises_more_than_is_there_stops_before_anything_is_touched(
+    log: KafkaLog, writer: ContractWriter
+) -> None:
+    """I7: a transaction marker takes an offset, so a range over it holds one record less."""
+    table = writer.relation("t", COLUMNS, relation_id=1)
+    first = writer.copy([(table, [{"id": 1}])])
+    writer.send(inserts(table, 0x2000, 1))
+    (part,) = first.partitions
+    longer = PartitionRange(part.topic, 0, part.start_offset, part.end_offset + 2, part.records + 2)
+    plan = plan_of(Cut(**{name: getattr(first, name) for name in first.__slots__} | {"partitions": (longer,)}))
+
+    with pytest.raises(OperatorError, match=r"holds 3 records .* its cuts say 4"), planned_records(log, plan):
+        pass
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [{}, {("t", 0): (4, 10, 13)}, {("t", 0): (6, 10, 15)}, {("t", 0): (5, 9, 13)}, {("t", 0): (5, 11, 15)}],
+    ids=["none", "one less", "one more", "one before", "one after"],
+)
+def test_other_records_than_the_cuts_promise_are_refused(counted: dict[tuple[str, int], tuple[int, int, int]]) -> None:
+    """I7."""
+    with pytest.raises(OperatorError):
+        refuse_other_counts({("t", 0): PartitionRange("t", 0, 10, 15, 5)}, counted)
+
+
+def test_exactly_the_promised_records_are_accepted() -> None:
+    refuse_other_counts({("t", 0): PartitionRange("t", 0, 10, 15, 5)}, {("t", 0): (5, 10, 14)})

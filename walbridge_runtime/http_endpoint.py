@@ -1,0 +1,111 @@
+"""``/metrics`` and ``/healthz`` over HTTP: what either program shows of itself, read only.
+
+In: a registry, and a function that tells the health. Out: Prometheus' text; small JSON with
+status 200 or 503. It answers from threads of its own, so also while the program's loop hangs,
+which is when one asks. Everything else is 404 or 501: no settings, no way to change anything.
+"""
+
+import json
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from schemas.errors import OperatorError
+from walbridge_runtime.health import Health
+
+CLIENT_TIMEOUT_S = 5
+"""How long a client may take to ask; then its thread and socket are given back."""
+
+Answer = tuple[HTTPStatus, str, bytes]
+
+
+def new_registry() -> CollectorRegistry:
+    """A registry with the process's own figures: CPU seconds, memory, open files."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    return registry
+
+
+class HttpEndpoint:
+    """Listens as soon as it is made. A context manager: closed on exit.
+
+    Args:
+        port: 0 takes a free one.
+        setting: what the remedy names when the port cannot be had.
+
+    Raises:
+        OperatorError: the port is taken, or the host is not one of this machine's.
+    """
+
+    def __init__(
+        self, host: str, port: int, registry: CollectorRegistry, health: Callable[[], Health], setting: str
+    ) -> None:
+        routes: dict[str, Callable[[], Answer]] = {
+            "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
+            "/healthz": lambda: _health_answer(health()),
+        }
+        try:
+            self._server = _Server((host, port), _handler(routes))
+        except OSError as error:
+            raise OperatorError(
+                f"cannot listen on {host} port {port} for /metrics: {error.strerror or error}",
+                remedy=f"set [metrics] {setting} to a free port, or to 0 for any; or stop what listens there",
+            ) from None
+        self.port: int = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, name="http", daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _health_answer(health: Health) -> Answer:
+    told: dict[str, Any] = {
+        "healthy": not health.problem,
+        "state": health.state,
+        "since_progress_s": round(health.since_progress_s, 1),
+    }
+    if health.problem:
+        told["problem"] = health.problem
+    status = HTTPStatus.SERVICE_UNAVAILABLE if health.problem else HTTPStatus.OK
+    return status, "application/json", json.dumps(told).encode() + b"\n"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+
+def _handler(routes: dict[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = CLIENT_TIMEOUT_S
+        server_version = "walbridge"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            route = routes.get(self.path.partition("?")[0])
+            status, content_type, body = route() if route else (HTTPStatus.NOT_FOUND, "text/plain", b"not found\n")
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815 - the base class looks for these names
+
+        def log_message(self, *_: Any) -> None:
+            """Asked every few seconds: not worth a line."""
+
+    return Handler
