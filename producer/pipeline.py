@@ -202,7 +202,7 @@ class Pipeline:
         self._out.tracker.stream_with(options)
         if server.timeline != seen_timeline(progress):
             log.warning("failover accepted", timeline=server.timeline, before=seen_timeline(progress))
-            self._out.tracker.adopt({TIMELINE_OPTION: str(server.timeline)})
+            self._out.tracker.remember_options({TIMELINE_OPTION: str(server.timeline)})
         self._tables.forget_session(self._connection)
         self._spool.clear()
         watch = self._watch(self._connection)
@@ -218,7 +218,7 @@ class Pipeline:
             self._metrics.watch_stream(stream)
             try:
                 session = Session(self._settings, stream, self._tables, self._out, watch, self._spool, server.version)
-                self._metrics.watch_uncommitted(session.uncommitted)
+                self._metrics.watch_pending(session.pending)
                 with naming_unreadable(self._connection, self._settings):
                     session.run(self._waits.should_stop)
             finally:

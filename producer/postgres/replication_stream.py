@@ -42,7 +42,7 @@ class ReplicationStream:
         self._heard_s = time.monotonic()
         self._asked_s: float | None = None
         self.received = Lsn(0)
-        """The highest LSN the server itself has reported."""
+        """Up to here the server has told of its WAL, and sent what there was: the one place that knows it."""
         self.confirmed = Lsn(0)
         self.on_drained: Callable[[], None] = lambda: None
         """Called when all that has arrived was read."""
@@ -75,6 +75,10 @@ class ReplicationStream:
         self._pgconn.nonblocking = 1
         self._heard_s = time.monotonic()
         self.confirmed = start_lsn
+
+    def has_received(self, lsn: Lsn) -> None:
+        """The server has reported that it is as far as this."""
+        self.received = max(self.received, lsn)
 
     def read(self) -> bytes | None:
         """The next frame, or None when nothing more has arrived yet.

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from producer.pgoutput.messages import Relation
 
 
-class Announced:
+class SessionRelations:
     """Of one session.
 
     Args:

@@ -31,6 +31,7 @@ _MODULES = (
     "producer.waits",
     "producer.session.transaction_spool",
     "producer.session.loop",
+    "producer.session.replay",
     "producer.relations.tables",
     "producer.session.pending_transactions",
     "producer.kafka.control_topics",
