@@ -14,12 +14,12 @@ from psycopg import sql
 from producer import errors
 from producer.guards.replica_identity import refuse_unfit_identities
 from producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
-from producer.pipeline import Pipeline
 from producer.postgres import catalog, slot
 from producer.postgres.connection import connect_sql, retry_at_start
 from producer.postgres.facts import PublishedTable
 from producer.postgres.requirements import ensure_publication, refuse_unfit_server
 from producer.relations.relation_cache import announced, describe
+from producer.start import reserve_slot
 from schemas.errors import OperatorError
 from schemas.settings import Settings
 from schemas.topics import data_topic, refuse_topic_collisions
@@ -55,7 +55,7 @@ def initialise(settings: Settings, role: str, say: Callable[[str], None]) -> str
         counts = retry_at_start(lambda: TopicAdmin(settings).ensure(specs), timeout_s)
         for name, count in counts.items():
             say(f"topic {name}: partitions {count}")
-        made = retry_at_start(Pipeline(settings, lambda: False).reserve_slot, timeout_s)
+        made = retry_at_start(lambda: reserve_slot(settings), timeout_s)
         say(f"slot {settings.postgres.slot}: {'created, keeps WAL until walbridge produce runs' if made else 'exists'}")
         return role_sql(connection.info.dbname, role, tables)
 

@@ -16,8 +16,8 @@ import pytest
 
 from producer.batch.cut_maker import CutMaker
 from producer.batch.progress import ProgressTracker
+from producer.follow import follow_once
 from producer.kafka.publisher import Publisher
-from producer.pipeline import Pipeline
 from producer.session.loop import Session
 from producer.session.pending_transactions import PendingTransactions
 from producer.session.replay import Replay
@@ -70,7 +70,7 @@ MUTANTS = {
         CutMaker.idle_cut, "self._out.tracker.progress.split is not None", "False"
     ),
     "progress is not read again at a restart of the stream": Mutant(
-        Pipeline._stream_once, "progress = read_progress(self._settings)", "progress = self._out.tracker.progress"
+        follow_once, "progress = _published(settings)", "progress = parts.out.tracker.progress"
     ),
     "an unknown outcome of a commit is taken for success": Mutant(
         Publisher.commit,
