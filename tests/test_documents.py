@@ -154,7 +154,9 @@ def test_settings_file_of_a_page_is_taken(page: str, tmp_path: Path, monkeypatch
         {
             path
             for page in ("ARCHITECTURE.md", "CONTRIBUTING.md")
-            for path in re.findall(r"`((?:producer|spark_consumer|schemas|walbridge|walbridge_runtime|tests)/[\w/.]*)`", PAGES[page])
+            for path in re.findall(
+                r"`((?:producer|spark_consumer|schemas|walbridge|walbridge_runtime|tests)/[\w/.]*)`", PAGES[page]
+            )
         }
     ),
 )

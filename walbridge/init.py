@@ -49,7 +49,7 @@ def initialise(settings: Settings, role: str, say: Callable[[str], None]) -> str
         made = retry_at_start(Pipeline(settings, lambda: False).reserve_slot, timeout_s)
         say(f"slot {settings.postgres.slot}: {'created, keeps WAL until walbridge produce runs' if made else 'exists'}")
         if catalog.role_exists(connection, role):
-            say(f"role {role}: exists; walbridge check tells what it may not")
+            say(f"role {role}: exists; walbridge check says which rights it lacks")
             return ""
         return role_sql(connection.info.dbname, role, [(table.namespace, table.name) for table in tables])
 

@@ -159,7 +159,7 @@ def test_role_that_exists_is_not_printed_again(settings: Settings, database: Dat
     try:
         lines: list[str] = []
         assert initialise(settings, role, lines.append) == ""
-        assert lines[-1] == f"role {role}: exists; walbridge check tells what it may not"
+        assert lines[-1] == f"role {role}: exists; walbridge check says which rights it lacks"
     finally:
         database.execute(f'DROP ROLE "{role}"')
 
