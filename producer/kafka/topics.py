@@ -1,8 +1,8 @@
 """Topics: made explicitly with their settings, and compared with them at each start.
 
 In: what each topic must be. Out: partition counts as they are. A topic that deletes what must be
-kept, or has other partitions than its records were spread over, loses order or events silently
-(reliability.md, bug 21): so a difference stops the start.
+kept, or has other partitions than its records were spread over, loses order or events silently:
+so a difference stops the start.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -3,7 +3,7 @@
 In: the DSN. Out: a SQL connection, or a walsender for the replication protocol. A walsender
 applies role and database defaults (``ALTER ROLE .. SET datestyle``) to what pgoutput emits, so
 the start-up ``options``, which win over those, pin them on both kinds: copy and stream must
-print alike (pgoutput.md §14).
+print alike. Source: PostgreSQL ``libpqwalreceiver.c``, which pins them for the same reason.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 
 In: a walsender and the LSN to begin at. Out: frames as bytes, one at a time, without ever
 blocking in libpq, so that status updates flow while Kafka makes us wait: feedback alone keeps a
-walsender alive whose data nobody reads (reliability.md, fact 7).
+walsender alive whose data nobody reads.
 
 A server that fell silent is asked, and given up if it does not answer: an idle one says nothing by
 itself as long as it hears from us, and a dead path between two living hosts looks the same.
@@ -139,7 +139,7 @@ class ReplicationStream:
         """Tell the server that everything before ``lsn`` is durable (I1).
 
         Never more than the server itself reported: one wrong field would skip every later commit
-        silently (reliability.md, fact 5). Never less than before: old minors move the slot back.
+        silently (PostgreSQL ``walsender.c``, ``ProcessStandbyReplyMessage``, takes any LSN). Never less than before: old minors move the slot back.
         """
         if lsn > self.received:
             raise AssertionError(f"confirming {format_lsn(lsn)}, server reported {format_lsn(self.received)}")

@@ -16,7 +16,7 @@ A cut between two blocks needs no more care than any other: a keepalive tells ho
 decoded, every commit up to there has been sent and replayed, and the commit of what still waits
 here lies beyond. The same holds between a prepare and its commit.
 
-Servers name transactions that they never sent (pgoutput.md §8, §19): an abort of one that was not
+Servers name transactions that they never sent (PostgreSQL ``pgoutput.c``): an abort of one that was not
 streamed, the end of a prepared one that changed nothing. A commit without its changes passes only
 where it was published before, or where this minor version leaves out empty ones; else it is a gap (I7).
 """

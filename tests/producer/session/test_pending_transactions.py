@@ -339,7 +339,7 @@ def test_commit_without_prepare_passes_where_the_server_leaves_out_empty_ones(sp
 
 
 def test_table_announced_in_a_transaction_that_is_rolled_back_is_known_if_it_was_prepared(session: Session) -> None:
-    """pgoutput.md §7: the server keeps it in mind at the prepare, but not what came in a block."""
+    """The server keeps it in mind at the prepare, but not what came in a block."""
     prepare(session, b"1")
     session.receive(RollbackPrepared(Lsn(158), Lsn(190), 5, 6, 7, ""))
     session.receive(Begin(Lsn(300), 5, 9))
