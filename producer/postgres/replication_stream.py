@@ -138,8 +138,9 @@ class ReplicationStream:
     def confirm(self, lsn: Lsn) -> None:
         """Tell the server that everything before ``lsn`` is durable (I1).
 
-        Never more than the server itself reported: one wrong field would skip every later commit
-        silently (PostgreSQL ``walsender.c``, ``ProcessStandbyReplyMessage``, takes any LSN). Never less than before: old minors move the slot back.
+        Never more than the server itself reported: it takes any LSN (PostgreSQL ``walsender.c``,
+        ``ProcessStandbyReplyMessage``), and one wrong field would skip every later commit silently.
+        Never less than before: old minors move the slot back.
         """
         if lsn > self.received:
             raise AssertionError(f"confirming {format_lsn(lsn)}, server reported {format_lsn(self.received)}")
