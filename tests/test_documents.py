@@ -197,3 +197,32 @@ def test_workflow_runs_all_tests_on_each_change_and_those_of_containers_every_ni
     assert commands == {"test": [".ci/run"], "compose": ["make compose-test"]}
     assert {"push", "pull_request", "schedule"} <= workflow[True].keys()  # YAML reads `on` so
     assert "compose-test" in TARGETS
+
+
+def test_pages_that_code_cites_are_in_the_repository() -> None:
+    """A reference that leads nowhere is worse than none."""
+    cited = {
+        (str(path.relative_to(ROOT)), page)
+        for path in code_files()
+        for page in re.findall(r"(?<![\w/])([\w/]+\.md)\b", path.read_text())
+    }
+    missing = {
+        (path, page) for path, page in cited if not any((folder / page).exists() for folder in (ROOT, ROOT / "docs"))
+    }
+    assert not missing
+
+
+def test_modules_that_docstrings_name_are_there() -> None:
+    modules = [str(path.relative_to(ROOT)) for path in code_files()]
+    named = {
+        (str(path.relative_to(ROOT)), name)
+        for path in code_files()
+        for name in re.findall(r"``([\w/]+\.py)``", path.read_text())
+    }
+    assert not {(path, name) for path, name in named if not any(f"/{each}".endswith(f"/{name}") for each in modules)}
+
+
+def code_files() -> list[Path]:
+    """Python of the project, tests included."""
+    folders = ("schemas", "walbridge_runtime", "producer", "spark_consumer", "walbridge", "tests")
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
