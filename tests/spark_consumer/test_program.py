@@ -50,8 +50,8 @@ def test_spark_submit_runs_the_same_job_from_an_archive(
     writer.copy([(history, [{"id": 1, "delta": 1}])])
     archive = tmp_path / "walbridge.zip"
     with zipfile.ZipFile(archive, "w") as out:
-        for package in ("schemas", "spark_consumer"):
-            for path in sorted((ROOT / package).glob("*.*")):
+        for package in ("schemas", "walbridge_runtime", "spark_consumer"):
+            for path in sorted((ROOT / package).rglob("*.*")):
                 out.write(path, path.relative_to(ROOT))
     done = program.submit(archive)
 
