@@ -36,7 +36,7 @@ import psycopg, pytest
 from confluent_kafka.admin import AdminClient
 from spark_consumer.jvm_shutdown import stopping_with_jvm
 from tests.test_shared_servers import kill
-from tests.spark_consumer.test_fold import folded_scenarios
+from tests.spark_consumer.fold.test_fold import folded_scenarios
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from schemas import kill_points
+from walbridge_runtime import kill_points
 
 VARIABLE = "WALBRIDGE_TEST_JVM_END"
 
