@@ -122,7 +122,7 @@ class Pipeline:
         self._publisher = Publisher(
             settings, f"{settings.name}/{server.system_id}/{settings.postgres.slot}", self._wait
         )
-        self._give_up_batch = self._publisher.abort
+        self._give_up_batch = self._publisher.close
         self._metrics.watch_publisher(self._publisher)
         self._publisher.open_instance(settings.postgres.start_timeout_s)
         known, metadata_end = read_metadata(settings)
