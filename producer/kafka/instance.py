@@ -9,6 +9,7 @@ the first sign, and never called again.
 """
 
 import contextlib
+import ctypes
 import logging
 import time
 from collections.abc import Callable
@@ -98,6 +99,8 @@ class Instance:
     def note(self, reason: KafkaError) -> None:
         """Let the client go, if it says that another instance fenced it."""
         if reason.code() in FENCED:
+            if self._client is not None:
+                _keep_for_ever(self._client)
             self._fenced, self._client, self.produce = reason, None, self._refuse
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
@@ -128,6 +131,11 @@ class Instance:
                     reason: KafkaError = error.args[0]
                     return reason
         return None
+
+
+def _keep_for_ever(client: Producer) -> None:
+    """Not destroyed either, also not when Python ends: librdkafka frees memory twice where callbacks are queued still."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
 
 
 def _reason_behind(error: BaseException | None) -> KafkaError | None:
