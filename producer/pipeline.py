@@ -52,7 +52,7 @@ class Pipeline:
             ending.callback(self._spool.close)
             parts = retry_at_start(self._start, self._settings.postgres.start_timeout_s, pause=self._waits.sleep)
             # An open transaction would hide from readers what others write after it.
-            ending.callback(parts.publisher.abort)
+            ending.callback(parts.publisher.close)
             if parts.needs_copy:
                 self._copy(parts)
             self._follow(parts)
