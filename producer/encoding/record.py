@@ -24,8 +24,8 @@ from producer.pgoutput.messages import Binary, Delete, Field, Insert, Unsent, Up
 from schemas.avro_codec import header, long_bytes, string_value
 from schemas.errors import OperatorError, ProtocolError
 from schemas.metadata_record import RelationRecord
+from schemas.version import VERSION
 
-VERSION = "0.1.0"
 _ALL_NULL = NULL * 5  # transaction, unchanged, before_image, exceptional, before_exceptional
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from schemas.version import VERSION
 from spark_consumer import spark_session as session
 from spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY
 from walbridge.embedded.jars import read_lock
@@ -129,12 +129,11 @@ def test_spark_of_the_image_is_set_up_as_the_job_sets_up_its_own() -> None:
 
 
 def test_images_bear_the_version_of_the_project() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     labels = [re.findall(r'image\.version="(.+)"', path.read_text()) for path in DOCKERFILES]
     tags = re.findall(r"\$\{WALBRIDGE_VERSION:-(.+?)}", (ROOT / "docker-compose.yml").read_text())
 
-    assert labels == [[version]] * len(DOCKERFILES)
-    assert tags == [version] * len(DOCKERFILES)
+    assert labels == [[VERSION]] * len(DOCKERFILES)
+    assert tags == [VERSION] * len(DOCKERFILES)
 
 
 def test_connectors_are_those_of_the_lock() -> None:

@@ -120,3 +120,17 @@ def test_sql_for_an_administrator_needs_no_server_and_no_password(capsys: pytest
     printed = capsys.readouterr().out
     assert 'CREATE ROLE "cdc" LOGIN REPLICATION;' in printed
     assert 'CREATE PUBLICATION "walbridge" FOR TABLE "public"."orders"' in printed
+
+
+@pytest.mark.parametrize(
+    ("package", "verb", "extra"), [("deltalake", "verify", "spark"), ("psycopg", "init", "producer")]
+)
+def test_verb_whose_packages_are_not_installed_names_the_extra(package: str, verb: str, extra: str) -> None:
+    program = (
+        f"import sys; sys.modules[{package!r}] = None; from walbridge.__main__ import main; sys.exit(main([{verb!r}]))"
+    )
+    done = run("-c", program)
+
+    assert done.returncode == 2
+    assert f"needs the package {package}" in done.stderr
+    assert f"pip install 'walbridge[{extra}]'" in done.stderr

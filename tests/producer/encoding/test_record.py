@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from producer.encoding.record import TransactionSource, encode_tuple, fill
 from producer.pgoutput.messages import Delete, Field
 from schemas.errors import OperatorError, ProtocolError
+from schemas.version import VERSION
 from tests.producer.avro_reader import key
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.strategies import FIELDS, TUPLES
@@ -34,7 +35,7 @@ def test_insert_is_a_c_with_the_row_after_it_and_its_whole_source() -> None:
         "before": None,
         "after": {"id": 1, "name": "one", "big": None},
         "source": {
-            "version": "0.1.0", "connector": "walbridge", "name": "p", "db": "shop", "schema": "public",
+            "version": VERSION, "connector": "walbridge", "name": "p", "db": "shop", "schema": "public",
             "table": "orders", "relation_id": 16_384, "snapshot": "false", "ts_ms": 1_700_000_000_123,
             "ts_us": COMMIT_TIME_US, "txId": 700, "lsn": COMMIT_LSN, "sequence": None, "origin": None,
             "commit_lsn": COMMIT_LSN, "ordinal": 3, "origin_lsn": None,
