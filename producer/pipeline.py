@@ -135,6 +135,7 @@ class Pipeline:
         self._out = OpenBatch(settings, self._publisher, self._metadata, ProgressTracker(progress or self._new(server)))
         self._out.on_committed = self._metrics.batch_committed
         found = slot.inspect(self._connection, settings.postgres.slot)
+        server = self._identify()  # again: until it was fenced, another producer published what was not yet WAL then
         if progress is None:
             refuse_foreign_slot(found, settings.postgres.slot)
         elif progress.state == "streaming":
@@ -186,7 +187,6 @@ class Pipeline:
     def _stream_once(self) -> None:
         """One session, from the floor that Kafka holds."""
         self._reconnect()
-        server = self._identify()
         self._publisher.open_instance()
         progress = read_progress(self._settings)
         if progress is None:
@@ -195,6 +195,7 @@ class Pipeline:
                 remedy="its cleanup.policy must be compact; start over with a new name and slot",
             )
         assert self._connection is not None
+        server = self._identify()  # after the progress that it is compared with
         found = slot.inspect(self._connection, self._settings.postgres.slot)
         options = stream_options(self._settings, server.version)
         refuse_bad_start(progress, server, found, options)
