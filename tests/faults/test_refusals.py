@@ -311,6 +311,7 @@ def test_what_the_first_published_while_the_second_started_is_no_older_backup(
     second = Pipeline(load_settings(str(producer.folder / "walbridge.toml")), lambda: False)
 
     server, progress = second._prepare()
+    second._disconnect()
 
     assert progress is not None
     assert server.wal_end >= progress.done
