@@ -70,8 +70,10 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     tracker = ProgressTracker(progress or new_progress(settings, server))
     out = OpenBatch(settings, publisher, metadata, tracker)
     out.on_committed = metrics.batch_committed
-    parts = Parts(server, progress, admin, publisher, tables, out)
     found = slot.inspect(connection, settings.postgres.slot)
+    # Again: until it was fenced, another producer published what was not yet WAL when we asked first.
+    server = source.identify()
+    parts = Parts(server, progress, admin, publisher, tables, out)
     if progress is None:
         refuse_foreign_slot(found, settings.postgres.slot)
     elif progress.state == "streaming":

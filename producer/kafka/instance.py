@@ -5,7 +5,7 @@ of it. A fatal error is raised by the call that happens to serve callbacks. If a
 runs before that call returns, it runs with the exception set, and Python makes a ``SystemError`` of
 that: the reason is behind it, or lost if the callback caught an exception of its own (error_cb,
 dr_msg_cb and CallState_end in confluent_kafka's C sources). An instance that is fenced is let go at
-the first sign, and never called again.
+the first sign, and never called again, not even to be destroyed.
 """
 
 import contextlib
@@ -134,7 +134,11 @@ class Instance:
 
 
 def _keep_for_ever(client: Producer) -> None:
+<<<<<<< HEAD
     """Never destroyed, also not when Python ends: librdkafka frees memory twice where callbacks are still queued."""
+=======
+    """Nor is it destroyed, even when Python ends: with reports queued, that has made librdkafka free memory twice."""
+>>>>>>> edc30c3fff988622fb1e6e395e1845edadf992b0
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
 
 
