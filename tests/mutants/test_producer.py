@@ -24,11 +24,13 @@ from producer.relations import column_matching, relation_cache
 from producer.relations.relation_cache import RelationCache
 from producer.relations.tables import Tables
 from producer.session.changes import Changes
-from producer.session.dropped_tables import UnfollowedTables
+from producer.session.dropped_tables import DroppedTables
+from producer.session.fast_path import FastPath
+from producer.session.followed_tables import FollowedTables
 from producer.session.logical_messages import LogicalMessages
 from producer.session.loop import Session
-from producer.session.pending_transactions import Uncommitted
-from producer.session.session_relations import Announced
+from producer.session.pending_transactions import PendingTransactions
+from producer.session.session_relations import SessionRelations
 from producer.session.transaction import TransactionTracker
 from tests.mutants.mutant import Mutant, Noticed
 from tests.producer import test_copy
@@ -117,15 +119,15 @@ NOTICED = {
         test_relation_cache.test_two_keys_that_differ_in_digits_alone_have_an_id_each,
     ),
     "a table that departed is followed again": Noticed(
-        Mutant(Session._departed, "self._copied -= {relation_id}", "pass"),
+        Mutant(FollowedTables.drop, "self._relation_ids -= {relation_id}", "pass"),
         test_loop.test_table_that_departed_is_not_followed_again_when_it_is_announced_again,
     ),
     "a table that departed is written the short way": Noticed(
-        Mutant(Session._departed, "self._changes.is_ready_no_more(relation_id)", "pass"),
+        Mutant(FollowedTables.drop, "self._fast_path.forget(relation_id)", "pass"),
         test_loop.test_table_that_departed_is_not_written_the_short_way_either,
     ),
     "a table that departed is not told": Noticed(
-        Mutant(CutMaker._depart, "self._on_departed(table.relation_id)", "pass"),
+        Mutant(CutMaker._drop, "self._on_dropped(table.relation_id)", "pass"),
         test_cut_maker.test_table_that_left_is_told_and_its_writer_forgotten,
     ),
     "a table departs while an open transaction may hold changes of it": Noticed(
@@ -133,7 +135,7 @@ NOTICED = {
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
     "a table departs a byte early": Noticed(
-        Mutant(SourceWatch.departed_by, "since <= lsn", "since <= lsn + 1"),
+        Mutant(SourceWatch.dropped_by, "since <= lsn", "since <= lsn + 1"),
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
     "a topic that was made again is written on": Noticed(
@@ -141,7 +143,7 @@ NOTICED = {
         test_source_watch.test_session_does_not_begin_over_a_topic_that_was_made_again,
     ),
     "changes of a publication that was made again are taken for all": Noticed(
-        Mutant(Baseline.departed, "now.oid != self.publication", "False"),
+        Mutant(Baseline.dropped, "now.oid != self.publication", "False"),
         partial(
             test_baseline.test_publication_that_may_have_left_out_changes_is_refused,
             now=replace(test_baseline.NOW, oid=16500),
@@ -169,7 +171,7 @@ NOTICED = {
         test_open_batch.test_batch_that_is_given_up_leaves_nothing_to_the_next,
     ),
     "the floor passes a prepared transaction": Noticed(
-        Mutant(CutMaker._bound_floor, "min(self.wal_end, held)", "self.wal_end"),
+        Mutant(CutMaker._bound_floor, "min(received, held)", "received"),
         test_replay.test_prepared_transaction_holds_what_is_confirmed_before_its_prepare,
     ),
     "the floor of an idle cut is not bounded": Noticed(
@@ -177,7 +179,7 @@ NOTICED = {
         partial(test_cut_maker.check_floor, 250, 250, is_idle=True),
     ),
     "a part of a transaction is confirmed": Noticed(
-        Mutant(CutMaker.split, "self._stream.keep_alive()", "self._stream.confirm(self.wal_end)"),
+        Mutant(CutMaker.split, "self._stream.keep_alive()", "self._stream.confirm(self._stream.received)"),
         test_cut_maker.test_batch_that_ends_inside_a_transaction_confirms_nothing,
     ),
     "what is confirmed is the end of the newest cut": Noticed(
@@ -185,7 +187,7 @@ NOTICED = {
         test_progress.test_what_is_confirmed_is_the_floor_and_not_the_end_of_the_cut,
     ),
     "a table that departed stays in progress": Noticed(
-        Mutant(ProgressTracker.close, "if each not in batch.departed", "if True"),
+        Mutant(ProgressTracker.close, "if each not in batch.dropped", "if True"),
         test_cut_maker.test_table_that_left_is_said_to_be_dropped_in_the_cut_and_leaves_progress,
     ),
     "the hash of a split holds the header of its frames": Noticed(
@@ -197,27 +199,27 @@ NOTICED = {
         test_transaction.test_change_that_was_not_hashed_yet_is_of_its_transaction_alone,
     ),
     "a plain row takes no ordinal": Noticed(
-        Mutant(Session._receive_plain, "transaction.ordinal += 1", "pass"),
+        Mutant(FastPath.publish, "transaction.ordinal += 1", "pass"),
         test_loop.test_batch_goes_to_the_end_of_its_last_transaction_and_its_rows_count_from_0,
     ),
     "a plain row is not in the hash of its transaction": Noticed(
-        Mutant(Session._receive_plain, "self._transactions.unhashed.append(data)", "pass"),
+        Mutant(FastPath.publish, "transactions.unhashed.append(data)", "pass"),
         test_loop.test_transaction_that_exceeds_a_batch_is_split_and_complete_with_its_last_part,
     ),
     "a split whose last change ended a part stays incomplete": Noticed(
-        Mutant(Session._commit, "split.commit_lsn != message.commit_lsn", "True"),
+        Mutant(CutMaker.end_transaction, "split.commit_lsn != commit.commit_lsn", "True"),
         test_loop.test_split_of_a_transaction_whose_last_change_ended_a_part_ends_with_its_commit,
     ),
     "a batch ends at a commit record, not behind it": Noticed(
-        Mutant(Session._commit, "batch.end_lsn = message.end_lsn", "batch.end_lsn = message.commit_lsn"),
+        Mutant(CutMaker.end_transaction, "batch.end_lsn = commit.end_lsn", "batch.end_lsn = commit.commit_lsn"),
         test_loop.test_batch_goes_to_the_end_of_its_last_transaction_and_its_rows_count_from_0,
     ),
     "a keepalive ends a batch inside a transaction": Noticed(
-        Mutant(Session._keepalive, "is_outside = self._transaction is None", "is_outside = True"),
+        Mutant(Session._keepalive, "is_outside = self._transactions.open is None", "is_outside = True"),
         test_loop.test_batch_does_not_end_while_a_transaction_is_open,
     ),
     "a new version is read by the old one on the short way": Noticed(
-        Mutant(Session._install, "self._changes.is_ready_no_more(relation.relation_id)", "pass"),
+        Mutant(FollowedTables.install, "self._fast_path.forget(relation.relation_id)", "pass"),
         test_loop.test_version_that_comes_within_a_transaction_begins_with_its_next_row,
     ),
     "both halves of a change of key have one ordinal": Noticed(
@@ -229,7 +231,7 @@ NOTICED = {
         test_loop.test_update_without_its_old_row_is_refused_under_full_identity_on_the_short_way_too,
     ),
     "a table of which a value is nowhere is followed on": Noticed(
-        Mutant(Changes._insert, "self._on_left(change.relation_id)", "pass"),
+        Mutant(Changes._insert, "self._on_dropped(change.relation_id)", "pass"),
         test_changes.test_table_is_left_at_the_row_without_a_value_and_nothing_of_it_comes_after,
     ),
     "events of a change share their ordinal": Noticed(
@@ -237,7 +239,7 @@ NOTICED = {
         test_loop.test_every_kind_of_change_takes_its_ordinals,
     ),
     "a truncate is no barrier": Noticed(
-        Mutant(Changes._truncate, 'self._out.add_barrier(writer, "truncate", self._position())', "pass"),
+        Mutant(Changes._truncate, 'self._out.add_barrier(writer, "truncate", transaction.position)', "pass"),
         test_loop.test_versions_and_truncates_have_barriers_where_they_begin,
     ),
     "a table without a copy is written": Noticed(
@@ -261,27 +263,29 @@ NOTICED = {
         test_tables.test_catalogue_is_asked_after_those_who_alter_the_table_are_through,
     ),
     "the older of two versions is kept after a replay": Noticed(
-        Mutant(Announced.show, "known[0] < arrival", "known[0] > arrival"),
+        Mutant(SessionRelations.show, "known[0] < arrival", "known[0] > arrival"),
         test_session_relations.test_what_a_commit_makes_known_stays_known_unless_a_newer_one_came_meanwhile,
     ),
     "a replay leaves its own versions behind": Noticed(
-        Mutant(Announced.put_back, "self.show_all(self.known())", "pass"),
+        Mutant(SessionRelations.put_back, "self.show_all(self.known())", "pass"),
         test_session_relations.test_after_a_replay_a_change_is_read_by_what_was_known_before_it,
     ),
     "a commit exactly at what is done is let through without its changes": Noticed(
-        Mutant(Uncommitted._commit_prepared, "message.commit_lsn >= self._done", "message.commit_lsn > self._done"),
+        Mutant(
+            PendingTransactions._commit_prepared, "message.commit_lsn >= self._done", "message.commit_lsn > self._done"
+        ),
         test_pending_transactions.test_commit_without_its_changes_exactly_at_what_is_done_is_refused,
     ),
     "a rolled back savepoint takes its whole transaction with it": Noticed(
-        Mutant(Uncommitted._stream_abort, "message.xid == message.subxid", "True"),
+        Mutant(PendingTransactions._stream_abort, "message.xid == message.subxid", "True"),
         test_pending_transactions.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
     ),
     "changes of a savepoint are taken for those of the transaction": Noticed(
-        Mutant(Uncommitted._take_streamed, "spooled.append(subxid, payload)", "spooled.append(xid, payload)"),
+        Mutant(PendingTransactions._take_streamed, "spooled.append(subxid, payload)", "spooled.append(xid, payload)"),
         test_pending_transactions.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
     ),
     "a table that was left is published on": Noticed(
-        Mutant(UnfollowedTables.rest_of, "None if change.relation_id in self._relation_ids else change", "change"),
+        Mutant(DroppedTables.rest_of, "None if change.relation_id in self._relation_ids else change", "change"),
         test_dropped_tables.test_changes_of_a_table_that_was_left_are_none_and_those_of_others_remain,
     ),
     "a logical message is published twice": Noticed(

@@ -158,6 +158,9 @@ class Stream:
         if self.later:
             self.frames.append(self.later.popleft())
 
+    def has_received(self, lsn: Lsn) -> None:
+        self.received = max(self.received, lsn)
+
     def confirm(self, lsn: Lsn) -> None:
         assert lsn <= self.received, "I1: the server has not reported it"
         self.happened.append(f"confirm {lsn}")
@@ -188,7 +191,7 @@ class Watch:
     def look_if_due(self) -> None:
         """It is not."""
 
-    def departed_by(self, lsn: Lsn) -> set[int]:
+    def dropped_by(self, lsn: Lsn) -> set[int]:
         gone = {relation_id for relation_id, since in self.leaving.items() if since <= lsn}
         self.leaving = {each: since for each, since in self.leaving.items() if each not in gone}
         return gone

@@ -62,7 +62,7 @@ class Streamed(Kept):
 
     def take(self) -> None:
         with catalogue():
-            while (data := self.session._read()) is not None or self.session._replayed is not None:
+            while (data := self.session._read()) is not None or self.session._replay.is_open:
                 if data is None:
                     self.session._end_replay()
                 else:

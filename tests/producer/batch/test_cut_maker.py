@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from producer.batch.cut_maker import CutMaker
 from producer.kafka.publisher import BatchAborted
+from producer.pgoutput.messages import Begin
 from schemas.cut import Barrier
 from schemas.errors import OperatorError
 from schemas.position import Lsn, Position
@@ -19,20 +19,29 @@ from tests.producer.streaming_progress import SPLIT, STREAMING
 NEVER_MS, AT_ONCE_MS = 10**9, 0
 
 
+@dataclass
+class Held:
+    """Prepared transactions without an end."""
+
+    oldest_prepared_lsn: Lsn | None
+
+
 class Cuts(Kept):
-    """A cut maker between kept peers; ``departed``: relation ids that it told of."""
+    """A cut maker between kept peers; ``dropped``: relation ids that it told of."""
 
     def __init__(
         self,
         progress: Progress = STREAMING,
         idle_ms: int = AT_ONCE_MS,
-        held_lsn: Callable[[], Lsn | None] = lambda: None,
+        oldest_prepared_lsn: Lsn | None = None,
     ) -> None:
         super().__init__(progress=replace(progress, relation_ids=(ORDERS, ITEMS)))
-        self.departed: list[int] = []
-        on_departed = self.departed.append
-        self.maker = CutMaker(idle_ms, self.stream, self.tables, self.out, self.watch, on_departed, held_lsn)
-        self.maker.wal_end = self.kept_stream.received = Lsn(300)
+        self.dropped: list[int] = []
+        prepared = Held(oldest_prepared_lsn)
+        self.maker = CutMaker(
+            idle_ms, self.stream, self.tables, self.out, self.watch, prepared, on_dropped=self.dropped.append
+        )
+        self.kept_stream.received = Lsn(300)
 
     def announce(self, *relation_ids: int) -> None:
         with catalogue():
@@ -80,7 +89,7 @@ def test_batch_that_ends_inside_a_transaction_confirms_nothing() -> None:
     cuts = Cuts()
     cuts.fill(280)
 
-    cuts.maker.split(SPLIT)
+    cuts.maker.split(Begin(SPLIT.commit_lsn, 7, SPLIT.xid), SPLIT)
 
     assert cuts.happened == ["begin", "commit"]
     assert cuts.last.cut is not None
@@ -95,11 +104,11 @@ def test_floor_is_before_what_is_held_and_before_what_was_not_decoded_yet(held: 
 
 def check_floor(held: int | None, floor: int, *, is_idle: bool) -> None:
     """The floor after a cut while the server has decoded up to 290, or to 300 where nothing happens."""
-    cuts = Cuts(held_lsn=lambda: None if held is None else Lsn(held))
+    cuts = Cuts(oldest_prepared_lsn=None if held is None else Lsn(held))
     if is_idle:
         cuts.maker.idle_cut()
     else:
-        cuts.maker.wal_end = Lsn(290)
+        cuts.kept_stream.received = Lsn(290)
         cuts.fill(300)
         cuts.maker.close()
 
@@ -154,7 +163,7 @@ def test_no_idle_cut_inside_a_transaction_of_which_a_part_is_published() -> None
 
 def test_no_idle_cut_where_the_server_has_decoded_nothing_new() -> None:
     cuts = Cuts()
-    cuts.maker.wal_end = STREAMING.end_lsn
+    cuts.kept_stream.received = STREAMING.end_lsn
 
     cuts.maker.idle_cut()
 
@@ -171,7 +180,7 @@ def test_no_idle_cut_while_a_batch_is_open() -> None:
     assert cuts.happened == ["begin"]
 
 
-def departed_of(leaving: dict[int, int]) -> Cuts:
+def dropped_of(leaving: dict[int, int]) -> Cuts:
     """After an idle cut at 300, while these tables leave from these LSNs on."""
     cuts = Cuts()
     cuts.announce(ORDERS, ITEMS)
@@ -182,7 +191,7 @@ def departed_of(leaving: dict[int, int]) -> Cuts:
 
 def test_table_that_left_is_said_to_be_dropped_in_the_cut_and_leaves_progress() -> None:
     """I8: the lake calls it stale from there on."""
-    cuts = departed_of({ORDERS: 300})
+    cuts = dropped_of({ORDERS: 300})
 
     assert cuts.last.cut is not None
     (changes,) = cuts.last.cut.tables
@@ -192,9 +201,9 @@ def test_table_that_left_is_said_to_be_dropped_in_the_cut_and_leaves_progress() 
 
 def test_table_that_left_is_told_and_its_writer_forgotten() -> None:
     """I7: should changes of it come, they are those of a table without a copy."""
-    cuts = departed_of({ORDERS: 300})
+    cuts = dropped_of({ORDERS: 300})
 
-    assert cuts.departed == [ORDERS]
+    assert cuts.dropped == [ORDERS]
     assert cuts.tables.writer(ITEMS).topic == "p.public.items"
     with pytest.raises(OperatorError):
         cuts.tables.writer(ORDERS)
@@ -202,8 +211,8 @@ def test_table_that_left_is_told_and_its_writer_forgotten() -> None:
 
 def test_table_whose_changes_may_still_come_is_not_said_to_be_dropped() -> None:
     """I7: those of a transaction that is open when it leaves."""
-    cuts = departed_of({ORDERS: 301})
+    cuts = dropped_of({ORDERS: 301})
 
     assert cuts.last.cut is not None
-    assert (cuts.last.cut.tables, cuts.departed) == ((), [])
+    assert (cuts.last.cut.tables, cuts.dropped) == ((), [])
     assert cuts.last.progress.relation_ids == (ORDERS, ITEMS)

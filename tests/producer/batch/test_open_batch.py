@@ -137,13 +137,13 @@ def test_batch_that_is_open_is_not_begun_again() -> None:
 def test_origin_of_a_transaction_is_that_of_its_plain_rows_and_of_no_later_ones() -> None:
     kept = Kept()
     kept.out.open()
-    before = dict(kept.out.rests)
-    kept.out.come_from(b"\x02\x10")
-    told = dict(kept.out.rests)
-    kept.out.come_from(b"\x00")
+    before = dict(kept.out.plain_tails)
+    kept.out.set_origin(b"\x02\x10")
+    told = dict(kept.out.plain_tails)
+    kept.out.set_origin(b"\x00")
 
     assert {op: rest[:2] for op, rest in told.items()} == dict.fromkeys("cur", b"\x02\x10")
-    assert kept.out.rests == before
+    assert kept.out.plain_tails == before
 
 
 def test_batch_without_rows_and_time_is_not_full() -> None:

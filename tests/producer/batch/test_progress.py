@@ -174,7 +174,7 @@ def test_what_is_confirmed_is_the_floor_and_not_the_end_of_the_cut() -> None:
 def test_table_that_departed_in_a_batch_is_in_progress_no_more() -> None:
     """I7: no later session takes its changes for those of a table with a copy."""
     left = batch(320)
-    left.departed.add(16_384)
+    left.dropped.add(16_384)
     progress, _ = ProgressTracker(replace(STREAMING, relation_ids=(16_384, 16_390))).close(left, RANGES, 9, None, 55)
 
     assert progress.relation_ids == (16_390,)

@@ -295,7 +295,7 @@ def test_key_that_only_the_catalogue_tells_is_never_gained(identity: str) -> Non
     assert describe(told, AB, {}, versions).key_columns == ()
 
 
-@pytest.mark.parametrize(("partitions", "key"), [(1, []), (4, ["b"])])
+@pytest.mark.parametrize(("partitions", "key"), [(1, []), (2, ["b"]), (4, ["b"])])
 def test_key_that_was_replaced_is_taken_only_where_rows_need_one_for_their_order(
     partitions: int, key: list[str]
 ) -> None:

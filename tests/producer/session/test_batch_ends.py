@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from producer.batch.open_batch import BARRIERS_SPLIT
 from producer.pgoutput.messages import Begin, Commit, Insert, LogicalMessage, Message, Truncate, Unsent
-from producer.session.loop import BARRIERS_SPLIT, UNPUBLISHED_MAX
+from producer.session.loop import UNPUBLISHED_MAX
 from schemas.position import Lsn
 from tests.producer.kept import ORDERS
 from tests.producer.kept_session import BEGIN, COMMIT, Streamed, insert, streamed

@@ -8,7 +8,7 @@ import pytest
 
 from producer.encoding.record import UnknownValue
 from producer.pgoutput.messages import Begin, Commit, Insert, Truncate, Unsent
-from producer.session.dropped_tables import UNFOLLOWED_OPTION
+from producer.session.dropped_tables import DROPPED_OPTION
 from schemas.cut import Barrier
 from schemas.position import Lsn, Position
 from tests.producer.kept import ITEMS, ORDERS
@@ -41,7 +41,7 @@ def test_table_is_left_at_the_row_without_a_value_and_nothing_of_it_comes_after(
 
 def test_table_that_was_left_is_left_in_the_next_session_too() -> None:
     """I7: its changes are not those of a table without a copy."""
-    options = COPIED.options | {UNFOLLOWED_OPTION: str(ORDERS)}
+    options = COPIED.options | {DROPPED_OPTION: str(ORDERS)}
     with streamed(replace(COPIED, relation_ids=(ITEMS,), options=options), unknown="stale") as session:
         session.feed(BEGIN, insert(1), insert(2, ITEMS), COMMIT)
         session.feed(Begin(Lsn(540), 7, 78), insert(3), Commit(Lsn(540), Lsn(580), 7))

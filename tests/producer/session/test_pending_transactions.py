@@ -307,7 +307,7 @@ def test_stream_that_was_committed_or_prepared_is_no_stream_any_more(session: Se
     """I7: a second end of it has nothing to publish, and says so."""
     streamed(session, 7, b"1")
     session.receive(COMMIT)
-    assert session.uncommitted.stream_count == 0
+    assert session.pending.stream_count == 0
     with pytest.raises(ProtocolError, match="of which no block came"):
         session.receive(COMMIT)
 

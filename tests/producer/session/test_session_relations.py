@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from producer.pgoutput.messages import Relation, RelationColumn
-from producer.session.session_relations import Announced
+from producer.session.session_relations import SessionRelations
 from tests.producer.kept import INT4, ORDERS, relation
 
 OLD = relation()
@@ -16,7 +16,7 @@ class Tables:
     def __init__(self) -> None:
         self.installed: list[Relation] = []
         self.due: list[int] = []
-        self.announced = Announced(self.installed.append, self.due.append)
+        self.announced = SessionRelations(self.installed.append, self.due.append)
 
     def change(self) -> Relation:
         """The version by which a change of it would be read now."""
