@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 class Tables:
-    """SessionRelations tables by relation id."""
+    """Announced tables by relation id."""
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from tests.producer.pgoutput.encoder import encode_message, xlog_data
 from tests.producer.uncommitted_server import Change
 
 OPTIONS = {"proto_version": "3", "streaming": "on", "two_phase": "true"}
+DONE = Lsn(100)
 FIXED, FAULTY = 180006, 180004
 """Minors that send no Commit Prepared without its prepare, and that do."""
 
@@ -25,7 +26,7 @@ class Session:
     def __init__(self, spool: Spool, *, options: dict[str, str] | None = None, version: int = FIXED) -> None:
         self._relations = SessionRelations(self._install, lambda relation_id: None)
         self._decoders = decoders_for(OPTIONS if options is None else options)
-        self.pending = PendingTransactions(spool, self._relations, self._decoders, version, Lsn(100))
+        self.pending = PendingTransactions(spool, self._relations, self._decoders, version, DONE)
         self._replay = Replay(self.pending, self._relations, lambda: None)
         self.committed: list[tuple[int, list[Change]]] = []
         self.installed: dict[int, Relation] = {}

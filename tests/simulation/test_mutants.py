@@ -1,16 +1,9 @@
 """Small mistakes made in the core on purpose: the simulation must find every one of them.
 
-A mutant is one edit in the source of one function, recompiled in its place for the test. The text
-that it edits must be there exactly once: a mutant that the code has outgrown fails by itself.
+Those of which a fast test is enough to notice them are in ``tests/mutants``.
 """
 
-import inspect
-import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from types import FunctionType
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -24,20 +17,11 @@ from producer.session.replay import Replay
 from producer.session.session_relations import SessionRelations
 from producer.session.transaction import TransactionTracker
 from producer.session.transaction_spool import Spooled
+from tests.mutants.mutant import Mutant, made
 from tests.simulation.run import run_seed
 
 pytestmark = pytest.mark.simulation
 SEEDS_MAX = 600
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """``text`` of ``function`` becomes ``mistake``."""
-
-    function: Any
-    text: str
-    mistake: str
-
 
 MUTANTS = {
     "a transaction that begins where the last one ended is skipped": Mutant(
@@ -97,22 +81,6 @@ MUTANTS = {
         ProgressTracker.close, "done=Lsn(max(done, self.progress.done))", "done=self.progress.done"
     ),
 }
-
-
-@contextmanager
-def made(mutant: Mutant) -> Iterator[None]:
-    """The mistake is in the code."""
-    function = mutant.function
-    assert isinstance(function, FunctionType)
-    source = textwrap.dedent(inspect.getsource(function))
-    assert source.count(mutant.text) == 1, f"{function.__qualname__} holds {mutant.text!r} not exactly once"
-    scope: dict[str, Any] = {}
-    exec(compile(source.replace(mutant.text, mutant.mistake), "<mutant>", "exec"), function.__globals__, scope)
-    saved, function.__code__ = function.__code__, scope[function.__name__].__code__
-    try:
-        yield
-    finally:
-        function.__code__ = saved
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)

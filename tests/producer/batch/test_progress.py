@@ -161,6 +161,25 @@ def test_floor_stays_below_what_must_come_again_while_cuts_go_on(floor_max: Lsn 
     assert (progress.floor, progress.done, cut.end_lsn) == (floor, 320, 320)
 
 
+def test_what_is_confirmed_is_the_floor_and_not_the_end_of_the_cut() -> None:
+    """I1: a prepared transaction behind the floor must come again."""
+    tracker = ProgressTracker(STREAMING)
+    tracker.floor_max = Lsn(250)
+    progress, _ = tracker.close(batch(320), RANGES, 9, None, 55)
+    tracker.committed(progress)
+
+    assert (tracker.confirmable_lsn, tracker.end_lsn) == (250, 320)
+
+
+def test_table_that_departed_in_a_batch_is_in_progress_no_more() -> None:
+    """I7: no later session takes its changes for those of a table with a copy."""
+    left = batch(320)
+    left.dropped.add(16_384)
+    progress, _ = ProgressTracker(replace(STREAMING, relation_ids=(16_384, 16_390))).close(left, RANGES, 9, None, 55)
+
+    assert progress.relation_ids == (16_390,)
+
+
 def test_options_that_are_asked_for_no_more_are_not_carried_on() -> None:
     before = {"origin": "none", MESSAGE_PREFIXES_OPTION: "[]", "walbridge.timeline": "2"}
     tracker = ProgressTracker(replace(STREAMING, options=OPTIONS | before))

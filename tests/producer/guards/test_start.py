@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from producer.guards.start import refuse_bad_start, refuse_foreign_slot
+from producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
 from producer.postgres.facts import ServerIdentity, SlotState
 from schemas.errors import OperatorError
 from schemas.position import Lsn
@@ -45,6 +45,11 @@ BAD_STARTS: dict[str, tuple[ServerIdentity, SlotState | None, str]] = {
         replace(SERVER, timeline=2, switches={1: Lsn(199)}),
         SLOT,
         "timeline 2 left timeline 1 at 0/C7",
+    ),
+    "a standby that lagged, two failovers ago": (
+        replace(SERVER, timeline=3, switches={1: Lsn(199), 2: Lsn(600)}),
+        SLOT,
+        "timeline 3 left timeline 1 at 0/C7",
     ),
     "older backup": (replace(SERVER, wal_end=Lsn(199)), SLOT, "WAL ends at 0/C7"),
     "slot gone": (SERVER, None, "slot walbridge is gone"),
@@ -167,3 +172,32 @@ def test_slot_that_our_progress_does_not_know_is_refused() -> None:
 
     with pytest.raises(OperatorError, match="says nothing of it"):
         refuse_foreign_slot(SLOT, "walbridge")
+
+
+COPYING = replace(STREAMING, state="copying", relation_ids=())
+
+
+@pytest.mark.parametrize("slot", [None, replace(SLOT, confirmed_flush=None), replace(SLOT, confirmed_flush=Lsn(999))])
+def test_unfinished_copy_begins_again_wherever_its_slot_stands(slot: SlotState | None) -> None:
+    refuse_bad_copy(COPYING, SERVER, slot)
+
+
+@pytest.mark.parametrize(
+    ("server", "slot", "what"),
+    [
+        BAD_STARTS[name]
+        for name in ("another cluster", "another database", "another plugin", "slot of another database")
+    ],
+)
+def test_unfinished_copy_is_not_begun_again_elsewhere(
+    server: ServerIdentity, slot: SlotState | None, what: str
+) -> None:
+    """I7: the slot would be dropped, and it is somebody else's."""
+    with pytest.raises(OperatorError, match=what):
+        refuse_bad_copy(COPYING, server, slot)
+
+
+def test_unfinished_copy_is_not_begun_again_elsewhere_when_it_has_no_slot_yet() -> None:
+    """I7"""
+    with pytest.raises(OperatorError, match="another Postgres cluster"):
+        refuse_bad_copy(COPYING, replace(SERVER, system_id="7000000000000000002"), None)

@@ -3,11 +3,15 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from producer.pgoutput.messages import Field, Unsent
+from producer.postgres import snapshot
 from producer.postgres.facts import PublishedTable
-from producer.postgres.snapshot import copy_statement, tuple_of_line
-from schemas.errors import ProtocolError
+from producer.postgres.snapshot import Snapshot, copy_statement, tuple_of_line
+from schemas.errors import OperatorError, ProtocolError
+from tests.fix_postgres import Database
 from tests.producer.pgoutput.encoder import tuple_data
 
 NULL = Unsent.NULL
@@ -116,3 +120,55 @@ def published(**facts: object) -> PublishedTable:
 )
 def test_copy_selects_what_is_published(table: PublishedTable, statement: str) -> None:
     assert statement == copy_statement(table).as_string(None)
+
+
+class Connection:
+    """Keeps the statements that it is told."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+
+    def execute(self, statement: str | sql.Composed) -> None:
+        self.statements.append(statement if isinstance(statement, str) else statement.as_string(None))
+
+
+def test_snapshot_is_read_only_as_of_its_name_and_shows_rows_that_policies_hide() -> None:
+    """I8: the stream knows no row security, so a copy with it would lack rows. Off, Postgres refuses what it hides."""
+    connection = Connection()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "connect_sql", lambda *_: connection)
+        Snapshot("dsn", "00000003-1")
+
+    assert connection.statements == [
+        "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        "SET TRANSACTION SNAPSHOT '00000003-1'",
+        "SET LOCAL row_security = off",
+    ]
+
+
+def test_lock_is_of_the_table_alone_but_of_all_partitions_of_a_root() -> None:
+    """I8: their rows are those that the copy reads."""
+    connection = Connection()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "connect_sql", lambda *_: connection)
+        Snapshot("dsn", "1").lock([published(), published(name="root", is_partitioned=True)])
+
+    assert connection.statements[-2:] == [
+        'LOCK TABLE ONLY "s"."t" IN ACCESS SHARE MODE',
+        'LOCK TABLE "s"."root" IN ACCESS SHARE MODE',
+    ]
+
+
+def test_table_whose_rows_a_policy_hides_from_the_role_is_refused_and_not_copied_in_part(database: Database) -> None:
+    """I8: the stream sends the rows that the copy would lack."""
+    role = f"reads_few_{database.name}"
+    database.execute("CREATE TABLE s (a int); INSERT INTO s VALUES (1), (2); ALTER TABLE s ENABLE ROW LEVEL SECURITY")
+    database.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'x'; GRANT SELECT ON s TO {role}")
+    database.execute(f"CREATE POLICY one ON s FOR SELECT TO {role} USING (a = 1)")
+    table = published(namespace="public", name="s", column_names=("a",))
+    with database.connect() as connection, connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        (name,) = connection.execute("SELECT pg_export_snapshot()").fetchone()  # type: ignore[misc]
+        dsn = make_conninfo(database.dsn, user=role, password="x")
+        with Snapshot(dsn, name) as seen, pytest.raises(OperatorError, match="may not read"):
+            list(seen.rows(table))

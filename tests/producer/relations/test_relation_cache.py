@@ -86,6 +86,34 @@ def test_catalogue_facts_are_taken_where_it_still_describes_the_column() -> None
     assert (c.attnum, c.nullable, c.missing_value) == (None, None, None)
 
 
+def test_value_of_older_rows_is_recorded_with_the_column_that_it_is_of() -> None:
+    """I8: rows from before an ADD COLUMN with a default have it, and no event says so."""
+    filled = ColumnFacts("b", INT4, -1, 2, False, False, False, "7")
+    known = TableFacts("d", (ColumnFacts("a", INT4, -1, 1, False, True, True, None), filled), 2)
+
+    a, b = describe(relation("d", True, False), known, {}).columns
+    assert (a.missing_value, b.missing_value, b.nullable) == (None, "7", False)
+
+
+def test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken() -> None:
+    """I8: it was dropped and added again, with a default that rows from before do not have."""
+    told = relation("d", True, False, False)
+    first = TableFacts("d", tuple(replace(each, attnum=n) for n, each in enumerate(facts("d", *[True] * 3).columns)))
+    again = ColumnFacts("b", INT4, -1, 9, False, False, False, "7")
+    now = TableFacts("d", (first.columns[0], first.columns[2], again), 9)
+    versions = recorded_of(told, first)
+
+    _, b, _ = describe(told, now, {}, versions).columns
+    assert (b.nullable, b.missing_value) == (None, None)
+
+
+def recorded_of(told: Relation, known: TableFacts) -> list[RelationRecord]:
+    """The version that a copy recorded."""
+    cache = RelationCache("p")
+    cache.remember(cache.version_of(describe(told, known, {}), PLACE))
+    return cache.versions_of(told.relation_id)
+
+
 def test_typmod_that_changed_meanwhile_makes_another_column() -> None:
     announcement = Relation(1, "s", "t", "d", (RelationColumn(False, "a", 1700, numeric_typmod(10, 2)),))
     known = TableFacts("d", (ColumnFacts("a", 1700, numeric_typmod(12, 2), 1, True, False, False, None),))
@@ -164,6 +192,28 @@ def test_any_difference_makes_another_version_with_an_id_of_its_own(changed: Tab
     assert first.key != second.key
     assert read_back(first, second).version_of(ORDERS, PLACE) == first
     assert read_back(second, first).version_of(changed, PLACE) == second
+
+
+def test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas() -> None:
+    """I2: a table that was dropped and made again has other digits, which the canonical form does not tell."""
+    first, second = versions(ORDERS, replace(CHANGES["precision"], relation_id=16_999))
+
+    assert first.schema_id != second.schema_id
+    assert read_back(first, second).version_of(second.table, PLACE) == second
+
+
+def test_two_keys_that_differ_in_digits_alone_have_an_id_each() -> None:
+    """I3, I2"""
+    keyed = [table(column("id", 1700, numeric_typmod(digits, 2), is_key=True)) for digits in (10, 12)]
+    first, second = versions(*keyed)
+
+    assert first.key_schema_id != second.key_schema_id
+
+
+def test_newest_record_of_a_relation_is_the_last_one_and_its_type_the_last_one_recorded() -> None:
+    records = versions(ORDERS, CHANGES["column"], CHANGES["precision"])
+
+    assert read_back(*records).newest_of(ORDERS.relation_id) == records[-1]
 
 
 def test_key_schema_that_is_shared_by_two_versions_has_one_id() -> None:
@@ -245,7 +295,7 @@ def test_key_that_only_the_catalogue_tells_is_never_gained(identity: str) -> Non
     assert describe(told, AB, {}, versions).key_columns == ()
 
 
-@pytest.mark.parametrize(("partitions", "key"), [(1, []), (4, ["b"])])
+@pytest.mark.parametrize(("partitions", "key"), [(1, []), (2, ["b"]), (4, ["b"])])
 def test_key_that_was_replaced_is_taken_only_where_rows_need_one_for_their_order(
     partitions: int, key: list[str]
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,7 +23,9 @@ from schemas.message_schema import message_relation
 from schemas.metadata_record import RelationRecord, decode_metadata, encode_metadata
 from schemas.position import Lsn
 from schemas.progress_record import Progress, Split
-from schemas.settings import Settings
+from schemas.settings import Postgres, Settings
+from tests.producer.kept import Kept
+from tests.producer.streaming_progress import SPLIT, STREAMING
 
 RELATION = message_relation("p-1")
 MESSAGE = LogicalMessage(True, Lsn(0x200), "app", b"\xff\x00")
@@ -77,3 +81,52 @@ def test_message_from_before_a_half_published_transaction_that_was_not_published
     assert not messages.publish_outside(LogicalMessage(False, Lsn(0x150), "app", b""), **outside)
     with pytest.raises(OperatorError, match="0/200 was not published before transaction 7"):
         messages.publish_outside(MESSAGE, **outside)
+
+
+OUTSIDE = replace(MESSAGE, transactional=False)
+
+
+def publishing(progress: Progress = STREAMING, prefixes: tuple[str, ...] = ()) -> tuple[Kept, LogicalMessages]:
+    """A session that asked for messages."""
+    postgres = Postgres(messages=True, message_prefixes=prefixes)
+    kept = Kept(settings=Settings(name="p", postgres=postgres), progress=progress)
+    return kept, LogicalMessages(kept.settings, kept.tables, kept.out)
+
+
+def test_each_message_is_published_once_however_often_its_session_begins_before_it() -> None:
+    """I4: by the last one that progress knows, and not by one more or less."""
+    kept, messages = publishing(replace(STREAMING, last_message_lsn=0x200))
+    told = [0x1F8, 0x200, 0x208, 0x208, 0x210]
+
+    came = [messages.publish_outside(replace(OUTSIDE, message_lsn=Lsn(lsn)), 0, ends_lsn=True) for lsn in told]
+
+    assert came == [False, False, True, False, True]
+    assert kept.out.batch.row_count == 2
+    assert (kept.out.batch.last_message_lsn, kept.out.batch.end_lsn) == (0x210, 0x210)
+
+
+def test_message_inside_an_open_transaction_is_remembered_and_ends_no_lsn() -> None:
+    """I1, I4"""
+    kept, messages = publishing()
+    messages.publish_outside(OUTSIDE, 0, ends_lsn=False)
+
+    assert (kept.out.batch.last_message_lsn, kept.out.batch.end_lsn) == (0x200, None)
+
+
+@pytest.mark.parametrize(("lsn", "is_refused"), [(0x2FF, True), (0x300, True), (0x301, False)])
+def test_message_up_to_the_commit_of_a_half_published_transaction_must_have_been_published(
+    lsn: int, is_refused: bool
+) -> None:
+    """I4: its first part was cut behind all that came before its commit."""
+    _, messages = publishing(replace(STREAMING, split=replace(SPLIT, commit_lsn=Lsn(0x300))))
+    with pytest.raises(OperatorError) if is_refused else nullcontext():
+        messages.publish_outside(replace(OUTSIDE, message_lsn=Lsn(lsn)), 0, ends_lsn=True)
+
+
+@pytest.mark.parametrize(("prefixes", "wanted"), [((), True), (("app", "b"), True), (("ap",), False)])
+def test_messages_of_the_operators_prefixes_are_wanted_and_without_any_all(
+    prefixes: tuple[str, ...], wanted: bool
+) -> None:
+    _, messages = publishing(prefixes=prefixes)
+
+    assert messages.wants(MESSAGE) is wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from producer.pgoutput.messages import (
     Message,
     Origin,
     Prepare,
+    Relation,
+    RelationColumn,
     RollbackPrepared,
     StreamAbort,
     StreamCommit,
@@ -32,7 +35,7 @@ from schemas.position import Lsn
 from schemas.settings import Producer, Settings
 from tests.producer.pgoutput.encoder import encode_message, encode_streamed, tuple_data, xlog_data
 from tests.producer.uncommitted_server import TABLES, Server
-from tests.producer.uncommitted_session import FAULTY, Session
+from tests.producer.uncommitted_session import DONE, FAULTY, Session
 
 
 @pytest.fixture
@@ -81,11 +84,16 @@ def played(steps: list[tuple[object, ...]]) -> Server:
 NEWER_BETWEEN = [("begin",), ("block", 0, [1]), ("reshape",), ("transaction", [1]), ("end", 0, "commit")]
 KNOWN_BEFORE = [("transaction", [1]), ("prepare", [1]), ("reshape",), ("transaction", [1])]
 
+SAVEPOINT = [("savepoint", 0), ("block", 0, [1, 2]), ("roll_back_to", 0)]
+ROLLED_BACK = [("begin",), ("block", 0, [1]), *SAVEPOINT, ("block", 0, [1])]
+
 
 @given(steps=STEPS)
 @example(steps=[*NEWER_BETWEEN, ("transaction", [1])])  # the block's columns are older than what is known
 @example(steps=[*KNOWN_BEFORE, ("end_prepared", 0, "commit"), ("transaction", [1])])  # announced before the prepare
 @example(steps=[("begin",), ("block", 0, [1]), ("reshape",), ("block", 0, [1]), ("end", 0, "commit")])
+@example(steps=[*ROLLED_BACK, ("end", 0, "commit"), ("transaction", [1])])
+@example(steps=[*ROLLED_BACK, ("end", 0, "prepare"), ("end_prepared", 0, "commit")])
 @settings(max_examples=200, deadline=None)
 def test_whatever_comes_in_whatever_order_only_what_is_committed_gets_out(
     steps: list[tuple[object, ...]], tmp_path_factory: pytest.TempPathFactory
@@ -159,6 +167,7 @@ def streamed(session: Session, xid: int, *values: bytes, is_first: bool = True) 
     session.receive(StreamStop())
 
 
+COLUMN = RelationColumn(True, "id", 23, -1)
 COMMIT = StreamCommit(7, Lsn(200), Lsn(208), 5)
 PREPARED = (Lsn(150), Lsn(158), 5, 7, "")
 """Position, time, xid and name, which may be empty."""
@@ -193,6 +202,61 @@ def test_abort_of_a_transaction_never_heard_of_is_ignored(session: Session, abor
     session.receive(abort)
 
     assert session.committed == []
+
+
+def in_savepoint(xid: int, subxid: int, value: bytes) -> list[Message | bytes]:
+    """One block with a change of a subtransaction."""
+    return [StreamStart(xid, False), encode_streamed(subxid, insert(value)), StreamStop()]
+
+
+def test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others() -> None:
+    """I4: changes that never happened would be published, or ones that did would not."""
+    session = Session(Spool(Settings()))
+    streamed(session, 7, b"1")
+    for message in (*in_savepoint(7, 8, b"2"), StreamAbort(7, 8), *in_savepoint(7, 9, b"3"), COMMIT):
+        session.receive(message)
+
+    assert session.committed == [(7, [(1, 1, b"1"), (1, 1, b"3")])]
+
+
+def test_table_announced_in_a_savepoint_that_is_rolled_back_keeps_the_order_of_those_after_it(
+    session: Session,
+) -> None:
+    """The server announces it again: numbers of what is void must not be taken for those of what is not."""
+    wide = encode_message(Relation(1, "public", "t1", "d", (COLUMN, replace(COLUMN, name="more"))))
+    in_block = wide[:1] + (7).to_bytes(4, "big") + wide[1:]
+    void = relation("t1")[:1] + (8).to_bytes(4, "big") + relation("t1")[1:]
+    aborted: list[Message | bytes] = [
+        StreamStart(7, True),
+        void,
+        encode_streamed(8, insert(b"1")),
+        StreamStop(),
+        StreamAbort(7, 8),
+    ]
+    between: list[Message | bytes] = [Begin(Lsn(120), 5, 6), relation("t1")]
+    for payload in (*aborted, *between, StreamStart(7, False), in_block, StreamStop(), COMMIT, Begin(Lsn(300), 5, 9)):
+        session.receive(payload)
+    session.receive(Insert(1, tuple_data(b"2", b"3")))
+
+    assert session.committed[-1] == (9, [(1, 2, b"2")])
+
+
+def test_table_announced_in_a_streamed_transaction_is_known_after_its_commit(session: Session) -> None:
+    """The server does not announce it again."""
+    streamed(session, 7, b"1")
+    session.receive(COMMIT)
+    session.receive(Begin(Lsn(300), 5, 9))
+    session.receive(insert(b"2"))
+
+    assert session.committed[-1] == (9, [(1, 1, b"2")])
+
+
+def test_first_block_that_comes_again_begins_the_transaction_anew(session: Session) -> None:
+    for value in (b"1", b"2"):
+        streamed(session, 7, value)
+    session.receive(COMMIT)
+
+    assert session.committed == [(7, [(1, 1, b"2")])]
 
 
 def test_aborted_transaction_leaves_nothing(session: Session, spool: Spool) -> None:
@@ -232,10 +296,20 @@ def test_what_is_not_legal_between_prepares_is_refused(session: Session, payload
         session.receive(payload)
 
 
-def test_prepare_that_ends_another_transaction_is_refused(session: Session) -> None:
+@pytest.mark.parametrize(("xid", "gid"), [(8, ""), (7, "another")])
+def test_prepare_that_ends_another_transaction_is_refused(session: Session, xid: int, gid: str) -> None:
     session.receive(BeginPrepare(*PREPARED))
     with pytest.raises(ProtocolError, match="another transaction"):
-        session.receive(Prepare(*PREPARED[:3], 8, ""))
+        session.receive(Prepare(*PREPARED[:3], xid, gid))
+
+
+def test_stream_that_was_committed_or_prepared_is_no_stream_any_more(session: Session) -> None:
+    """I7: a second end of it has nothing to publish, and says so."""
+    streamed(session, 7, b"1")
+    session.receive(COMMIT)
+    assert session.pending.stream_count == 0
+    with pytest.raises(ProtocolError, match="of which no block came"):
+        session.receive(COMMIT)
 
 
 @pytest.mark.parametrize(
@@ -324,8 +398,22 @@ def test_commit_of_a_prepared_transaction_whose_changes_did_not_come_is_refused(
         session.receive(commit_prepared())
 
 
+@pytest.mark.parametrize("version", [190000, 130023], ids=["newer than all that are known", "older"])
+def test_commit_without_its_changes_is_refused_on_a_server_of_another_major(spool: Spool, version: int) -> None:
+    """I7: only some minors are known to leave out a prepare."""
+    with pytest.raises(OperatorError, match="its changes did not come"):
+        Session(spool, version=version).receive(commit_prepared())
+
+
+def test_commit_without_its_changes_exactly_at_what_is_done_is_refused() -> None:
+    """I7: a commit record begins right where the last published one ended, and is not published yet."""
+    session = Session(Spool(Settings()))
+    with pytest.raises(OperatorError, match="its changes did not come"):
+        session.receive(commit_prepared(lsn=DONE))
+
+
 def test_commit_without_prepare_passes_where_it_was_published_before(session: Session) -> None:
-    session.receive(commit_prepared(lsn=99))
+    session.receive(commit_prepared(lsn=DONE - 1))
 
     assert session.committed == [(7, [])]
 

@@ -1,5 +1,7 @@
 """Messages to positioned changes: what is skipped after a restart, and what may never be."""
 
+from itertools import count
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -220,3 +222,37 @@ def test_transaction_after_the_resumed_one_is_published_whole() -> None:
     tracker.begin(Begin(Lsn(1040), 6, 78))
     assert publish(tracker, bodies(2)) == bodies(2)
     assert tracker.split().messages_done == 2
+
+
+def framed(*made: bytes) -> list[bytes]:
+    """Behind a header that differs each time a frame is sent."""
+    return [b"%4d" % n + body for n, body in enumerate(made, start=next(SENT))]
+
+
+SENT = count(step=100)
+
+
+def test_hash_of_a_transaction_is_of_its_bodies_alone() -> None:
+    """I4: neither what came before it, nor the headers of its frames, come again."""
+    tracker = TransactionTracker(NOWHERE, None, body_at=4)
+    splits = []
+    for begin in (Begin(Lsn(900), 5, 76), BEGIN, BEGIN):
+        tracker.begin(begin)
+        publish(tracker, framed(*bodies(3)))
+        splits.append(tracker.split())
+        tracker.commit(Commit(begin.final_lsn, Lsn(begin.final_lsn + 40), 5))
+
+    assert splits[1] == splits[2]
+    assert splits[0].hash == splits[1].hash
+
+
+def test_change_that_was_not_hashed_yet_is_of_its_transaction_alone() -> None:
+    """I4"""
+    tracker = TransactionTracker(NOWHERE, None)
+    tracker.begin(Begin(Lsn(900), 5, 76))
+    publish(tracker, [b"of the first"])
+    tracker.commit(Commit(Lsn(900), Lsn(940), 5))
+    tracker.begin(BEGIN)
+    publish(tracker, bodies(2))
+
+    assert tracker.split() == split_after(bodies(2))

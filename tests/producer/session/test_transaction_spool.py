@@ -210,3 +210,32 @@ def test_file_that_was_removed_is_refused_in_words(spool: Spool, tmp_path: Path)
         file.unlink()
     with pytest.raises(OperatorError, match="cannot be kept"):
         payloads(spooled)
+
+
+def test_file_that_was_cut_is_refused_in_words(spool: Spool, tmp_path: Path) -> None:
+    """I7: also between two messages, where what is left reads well."""
+    spooled = spool.add()
+    for _ in range(2):
+        spooled.append(1, b"x" * PIECE_BYTES)
+    for file in files(tmp_path):
+        with file.open("r+b") as opened:
+            opened.truncate(file.stat().st_size // 2)
+    with pytest.raises(OperatorError, match="a file in it was cut"):
+        payloads(spooled)
+
+
+def test_transactions_that_follow_each_other_have_a_file_each(spool: Spool) -> None:
+    """One that ended gives its place to nobody who might be read for it."""
+    first, second = spool.add(), spool.add()
+    for spooled, body in ((first, b"1"), (second, b"2")):
+        spooled.append(1, body * PIECE_BYTES)
+
+    assert [payloads(each)[0][:1] for each in (first, second)] == [b"1", b"2"]
+
+
+def test_relations_of_a_subtransaction_that_was_aborted_are_not_among_the_arrivals(spool: Spool) -> None:
+    spooled = spool.add()
+    spooled.arrivals = [(7, 1), (8, 2), (7, 3)]
+    spooled.aborted.add(8)
+
+    assert list(spooled.arrivals_left()) == [1, 3]

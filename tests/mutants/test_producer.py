@@ -1,0 +1,342 @@
+"""Small mistakes in the producer where each would lose or double rows, and the fast test that notices it.
+
+Every line of the table is one mistake, what it would do, and the test that must fail on it.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from producer import copy
+from producer.batch.cut_maker import CutMaker
+from producer.batch.open_batch import OpenBatch
+from producer.batch.progress import ProgressTracker
+from producer.encoding.record import RecordWriter
+from producer.guards import start
+from producer.guards.baseline import Baseline
+from producer.guards.source_watch import SourceWatch
+from producer.kafka.deliveries import Deliveries
+from producer.kafka.publisher import Publisher
+from producer.postgres.replication_stream import ReplicationStream
+from producer.postgres.snapshot import Snapshot
+from producer.relations import column_matching, relation_cache
+from producer.relations.relation_cache import RelationCache
+from producer.relations.tables import Tables
+from producer.session.changes import Changes
+from producer.session.dropped_tables import DroppedTables
+from producer.session.fast_path import FastPath
+from producer.session.followed_tables import FollowedTables
+from producer.session.logical_messages import LogicalMessages
+from producer.session.loop import Session
+from producer.session.pending_transactions import PendingTransactions
+from producer.session.session_relations import SessionRelations
+from producer.session.transaction import TransactionTracker
+from tests.mutants.mutant import Mutant, Noticed
+from tests.producer import test_copy
+from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
+from tests.producer.encoding import test_record
+from tests.producer.guards import test_baseline, test_source_watch, test_start
+from tests.producer.kafka import test_deliveries, test_publisher_offsets
+from tests.producer.postgres import test_replication_stream, test_snapshot
+from tests.producer.relations import test_column_matching, test_relation_cache, test_tables
+from tests.producer.session import (
+    test_changes,
+    test_dropped_tables,
+    test_logical_messages,
+    test_loop,
+    test_pending_transactions,
+    test_replay,
+    test_session_relations,
+    test_transaction,
+)
+
+NOTICED = {
+    "an idle cut confirms what a publication that is gone never sent": Noticed(
+        Mutant(CutMaker.idle_cut, "self._watch.look()", "pass"),
+        test_cut_maker.test_idle_cut_looks_at_the_publication_before_it_says_that_nothing_came,
+    ),
+    "rows that a TRUNCATE took between snapshot and lock are missing from the copy": Noticed(
+        Mutant(
+            copy._refuse_altered,
+            "catalog.storage_of(snapshot.connection, relation_ids) != catalog.storage_of(connection, relation_ids)",
+            "False",
+        ),
+        test_copy.test_table_that_was_truncated_or_altered_between_snapshot_and_lock_is_not_copied,
+    ),
+    "the copy does not ask whether a table was altered": Noticed(
+        Mutant(copy.first_copy, "_refuse_altered(snapshot, connection, published)", "pass"),
+        test_copy.test_table_that_was_truncated_or_altered_between_snapshot_and_lock_is_not_copied,
+    ),
+    "the copy begins though the publication changed": Noticed(
+        Mutant(
+            copy.first_copy, "settings.postgres.publication) != published", "settings.postgres.publication) is None"
+        ),
+        test_copy.test_publication_that_changed_before_the_snapshot_begins_the_copy_again,
+    ),
+    "rows that a type cannot hold are not copied": Noticed(
+        Mutant(copy._copy_table, "out.send(writer, writer.copied(row, source, out.ts_ms))", "pass"),
+        test_copy.test_every_row_is_copied_before_every_change_also_one_that_its_type_cannot_hold,
+    ),
+    "the copy lacks rows that a policy hides": Noticed(
+        Mutant(Snapshot.__init__, 'self._connection.execute("SET LOCAL row_security = off")', "pass"),
+        test_snapshot.test_snapshot_is_read_only_as_of_its_name_and_shows_rows_that_policies_hide,
+    ),
+    "a cut inside the copy says that the copy is whole": Noticed(
+        Mutant(copy._commit, "// 1000, finished)", "// 1000, finished or ())"),
+        partial(test_copy.test_cuts_inside_a_copy_are_incomplete_and_hold_each_row_once, rows_max=50, bytes_max=2**20),
+    ),
+    "a key is gained after a version without one": Noticed(
+        Mutant(column_matching._was_key, "all(each.table.key_columns for each in versions)", "True"),
+        test_column_matching.test_key_is_never_gained_after_any_version_without_one,
+    ),
+    "half a primary key is taken for a key": Noticed(
+        Mutant(column_matching.catalogue_key, "len(key) == len(primary)", "True"),
+        test_column_matching.test_half_of_a_primary_key_is_no_key,
+    ),
+    "the order of numbers is not checked": Noticed(
+        Mutant(column_matching.column_numbers, "now if _possible(now, facts) == now else recorded", "now"),
+        test_column_matching.test_numbers_that_contradict_the_order_are_not_taken_over_recorded_ones,
+    ),
+    "numbers by order contradict the catalogue": Noticed(
+        Mutant(column_matching._by_order, "not candidates >= {*by_name} - {None}", "False"),
+        test_column_matching.test_column_that_was_left_out_for_a_while_has_its_own_number,
+    ),
+    "facts of a column that was made anew are taken": Noticed(
+        Mutant(relation_cache.describe, "known is not None and known.attnum == number", "known is not None"),
+        test_relation_cache.test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken,
+    ),
+    "the value of rows older than a column is not recorded": Noticed(
+        Mutant(relation_cache.describe, "fact.missing_value if fact else None", "None"),
+        test_relation_cache.test_value_of_older_rows_is_recorded_with_the_column_that_it_is_of,
+    ),
+    "two relations have one schema id": Noticed(
+        Mutant(RelationCache.version_of, "self._is_free(record.schema_id, record.value_schema)", "True"),
+        test_relation_cache.test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas,
+    ),
+    "two keys have one schema id": Noticed(
+        Mutant(RelationCache._key_of, "self._is_free(schema_id(key), json.dumps(key))", "True"),
+        test_relation_cache.test_two_keys_that_differ_in_digits_alone_have_an_id_each,
+    ),
+    "a table that departed is followed again": Noticed(
+        Mutant(FollowedTables.drop, "self._relation_ids -= {relation_id}", "pass"),
+        test_loop.test_table_that_departed_is_not_followed_again_when_it_is_announced_again,
+    ),
+    "a table that departed is written the short way": Noticed(
+        Mutant(FollowedTables.drop, "self._fast_path.forget(relation_id)", "pass"),
+        test_loop.test_table_that_departed_is_not_written_the_short_way_either,
+    ),
+    "a table that departed is not told": Noticed(
+        Mutant(CutMaker._drop, "self._on_dropped(table.relation_id)", "pass"),
+        test_cut_maker.test_table_that_left_is_told_and_its_writer_forgotten,
+    ),
+    "a table departs while an open transaction may hold changes of it": Noticed(
+        Mutant(SourceWatch.look, "now.oldest_xid >= self._left", "True or self._left"),
+        test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
+    ),
+    "a table departs a byte early": Noticed(
+        Mutant(SourceWatch.dropped_by, "since <= lsn", "since <= lsn + 1"),
+        test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
+    ),
+    "a topic that was made again is written on": Noticed(
+        Mutant(Baseline.refuse_other_topics, "topics[topic] != an_id", "False"),
+        test_source_watch.test_session_does_not_begin_over_a_topic_that_was_made_again,
+    ),
+    "changes of a publication that was made again are taken for all": Noticed(
+        Mutant(Baseline.dropped, "now.oid != self.publication", "False"),
+        partial(
+            test_baseline.test_publication_that_may_have_left_out_changes_is_refused,
+            now=replace(test_baseline.NOW, oid=16500),
+            words="made again",
+        ),
+    ),
+    "progress is ours before Kafka has it": Noticed(
+        Mutant(
+            OpenBatch.commit_batch,
+            'kill_point("produce:rows-acknowledged")\n    progress, cut = records(ranges, self._metadata.end_offset)',
+            "progress, cut = records(ranges, self._metadata.end_offset)\n    self.tracker.committed(progress)",
+        ),
+        test_open_batch.test_progress_is_ours_only_after_kafka_has_committed_it,
+    ),
+    "rows of a second batch are not counted": Noticed(
+        Mutant(OpenBatch.open, "self._writer = None", "pass"),
+        test_open_batch.test_cut_counts_the_rows_of_each_table_in_every_batch,
+    ),
+    "a truncate reaches one partition only": Noticed(
+        Mutant(OpenBatch.send_to_all_partitions, "range(writer.relation.partition_count)", "range(1)"),
+        test_open_batch.test_truncate_goes_to_each_partition_and_counts_as_often,
+    ),
+    "a batch that was given up stays open": Noticed(
+        Mutant(OpenBatch.abandon, "self.is_open = False", "pass"),
+        test_open_batch.test_batch_that_is_given_up_leaves_nothing_to_the_next,
+    ),
+    "the floor passes a prepared transaction": Noticed(
+        Mutant(CutMaker._bound_floor, "min(received, held)", "received"),
+        test_replay.test_prepared_transaction_holds_what_is_confirmed_before_its_prepare,
+    ),
+    "the floor of an idle cut is not bounded": Noticed(
+        Mutant(CutMaker.idle_cut, "self._bound_floor()", "pass"),
+        partial(test_cut_maker.check_floor, 250, 250, is_idle=True),
+    ),
+    "a part of a transaction is confirmed": Noticed(
+        Mutant(CutMaker.split, "self._stream.keep_alive()", "self._stream.confirm(self._stream.received)"),
+        test_cut_maker.test_batch_that_ends_inside_a_transaction_confirms_nothing,
+    ),
+    "what is confirmed is the end of the newest cut": Noticed(
+        Mutant(ProgressTracker.confirmable_lsn, "self.progress.floor", "self.progress.end_lsn"),
+        test_progress.test_what_is_confirmed_is_the_floor_and_not_the_end_of_the_cut,
+    ),
+    "a table that departed stays in progress": Noticed(
+        Mutant(ProgressTracker.close, "if each not in batch.dropped", "if True"),
+        test_cut_maker.test_table_that_left_is_said_to_be_dropped_in_the_cut_and_leaves_progress,
+    ),
+    "the hash of a split holds the header of its frames": Noticed(
+        Mutant(TransactionTracker.hash, "memoryview(body)[at:]", "memoryview(body)"),
+        test_transaction.test_hash_of_a_transaction_is_of_its_bodies_alone,
+    ),
+    "changes of one transaction are hashed with the next": Noticed(
+        Mutant(TransactionTracker.begin, "self.unhashed.clear()", "pass"),
+        test_transaction.test_change_that_was_not_hashed_yet_is_of_its_transaction_alone,
+    ),
+    "a plain row takes no ordinal": Noticed(
+        Mutant(FastPath.publish, "transaction.ordinal += 1", "pass"),
+        test_loop.test_batch_goes_to_the_end_of_its_last_transaction_and_its_rows_count_from_0,
+    ),
+    "a plain row is not in the hash of its transaction": Noticed(
+        Mutant(FastPath.publish, "transactions.unhashed.append(data)", "pass"),
+        test_loop.test_transaction_that_exceeds_a_batch_is_split_and_complete_with_its_last_part,
+    ),
+    "a split whose last change ended a part stays incomplete": Noticed(
+        Mutant(CutMaker.end_transaction, "split.commit_lsn != commit.commit_lsn", "True"),
+        test_loop.test_split_of_a_transaction_whose_last_change_ended_a_part_ends_with_its_commit,
+    ),
+    "a batch ends at a commit record, not behind it": Noticed(
+        Mutant(CutMaker.end_transaction, "batch.end_lsn = commit.end_lsn", "batch.end_lsn = commit.commit_lsn"),
+        test_loop.test_batch_goes_to_the_end_of_its_last_transaction_and_its_rows_count_from_0,
+    ),
+    "a keepalive ends a batch inside a transaction": Noticed(
+        Mutant(Session._keepalive, "is_outside = self._transactions.open is None", "is_outside = True"),
+        test_loop.test_batch_does_not_end_while_a_transaction_is_open,
+    ),
+    "a new version is read by the old one on the short way": Noticed(
+        Mutant(FollowedTables.install, "self._fast_path.forget(relation.relation_id)", "pass"),
+        test_loop.test_version_that_comes_within_a_transaction_begins_with_its_next_row,
+    ),
+    "both halves of a change of key have one ordinal": Noticed(
+        Mutant(RecordWriter._update_with, "ordinal + 1", "ordinal"),
+        test_record.test_key_change_is_a_d_of_the_old_key_then_a_c_of_the_new,
+    ),
+    "an update without its old row is taken under identity FULL": Noticed(
+        Mutant(RecordWriter.__init__, '("c",) if record', '("c", "u") if record'),
+        test_loop.test_update_without_its_old_row_is_refused_under_full_identity_on_the_short_way_too,
+    ),
+    "a table of which a value is nowhere is followed on": Noticed(
+        Mutant(Changes._insert, "self._on_dropped(change.relation_id)", "pass"),
+        test_changes.test_table_is_left_at_the_row_without_a_value_and_nothing_of_it_comes_after,
+    ),
+    "events of a change share their ordinal": Noticed(
+        Mutant(Changes._send, "+= len(records)", "+= 1"),
+        test_loop.test_every_kind_of_change_takes_its_ordinals,
+    ),
+    "a truncate is no barrier": Noticed(
+        Mutant(Changes._truncate, 'self._out.add_barrier(writer, "truncate", transaction.position)', "pass"),
+        test_loop.test_versions_and_truncates_have_barriers_where_they_begin,
+    ),
+    "a table without a copy is written": Noticed(
+        Mutant(Tables.receive, "relation.relation_id in copied", "True"),
+        test_tables.test_change_of_a_table_without_its_copy_is_refused_when_it_comes_and_not_before,
+    ),
+    "a schema is written after its first row": Noticed(
+        Mutant(Tables._write_metadata, "self._metadata.write(new)", "pass"),
+        test_tables.test_schema_is_in_the_metadata_topic_before_anything_is_written_with_it,
+    ),
+    "rows go on in a topic that grew": Noticed(
+        Mutant(Tables._refuse_grown, "counts and place.partition_count not in counts", "False"),
+        test_tables.test_topic_that_grew_since_its_rows_were_spread_is_refused,
+    ),
+    "rows without a key go to several partitions": Noticed(
+        Mutant(Tables._refuse_moved, "not table.key_columns and", "False and"),
+        test_tables.test_table_that_lost_its_key_over_several_partitions_is_refused,
+    ),
+    "the catalogue is asked before an ALTER is visible": Noticed(
+        Mutant(Tables._install, "catalog.wait_for_alterations(self._connection, relation.relation_id)", "pass"),
+        test_tables.test_catalogue_is_asked_after_those_who_alter_the_table_are_through,
+    ),
+    "the older of two versions is kept after a replay": Noticed(
+        Mutant(SessionRelations.show, "known[0] < arrival", "known[0] > arrival"),
+        test_session_relations.test_what_a_commit_makes_known_stays_known_unless_a_newer_one_came_meanwhile,
+    ),
+    "a replay leaves its own versions behind": Noticed(
+        Mutant(SessionRelations.put_back, "self.show_all(self.known())", "pass"),
+        test_session_relations.test_after_a_replay_a_change_is_read_by_what_was_known_before_it,
+    ),
+    "a commit exactly at what is done is let through without its changes": Noticed(
+        Mutant(
+            PendingTransactions._commit_prepared, "message.commit_lsn >= self._done", "message.commit_lsn > self._done"
+        ),
+        test_pending_transactions.test_commit_without_its_changes_exactly_at_what_is_done_is_refused,
+    ),
+    "a rolled back savepoint takes its whole transaction with it": Noticed(
+        Mutant(PendingTransactions._stream_abort, "message.xid == message.subxid", "True"),
+        test_pending_transactions.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
+    ),
+    "changes of a savepoint are taken for those of the transaction": Noticed(
+        Mutant(PendingTransactions._take_streamed, "spooled.append(subxid, payload)", "spooled.append(xid, payload)"),
+        test_pending_transactions.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
+    ),
+    "a table that was left is published on": Noticed(
+        Mutant(DroppedTables.rest_of, "None if change.relation_id in self._relation_ids else change", "change"),
+        test_dropped_tables.test_changes_of_a_table_that_was_left_are_none_and_those_of_others_remain,
+    ),
+    "a logical message is published twice": Noticed(
+        Mutant(
+            LogicalMessages.publish_outside,
+            "message.message_lsn <= self._last_lsn",
+            "message.message_lsn < self._last_lsn",
+        ),
+        test_logical_messages.test_each_message_is_published_once_however_often_its_session_begins_before_it,
+    ),
+    "a hole in the offsets of a batch is taken": Noticed(
+        Mutant(Publisher.delivered_ranges, "first < 0 or last - first + 1 != records", "first < 0"),
+        partial(test_publisher_offsets.test_row_of_another_writer_between_ours_makes_the_batch_void, partitions=3),
+    ),
+    "a row that is not acknowledged counts": Noticed(
+        Mutant(Deliveries._callback, "self.failure = self.failure or", "self.failure = None and"),
+        partial(test_deliveries.test_failure_is_kept_and_ends_the_wait, is_control=False),
+    ),
+    "the first offset is the first that was told": Noticed(
+        Mutant(Deliveries._callback, "span[0] = offset", "pass"),
+        partial(
+            test_deliveries.test_span_is_from_the_first_offset_to_the_last_in_whatever_order_they_are_told, (7, 5, 6)
+        ),
+    ),
+    "more than the server reported is confirmed": Noticed(
+        Mutant(ReplicationStream.confirm, "lsn > self.received", "False"),
+        test_replication_stream.test_more_than_the_server_reported_is_never_confirmed,
+    ),
+    "what is confirmed goes back": Noticed(
+        Mutant(ReplicationStream.confirm, "lsn > self.confirmed", "True"),
+        test_replication_stream.test_confirmed_never_goes_back,
+    ),
+    "what was received is told as confirmed": Noticed(
+        Mutant(
+            ReplicationStream.send_status,
+            "max(self.received, self.confirmed), self.confirmed,",
+            "self.received, self.received,",
+        ),
+        test_replication_stream.test_confirmed_is_told_at_once_beside_what_was_received,
+    ),
+    "a gap behind a prepared transaction is not seen": Noticed(
+        Mutant(start._refuse_bad_slot, "progress.floor if two_phase else progress.done", "progress.done"),
+        test_start.test_gap_is_measured_from_the_floor_where_prepared_transactions_come_early,
+    ),
+    "the copy of another cluster is begun again": Noticed(
+        Mutant(start.refuse_bad_copy, "_refuse_other_database(progress, server)", "pass"),
+        test_start.test_unfinished_copy_is_not_begun_again_elsewhere_when_it_has_no_slot_yet,
+    ),
+}
+
+
+@pytest.mark.parametrize("noticed", NOTICED.values(), ids=NOTICED)
+def test_mistake_is_noticed(noticed: Noticed) -> None:
+    noticed.check()

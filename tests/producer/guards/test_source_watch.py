@@ -1,0 +1,209 @@
+"""What is looked at beside the stream, and from where on a table is gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from producer.batch.progress import ProgressTracker
+from producer.guards import source_watch
+from producer.guards.baseline import Baseline
+from producer.guards.source_watch import INTERVAL_S, SourceWatch, refuse_unknown
+from producer.kafka.topics import TopicAdmin
+from producer.postgres.facts import PublicationState
+from schemas.errors import OperatorError
+from schemas.pg_types import TypeFacts
+from schemas.position import Lsn
+from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, Kept, catalogue, relation
+from tests.producer.streaming_progress import STREAMING
+
+MEMBERS = {ORDERS: "*", ITEMS: "*"}
+STATE = PublicationState(1, (), MEMBERS, Lsn(500), "n", oldest_xid=80, next_xid=80)
+
+
+class Watched(Kept):
+    """A watch over two tables; ``now`` is the publication as the catalogue has it, ``looks`` what was looked at."""
+
+    def __init__(self, *, announced: Iterable[int] = (ORDERS, ITEMS)) -> None:
+        super().__init__(progress=replace(STREAMING, relation_ids=(ORDERS, ITEMS)))
+        self.now: PublicationState | None = STATE
+        self.published: list[Any] | None = []
+        self.looks: list[str] = []
+        with catalogue():
+            for relation_id in announced:
+                self.tables.receive(relation(relation_id), announced)
+        self.watched = SourceWatch(SETTINGS, CONNECTION, cast(TopicAdmin, self.admin), self.tables, self.tracker)
+
+    @contextmanager
+    def seen(self, types: dict[int, TypeFacts] | None = None) -> Iterator[None]:
+        def noted(what: str, value: Callable[[], Any]) -> Callable[..., Any]:
+            def look(*_: object) -> Any:
+                self.looks.append(what)
+                return value()
+
+            return look
+
+        with catalogue(type_facts=lambda *_: types or {}), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(source_watch, "publication_state", noted("publication", lambda: self.now))
+            patch.setattr(source_watch, "partition_trees", noted("partitions", list))
+            patch.setattr(source_watch, "published_tables_unless_locked", noted("published", lambda: self.published))
+            patch.setattr(source_watch, "refuse_unreadable", noted("binary", lambda: None))
+            patch.setattr(source_watch, "refuse_unfit_identities", noted("identities", lambda: None))
+            yield
+
+    def open(self) -> None:
+        with self.seen():
+            self.watched.open()
+
+    def look(self, **changed: Any) -> None:
+        """The catalogue says this now."""
+        self.now = replace(STATE, **changed)
+        with self.seen():
+            self.watched.look()
+
+
+def opened() -> Watched:
+    """A session whose baseline is what there was at its start."""
+    watched = Watched()
+    watched.open()
+    return watched
+
+
+LEFT = {ITEMS: "*"}
+
+
+def test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more() -> None:
+    """I7: what is open when it leaves may hold changes of it, which still come."""
+    watched = opened()
+    watched.look(members=LEFT, lsn=Lsn(600), oldest_xid=79, next_xid=82)
+    assert watched.watched.dropped_by(Lsn(10**6)) == set()
+    watched.look(members=LEFT, lsn=Lsn(700), oldest_xid=81, next_xid=90)
+    assert watched.watched.dropped_by(Lsn(10**6)) == set()
+    watched.look(members=LEFT, lsn=Lsn(800), oldest_xid=82, next_xid=90)
+
+    assert watched.watched.dropped_by(Lsn(799)) == set()
+    assert watched.watched.dropped_by(Lsn(800)) == {ORDERS}
+
+
+def test_table_that_left_is_told_once_and_from_the_first_such_place_on() -> None:
+    watched = opened()
+    watched.look(members=LEFT, lsn=Lsn(600))
+    watched.look(members=LEFT, lsn=Lsn(900))
+
+    assert [watched.watched.dropped_by(Lsn(600)) for _ in range(2)] == [{ORDERS}, set()]
+
+
+def test_table_that_is_said_to_be_gone_is_not_gone_again() -> None:
+    """Progress names it no more."""
+    watched = opened()
+    watched.look(members=LEFT, lsn=Lsn(600))
+    watched.watched.dropped_by(Lsn(600))
+    watched.tracker.committed(replace(watched.tracker.progress, relation_ids=(ITEMS,)))
+    watched.look(members=LEFT, lsn=Lsn(900))
+
+    assert watched.watched.dropped_by(Lsn(10**6)) == set()
+
+
+def test_progress_without_a_baseline_gets_that_of_now() -> None:
+    """I7: earlier code wrote none, and nothing can be compared without one."""
+    found = Baseline.of(opened().tracker.progress.options)
+
+    assert found is not None
+    assert (found.publication, found.members, found.generated_columns) == (1, MEMBERS, "n")
+    assert set(found.topics) == {"p.metadata", "p.cuts", "p.public.orders", "p.public.items"}
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (None, "was dropped"),
+        (replace(STATE, oid=2), "made again"),
+        (replace(STATE, members={ORDERS: "9"}), "taken out"),
+    ],
+)
+def test_session_does_not_begin_where_changes_may_be_missing(now: PublicationState | None, words: str) -> None:
+    """I7"""
+    watched = opened()
+    watched.now = now
+    with pytest.raises(OperatorError, match=words):
+        watched.open()
+
+
+def test_session_does_not_begin_over_a_topic_that_was_made_again() -> None:
+    """I7: it lacks what was in it."""
+    watched = opened()
+    watched.admin.topic_ids = lambda names: dict.fromkeys(names, "another")  # type: ignore[method-assign]
+
+    with pytest.raises(OperatorError, match="made again"):
+        watched.open()
+
+
+def test_session_does_not_begin_where_the_metadata_topic_lacks_a_table() -> None:
+    """I2: its events cannot be read."""
+    with pytest.raises(OperatorError, match=str(ITEMS)):
+        Watched(announced=(ORDERS,)).open()
+
+
+def test_tables_with_a_record_each_are_known() -> None:
+    refuse_unknown(Watched().tables, (ORDERS, ITEMS), "p.metadata")
+
+
+def test_session_begins_with_a_look_at_everything() -> None:
+    watched = Watched()
+    watched.open()
+
+    assert {"publication", "partitions", "published", "binary", "identities"} <= set(watched.looks)
+
+
+def test_table_that_is_being_altered_is_no_reason_to_wait() -> None:
+    """The stream itself refuses later what these looks would."""
+    watched = Watched()
+    watched.published = None
+    watched.open()
+
+    assert not {"binary", "identities"} & set(watched.looks)
+
+
+def test_looks_are_taken_now_and_then_and_not_at_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = opened()
+    watched.looks.clear()
+    looked_s = watched.watched._looked_s
+    taken = []
+    for passed_s in (0.0, INTERVAL_S - 1, INTERVAL_S):
+        monkeypatch.setattr(time, "monotonic", lambda at_s=looked_s + passed_s: at_s)
+        with watched.seen():
+            watched.watched.look_if_due()
+        taken.append(watched.looks.count("publication"))
+
+    assert taken == [0, 0, 1]
+
+
+def test_type_that_got_a_label_since_gets_a_new_version() -> None:
+    """The stream tells no new label of an enum."""
+    mood = TypeFacts(90_001, "public", "mood", "e", ("sad",))
+    watched = opened()
+    (column, *_) = relation().columns
+    with catalogue(type_facts=lambda *_: {mood.oid: mood}):
+        watched.tables.receive(
+            replace(relation(), columns=(column, replace(column, name="m", type_oid=mood.oid))), MEMBERS
+        )
+    with watched.seen({mood.oid: replace(mood, enum_labels=("sad", "ok"))}):
+        watched.watched.look()
+
+    assert [getattr(record, "version", None) for record in watched.metadata.records][-1] == 2
+
+
+def test_progress_of_before_the_baseline_is_not_compared() -> None:
+    watched = Watched()
+    tracker = ProgressTracker(watched.progress)
+    watch = SourceWatch(SETTINGS, CONNECTION, cast(TopicAdmin, watched.admin), watched.tables, tracker)
+    watched.now = None
+    with watched.seen():
+        watch.look()
+
+    assert watched.looks == []

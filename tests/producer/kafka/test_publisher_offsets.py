@@ -1,0 +1,186 @@
+"""Rows, offsets and commits of the publisher, between it and the client library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError
+
+from producer.encoding.record import Headers, KafkaRecord
+from producer.kafka import publisher as publishers
+from producer.kafka.publisher import BatchAborted, Publisher
+from schemas.cut import PartitionRange
+from schemas.errors import OperatorError
+from schemas.settings import Settings
+from tests.producer.avro_reader import record_of
+from tests.producer.kafka.transactional_client import Broker, broker_of
+from tests.producer.written_record import KEYED
+
+CONTROL = [("progress", KafkaRecord(b"slot", b"progress")), ("cuts", KafkaRecord(None, b"cut"))]
+HEADERS: Headers = [("name", b"value")]
+
+
+@contextmanager
+def publishing(**partition_counts: int) -> Iterator[tuple[Publisher, Broker]]:
+    """A publisher inside its first transaction, to topics with so many partitions each."""
+    with broker_of(**partition_counts) as broker:
+        publisher = Publisher(Settings(), "id", lambda: None)
+        for topic, count in partition_counts.items():
+            publisher.expect(replace(record_of(of=KEYED), topic=topic, partition_count=count))
+        publisher.begin()
+        yield publisher, broker
+
+
+def rows(count: int) -> list[bytes]:
+    return [b"row %d" % n for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_rows_of_a_topic_with_one_partition_lie_in_one_range_and_in_their_order(count: int) -> None:
+    """I3, I7: also those that no callback answers for."""
+    with publishing(t=1) as (publisher, broker):
+        for n, row in enumerate(rows(count)):
+            publisher.send("t", b"%d" % n, row, HEADERS if n % 2 else None)
+
+        assert publisher.delivered_ranges() == [PartitionRange("t", 0, 100, 100 + count, count)]
+
+    assert [record[2:] for record in broker.records] == [
+        (b"%d" % n, row, HEADERS if n % 2 else None) for n, row in enumerate(rows(count))
+    ]
+
+
+def test_rows_of_several_partitions_have_a_range_for_each() -> None:
+    with publishing(t=3, u=1) as (publisher, _):
+        for n, row in enumerate(rows(5)):
+            publisher.send("t", bytes([n]), row)
+        publisher.send("u", b"0", b"row")
+        publisher.send("t", None, b"truncate", partition=2)
+
+        assert publisher.delivered_ranges() == [
+            *(PartitionRange("t", partition, 100, 102, 2) for partition in range(3)),
+            PartitionRange("u", 0, 100, 101, 1),
+        ]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_row_of_another_writer_between_ours_makes_the_batch_void(partitions: int) -> None:
+    """I7: a cut would name its offset as one of ours."""
+    with publishing(t=partitions) as (publisher, broker):
+        broker.foreign_after = b"row 1"
+        for row in rows(4):
+            publisher.send("t", b"\0", row)
+        with pytest.raises(BatchAborted):
+            publisher.delivered_ranges()
+
+
+@pytest.mark.parametrize(("partitions", "row"), [(1, b"row 0"), (1, b"row 3"), (3, b"row 2")])
+def test_row_that_is_not_acknowledged_makes_the_batch_void(partitions: int, row: bytes) -> None:
+    """I1"""
+    with publishing(t=partitions) as (publisher, broker):
+        broker.fails = row
+        for each in rows(4):
+            publisher.send("t", b"\0", each)
+        with pytest.raises(BatchAborted):
+            publisher.delivered_ranges()
+
+    assert "commit" not in broker.clients[0].calls
+
+
+@pytest.mark.parametrize("record", [b"progress", b"cut"])
+def test_control_record_that_is_not_acknowledged_makes_the_batch_void(record: bytes) -> None:
+    """I1: nothing may be confirmed without them."""
+    with publishing(t=1) as (publisher, broker):
+        broker.fails = record
+        with pytest.raises(BatchAborted):
+            publisher.commit(CONTROL)
+
+
+def test_control_records_come_last_in_their_order_to_the_first_partition_of_their_topics() -> None:
+    """Readers look nowhere else."""
+    with publishing(t=1, progress=3, cuts=3) as (publisher, broker):
+        for row in rows(3):
+            publisher.send("t", b"key", row)
+        publisher.delivered_ranges()
+        publisher.commit(CONTROL)
+
+    assert [(record[0], record[1]) for record in broker.records] == [("t", 0)] * 3 + [("progress", 0), ("cuts", 0)]
+
+
+def test_transaction_counts_its_own_rows_and_no_earlier_ones() -> None:
+    with publishing(t=1) as (publisher, _):
+        for first, count in ((100, 2), (102, 3)):
+            for row in rows(count):
+                publisher.send("t", b"key", row)
+            assert publisher.delivered_ranges() == [PartitionRange("t", 0, first, first + count, count)]
+            publisher.commit(CONTROL)
+            publisher.begin()
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_topic_that_was_given_more_partitions_stops_before_the_commit(partitions: int) -> None:
+    """I3: the client spreads keys over a new one as soon as it hears of it."""
+    with publishing(t=partitions) as (publisher, broker):
+        broker.partition_counts["t"] = partitions + 1
+        for n in range(4):
+            publisher.send("t", b"%d" % n, b"row")
+        with pytest.raises(OperatorError, match=f"more than its {partitions} partitions"):
+            publisher.delivered_ranges()
+
+    assert "commit" not in broker.clients[0].calls
+
+
+def test_new_partition_that_got_no_row_yet_stops_too() -> None:
+    """I3: keys may have moved between the old ones."""
+    with publishing(t=3) as (publisher, broker):
+        publisher.send("t", b"\0", b"row")
+        broker.partition_counts["t"] = 4
+        with pytest.raises(OperatorError, match="more than its 3 partitions"):
+            publisher.delivered_ranges()
+
+
+def test_instance_is_not_used_again_after_an_abort() -> None:
+    """A late EndTxn of the old one could end the next transaction."""
+    with publishing(t=1) as (publisher, broker):
+        publisher.abort()
+        publisher.begin()
+
+    assert [client.calls for client in broker.clients] == [["init", "begin", "abort"], ["init", "begin"]]
+
+
+def test_commit_whose_outcome_nobody_knows_makes_the_batch_void() -> None:
+    """I1, I4: progress is read again."""
+    with publishing(t=1) as (publisher, broker):
+        broker.commit_errors = [KafkaError._STATE]
+        with pytest.raises(BatchAborted):
+            publisher.commit(CONTROL)
+        publisher.begin()
+
+    assert len(broker.clients) == 2
+
+
+def test_commit_that_takes_longer_than_a_slice_is_the_same_commit() -> None:
+    with publishing(t=1) as (publisher, broker):
+        broker.commit_errors = [KafkaError._TIMED_OUT] * 3
+        publisher.commit(CONTROL)
+
+    assert broker.clients[0].calls == ["init", "begin", "commit"]
+    assert [record[3] for record in broker.records] == [b"progress", b"cut"]
+
+
+@pytest.mark.parametrize(("commit_s", "instances"), [(4.9, 1), (5.1, 2)])
+def test_instance_that_committed_suspiciously_slowly_is_replaced(
+    commit_s: float, instances: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client may have sent an EndTxn twice."""
+    now_s = [100.0]
+    monkeypatch.setattr(publishers, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    with publishing(t=1) as (publisher, broker):
+        broker.on_commit = lambda: now_s.__setitem__(0, now_s[0] + commit_s)
+        publisher.commit(CONTROL)
+        publisher.begin()
+
+    assert len(broker.clients) == instances

@@ -1,0 +1,251 @@
+"""A producer without servers: real batches, tables, progress and records, between peers that keep what they are told.
+
+``happened`` is the order of it all: what an order between Kafka and Postgres must be is asserted there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from producer.batch.open_batch import OpenBatch
+from producer.batch.progress import ProgressTracker
+from producer.encoding.record import Headers, KafkaRecord
+from producer.guards.source_watch import SourceWatch
+from producer.kafka.control_topics import MetadataWriter
+from producer.kafka.publisher import BatchAborted, Publisher
+from producer.kafka.topics import TopicAdmin, TopicSpec
+from producer.pgoutput.messages import Relation, RelationColumn
+from producer.postgres import catalog
+from producer.postgres.connection import SqlConnection
+from producer.postgres.facts import TableFacts
+from producer.postgres.replication_stream import ReplicationStream
+from producer.relations.relation_cache import RelationCache
+from producer.relations.tables import Tables
+from schemas.cut import Cut, PartitionRange, decode_cut
+from schemas.metadata_record import RelationRecord, TypeRecord
+from schemas.position import Lsn
+from schemas.progress_record import Progress, decode_progress
+from schemas.settings import Settings
+from schemas.topics import cuts_topic, progress_topic
+from tests.producer.streaming_progress import STREAMING
+
+SETTINGS = Settings(name="p")
+ORDERS, ITEMS = 16_384, 16_390
+"""Relation ids."""
+INT4, TEXT = 23, 25
+
+
+@dataclass(frozen=True)
+class Row:
+    """As it was queued; partition -1: by its key."""
+
+    topic: str
+    key: bytes | None
+    value: bytes
+    partition: int
+
+
+@dataclass
+class Batch:
+    """What one Kafka transaction holds."""
+
+    rows: list[Row]
+    topics: list[str]
+    """Of the control records, in their order."""
+    progress: Progress
+    cut: Cut | None = None
+
+
+class Kafka:
+    """Stands for the publisher."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self.happened = happened
+        self.batches: list[Batch] = []
+        self.expected: list[RelationRecord] = []
+        self.rows: list[Row] = []
+        self.refuses = False
+
+    def begin(self) -> None:
+        self.happened.append("begin")
+        self.rows = []
+
+    def expect(self, relation: RelationRecord) -> None:
+        self.happened.append(f"expect {relation.table.qualified_name}")
+        self.expected.append(relation)
+
+    def send(self, topic: str, key: bytes | None, value: bytes, headers: Headers = None, partition: int = -1) -> None:
+        self.rows.append(Row(topic, key, value, partition))
+
+    def delivered_ranges(self) -> list[PartitionRange]:
+        topics = sorted({row.topic for row in self.rows})
+        counts = {topic: sum(row.topic == topic for row in self.rows) for topic in topics}
+        return [PartitionRange(topic, 0, 0, count, count) for topic, count in counts.items()]
+
+    def commit(self, control_records: list[tuple[str, KafkaRecord]]) -> None:
+        if self.refuses:
+            raise BatchAborted("simulated")
+        values = {topic: record.value for topic, record in control_records}
+        cut = values.get(cuts_topic(SETTINGS.name))
+        progress = decode_progress(values[progress_topic(SETTINGS.name)])
+        topics = [topic for topic, _ in control_records]
+        self.batches.append(Batch(self.rows, topics, progress, None if cut is None else decode_cut(cut)))
+        self.happened.append("commit")
+
+    def abort(self) -> None:
+        self.happened.append("abort")
+
+
+class Metadata:
+    """Stands for the writer of the metadata topic."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self.happened = happened
+        self.records: list[RelationRecord | TypeRecord] = []
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.records)
+
+    def write(self, records: list[RelationRecord | TypeRecord]) -> None:
+        self.happened.append("metadata")
+        self.records += records
+
+
+class Admin:
+    """Stands for the broker's topics: those that are asked for are made."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def ensure(self, specs: Iterable[TopicSpec]) -> dict[str, int]:
+        for spec in specs:
+            self.counts.setdefault(spec.name, spec.partition_count)
+        return self.counts
+
+    def partition_counts(self) -> dict[str, int]:
+        return self.counts
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: f"one-{len(name)}" for name in names}
+
+    def check(self, specs: Iterable[TopicSpec]) -> None:
+        """Nobody changes a setting."""
+
+
+class Stream:
+    """Stands for the stream: frames that have arrived, and what Postgres was told."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self.happened = happened
+        self.frames: deque[bytes] = deque()
+        self.later: deque[bytes] = deque()
+        """Each arrives while the session waits."""
+        self.received = Lsn(0)
+
+    def read(self) -> bytes | None:
+        return self.frames.popleft() if self.frames else None
+
+    def wait(self, timeout_s: float) -> None:
+        self.happened.append("wait")
+        if self.later:
+            self.frames.append(self.later.popleft())
+
+    def has_received(self, lsn: Lsn) -> None:
+        self.received = max(self.received, lsn)
+
+    def confirm(self, lsn: Lsn) -> None:
+        assert lsn <= self.received, "I1: the server has not reported it"
+        self.happened.append(f"confirm {lsn}")
+
+    def send_status(self) -> None:
+        self.happened.append("status")
+
+    def owe_status(self, within_s: float) -> None:
+        """It is late."""
+
+    def keep_alive(self) -> None:
+        """None is due."""
+
+
+class Watch:
+    """Stands for the source watch: tables that left, each from an LSN on."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self.happened = happened
+        self.leaving: dict[int, int] = {}
+        self.fault: Exception | None = None
+
+    def look(self) -> None:
+        self.happened.append("look")
+        if self.fault is not None:
+            raise self.fault
+
+    def look_if_due(self) -> None:
+        """It is not."""
+
+    def dropped_by(self, lsn: Lsn) -> set[int]:
+        gone = {relation_id for relation_id, since in self.leaving.items() if since <= lsn}
+        self.leaving = {each: since for each, since in self.leaving.items() if each not in gone}
+        return gone
+
+
+@dataclass
+class Kept:
+    """One producer's parts, with peers that keep what they are told."""
+
+    settings: Settings = SETTINGS
+    progress: Progress = STREAMING
+    known: list[RelationRecord | TypeRecord] = field(default_factory=list)
+    """What the metadata topic holds."""
+
+    def __post_init__(self) -> None:
+        self.happened: list[str] = []
+        self.kafka, self.metadata = Kafka(self.happened), Metadata(self.happened)
+        self.kept_stream, self.kept_watch = Stream(self.happened), Watch(self.happened)
+        self.admin = Admin()
+        self.stream = cast(ReplicationStream, self.kept_stream)
+        self.watch = cast(SourceWatch, self.kept_watch)
+        self.cache = RelationCache(self.settings.name, self.known)
+        self.tracker = ProgressTracker(self.progress)
+        publisher, metadata = cast(Publisher, self.kafka), cast(MetadataWriter, self.metadata)
+        self.out = OpenBatch(self.settings, publisher, metadata, self.tracker)
+        self.tables = Tables(
+            self.settings, CONNECTION, cast(TopicAdmin, self.admin), self.cache, metadata, publisher, "shop"
+        )
+
+    @property
+    def last(self) -> Batch:
+        """What was committed last."""
+        return self.kafka.batches[-1]
+
+
+CONNECTION = cast(SqlConnection, SimpleNamespace(info=SimpleNamespace(server_version=180006)))
+
+
+def relation(
+    relation_id: int = ORDERS, *more: RelationColumn, name: str | None = None, identity: str = "d"
+) -> Relation:
+    """A table with the key ``id`` and a ``note``."""
+    id_column = RelationColumn(identity != "n", "id", INT4, -1)
+    columns = (id_column, RelationColumn(identity == "f", "note", TEXT, -1), *more)
+    return Relation(relation_id, "public", name or {ORDERS: "orders", ITEMS: "items"}[relation_id], identity, columns)
+
+
+@contextmanager
+def catalogue(facts: Mapping[int, TableFacts] | None = None, **more: Any) -> Iterator[None]:
+    """What the catalogue knows of tables, unless told more; of a table that it does not know, nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalog, "table_facts", lambda connection, relation_id: (facts or {}).get(relation_id))
+        patch.setattr(catalog, "wait_for_alterations", lambda *_: None)
+        patch.setattr(catalog, "type_facts", lambda *_: {})
+        for name, value in more.items():
+            patch.setattr(catalog, name, value)
+        yield

@@ -1,0 +1,119 @@
+"""A session frame by frame between kept peers: what it is fed, and what it commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal
+
+from producer.pgoutput.messages import Begin, Commit, Insert, Message
+from producer.session.loop import Session
+from producer.session.transaction_spool import Spool
+from schemas.avro_codec import schema_id_of
+from schemas.cut import Cut
+from schemas.position import Lsn
+from schemas.progress_record import Progress
+from schemas.settings import Postgres, Producer, Settings
+from tests.producer.avro_reader import envelope
+from tests.producer.kept import ITEMS, ORDERS, Kept, catalogue, relation
+from tests.producer.pgoutput.encoder import encode_message, keepalive, tuple_data, xlog_data
+from tests.producer.streaming_progress import STREAMING
+
+Unknown = Literal["refuse", "stale"]
+OPTIONS = {"proto_version": "3", "streaming": "on", "two_phase": "true", "messages": "true"}
+COPIED = replace(STREAMING, relation_ids=(ORDERS, ITEMS), options=OPTIONS)
+BEGIN = Begin(Lsn(500), 7, 77)
+COMMIT = Commit(Lsn(500), Lsn(540), 7)
+
+
+def insert(id_: int, relation_id: int = ORDERS) -> Insert:
+    return Insert(relation_id, tuple_data(b"%d" % id_, b"note"))
+
+
+class Streamed(Kept):
+    """A session between kept peers. Use as a context manager."""
+
+    def __init__(self, progress: Progress, rows_max: int, bytes_max: int, messages: bool, unknown: Unknown) -> None:
+        limits = Producer(
+            batch_rows_max=rows_max,
+            batch_bytes_max=bytes_max,
+            batch_ms_max=10**9,
+            idle_cut_interval_ms=10**9,
+            on_unknown_value=unknown,
+        )
+        postgres = Postgres(messages=messages)
+        super().__init__(settings=Settings(name="p", postgres=postgres, producer=limits), progress=progress)
+        self.spool = Spool(self.settings)
+        with catalogue():
+            self.session = Session(
+                self.settings, self.stream, self.tables, self.out, self.watch, self.spool, server_version=180006
+            )
+
+    def feed(self, *messages: Message | bytes) -> None:
+        """Frames arrive, and all of them are taken."""
+        payloads = [each if isinstance(each, bytes) else encode_message(each) for each in messages]
+        self.kept_stream.frames.extend(xlog_data(payload) for payload in payloads)
+        self.take()
+
+    def hear(self, wal_end: int, *, reply_requested: bool = False) -> None:
+        self.kept_stream.frames.append(keepalive(wal_end, reply_requested=reply_requested))
+        self.take()
+
+    def take(self) -> None:
+        with catalogue():
+            while (data := self.session._read()) is not None or self.session._replay.is_open:
+                if data is None:
+                    self.session._end_replay()
+                else:
+                    self.session.receive(data)
+
+    def rest(self) -> None:
+        """Nothing more arrives: the session ends what it may end, and stops if it may."""
+        with catalogue():
+            self.session.run(lambda: True)
+
+    @property
+    def events(self) -> list[tuple[str, str, int | None, int, int]]:
+        """Table, op, id, commit LSN and ordinal of each committed row, in order."""
+        found = []
+        for topic, event in self._read():
+            image = event["after"] or event["before"] or {}
+            at = event["source"]["commit_lsn"], event["source"]["ordinal"]
+            found.append((topic.rpartition(".")[2], event["op"], image.get("id"), *at))
+        return found
+
+    @property
+    def origins(self) -> list[tuple[str | None, int | None]]:
+        """Of each committed row: where it was written first."""
+        return [(source["origin"], source["origin_lsn"]) for source in (event["source"] for _, event in self._read())]
+
+    def _read(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Topic and envelope of each committed row."""
+        schemas = {record.schema_id: record for record in self.kafka.expected}
+        for batch in self.kafka.batches:
+            for row in batch.rows:
+                yield row.topic, envelope(schemas[schema_id_of(row.value)], row.value)
+
+    @property
+    def cut(self) -> Cut:
+        assert self.last.cut is not None
+        return self.last.cut
+
+
+@contextmanager
+def streamed(
+    progress: Progress = COPIED,
+    *,
+    rows_max: int = 1000,
+    bytes_max: int = 2**20,
+    messages: bool = False,
+    unknown: Unknown = "refuse",
+) -> Iterator[Streamed]:
+    """A session to which both tables were announced, in a transaction without changes."""
+    made = Streamed(progress, rows_max, bytes_max, messages, unknown)
+    try:
+        made.feed(Begin(Lsn(210), 7, 70), relation(ORDERS), relation(ITEMS), Commit(Lsn(210), Lsn(220), 7))
+        yield made
+    finally:
+        made.spool.close()

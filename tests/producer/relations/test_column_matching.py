@@ -1,0 +1,194 @@
+"""What the catalogue, which says *now*, may add to a relation that was announced *then*: numbers, keys, names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from producer.pgoutput.messages import Relation, RelationColumn
+from producer.postgres.facts import ColumnFacts, TableFacts
+from producer.relations.column_matching import catalogue_key, column_numbers, under_its_name
+from producer.relations.relation_cache import RelationCache, TopicPlace, describe
+from schemas.metadata_record import RelationRecord
+from tests.producer.kept import INT4, ORDERS
+
+
+def told(*names: str, identity: str = "f", key: str | None = None) -> Relation:
+    """Columns of int4."""
+    columns = tuple(RelationColumn(identity == "f" or name == key, name, INT4, -1) for name in names)
+    return Relation(ORDERS, "public", "orders", identity, columns)
+
+
+def now(*columns: tuple[str, int], primary: Sequence[str] = (), last: int = 0) -> TableFacts:
+    """Name and number of each column; the last number defaults to the highest that is left."""
+    made = tuple(ColumnFacts(name, INT4, -1, number, True, name in primary, True, None) for name, number in columns)
+    return TableFacts("f", made, last or max(number for _, number in columns), "public", "orders")
+
+
+def versions(*known: tuple[Relation, TableFacts | None], partitions: int = 1) -> list[RelationRecord]:
+    """Each announced while the catalogue knew this; the first by a copy."""
+    cache = RelationCache("p")
+    for relation, facts in known:
+        table = describe(relation, facts, {}, cache.versions_of(ORDERS))
+        cache.remember(cache.version_of(table, TopicPlace("p.public.orders", partitions)))
+    return cache.versions_of(ORDERS)
+
+
+def key_of(relation: Relation, facts: TableFacts | None, known: Sequence[RelationRecord]) -> list[str]:
+    return sorted(catalogue_key(relation, facts, column_numbers(relation, facts, known), known))
+
+
+AB = now(("a", 1), ("b", 2))
+A_IS_KEY = now(("a", 1), ("b", 2), primary=["a"])
+
+
+def test_number_is_that_of_the_catalogue_where_it_knows_the_columns() -> None:
+    assert column_numbers(told("a", "b"), AB, ()) == [1, 2]
+
+
+@pytest.mark.parametrize(("typmod", "number"), [(655366, 1), (655368, None), (-1, None)])
+def test_column_is_known_by_its_modifier_too(typmod: int, number: int | None) -> None:
+    """Without a version to compare with, a column of other digits may be another column."""
+    facts = replace(AB, columns=(ColumnFacts("a", 1700, 655366, 1, True, False, True, None),))
+    relation = replace(told("a"), columns=(RelationColumn(True, "a", 1700, typmod),))
+
+    assert column_numbers(relation, facts, ()) == [number]
+
+
+def test_numbers_of_a_table_that_is_gone_are_those_that_were_recorded() -> None:
+    assert column_numbers(told("a", "b"), None, versions((told("a", "b"), AB))) == [1, 2]
+
+
+def test_column_that_the_catalogue_knows_no_more_keeps_its_recorded_number() -> None:
+    """Another was renamed since: one number of the catalogue, one that was written down."""
+    known = versions((told("a", "b"), AB))
+
+    assert column_numbers(told("a", "b"), now(("a", 1), ("c", 2)), known) == [1, 2]
+
+
+def test_number_that_leaves_none_to_a_column_behind_is_not_its_own() -> None:
+    """``b`` was dropped and added at the end since: as announced, it stands before a column that came earlier."""
+    facts = now(("c", 3), ("b", 4))
+
+    assert column_numbers(told("b", "c"), facts, ()) == [None, 3]
+    assert column_numbers(told("x", "b", "c", "d"), replace(facts, attnum_max=5), ()) == [None, None, 3, None]
+
+
+def test_numbers_that_contradict_the_order_are_not_taken_over_recorded_ones() -> None:
+    """Two columns changed their names since: the names say who is who now, not who was."""
+    known = versions((told("a", "b"), AB))
+
+    assert column_numbers(told("a", "b"), now(("b", 1), ("a", 2)), known) == [1, 2]
+
+
+def test_last_column_may_have_the_last_number() -> None:
+    assert column_numbers(told("a", "b", "c"), now(("a", 1), ("b", 2), ("c", 3)), ()) == [1, 2, 3]
+
+
+def test_same_number_twice_is_of_neither_but_the_first() -> None:
+    facts = TableFacts("f", (*AB.columns, replace(AB.columns[1], type_oid=20)), 3)
+    twice = replace(told("a", "b", "b"), columns=(*told("a", "b").columns, RelationColumn(True, "b", 20, -1)))
+
+    assert column_numbers(twice, facts, ()) == [1, 2, None]
+
+
+def test_columns_get_numbers_by_order_only_if_the_catalogue_does_not_say_otherwise() -> None:
+    """``c`` has a number that no column of that place can have: the table was made anew, or altered twice."""
+    known = versions((told("a", "b"), AB))
+    facts = now(("a", 1), ("c", 5), last=5)
+
+    assert column_numbers(told("a", "b", "c", "d", "e", "f"), facts, known)[1] is None
+
+
+def test_column_that_was_left_out_for_a_while_has_its_own_number() -> None:
+    """A column list left it out of the newest version, and another column came: there are as many as numbers."""
+    known = versions((told("a", "b"), AB), (told("a"), AB))
+
+    assert column_numbers(told("a", "b"), now(("a", 1), ("b", 2), ("c", 3)), known) == [1, 2]
+
+
+def test_number_that_was_dropped_before_the_newest_version_is_no_candidate() -> None:
+    """Numbers are never given twice."""
+    known = versions((told("a", "b"), AB), (told("a"), now(("a", 1), last=2)))
+
+    assert column_numbers(told("x", "y"), now(("a", 1), ("z", 3), last=3), known) == [1, 3]
+
+
+def test_columns_that_came_back_under_names_of_old_ones_are_other_columns() -> None:
+    """``b`` was dropped and added again, twice: equal names, another number each time."""
+    first, second = told("a", "b"), told("a")
+    known = versions((first, AB), (second, now(("a", 1), last=2)))
+
+    assert column_numbers(first, now(("a", 1), ("b", 3), last=3), known) == [1, None]
+
+
+def test_newest_of_equal_versions_is_the_one_that_counts() -> None:
+    """``b`` was made anew: what is told later is told of the new one, also when the table is gone."""
+    first, between = told("a", "b"), told("a")
+    anew = now(("a", 1), ("b", 3), last=3)
+    known = versions((first, AB), (first, anew))
+
+    assert [column.attnum for column in known[-1].table.columns] == [1, 3]
+    assert column_numbers(first, None, known) == [1, 3]
+    assert column_numbers(between, None, known) == [None]
+
+
+def test_key_is_never_gained_after_any_version_without_one() -> None:
+    """I8: rows of that version may be equal in it, and a delete of one would take all."""
+    without = told("a", "b")
+    by_identity = told("a", "b", identity="d", key="a")
+    known = versions((without, AB), (by_identity, A_IS_KEY))
+    assert [bool(each.table.key_columns) for each in known] == [False, True]
+
+    assert key_of(told("a", "b"), A_IS_KEY, known) == []
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_key_of_all_versions_stays_the_key(partitions: int) -> None:
+    known = versions((told("a", "b"), A_IS_KEY), partitions=partitions)
+
+    assert key_of(told("a", "b"), A_IS_KEY, known) == ["a"]
+
+
+def test_key_whose_column_has_another_name_by_now_stays_the_key() -> None:
+    """Numbers tell it: the column was renamed, and another got its name."""
+    known = versions((told("a", "b"), A_IS_KEY))
+    renamed = now(("b", 1), ("c", 2), primary=["b"])
+
+    assert key_of(told("a", "b"), renamed, known) == ["a"]
+
+
+def test_column_of_the_keys_name_that_is_another_column_is_no_key() -> None:
+    """I8: the key column was dropped, and another one got its name."""
+    known = versions((told("a", "b"), A_IS_KEY))
+    swapped = now(("b", 1), ("a", 2), primary=["b"])
+
+    assert key_of(told("a", "b"), swapped, known) == ["a"]
+
+
+def test_half_of_a_primary_key_is_no_key() -> None:
+    """Rows that differ in the other half would be one."""
+    both = now(("a", 1), ("b", 2), primary=["a", "b"])
+
+    assert key_of(told("a"), both, ()) == []
+    assert key_of(told("a", "b"), both, ()) == ["a", "b"]
+
+
+def test_key_of_a_table_that_is_gone_is_that_of_a_version_with_the_same_identity() -> None:
+    """I3: under DEFAULT the key was what the stream flagged, and USING INDEX flags another."""
+    known = versions((told("a", "b"), A_IS_KEY), (told("a", "b", identity="i", key="b"), A_IS_KEY))
+
+    assert key_of(told("a", "b"), None, known) == ["a"]
+
+
+def test_table_under_the_name_of_another_keeps_the_name_that_was_told() -> None:
+    """I7: it was really renamed, and its rows would go on in another topic."""
+    known = versions((told("a", "b"), AB))
+    elsewhere = replace(told("a", "b"), name="archive")
+
+    assert under_its_name(elsewhere, replace(AB, name="archive"), known) == elsewhere
+    assert under_its_name(elsewhere, replace(AB, name="third"), known) == elsewhere
+    assert under_its_name(elsewhere, AB, known) == told("a", "b")
+    assert under_its_name(elsewhere, AB, ()) == elsewhere

@@ -1,0 +1,287 @@
+"""One session frame by frame: which rows, ordinals and LSNs a batch gets, and when it may end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from producer.batch.progress import Batch as OpenedBatch
+from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from producer.pgoutput.messages import (
+    Begin,
+    Commit,
+    Delete,
+    Insert,
+    LogicalMessage,
+    Message,
+    Origin,
+    Truncate,
+    Update,
+)
+from producer.session.transaction import TransactionTracker
+from schemas.cut import Barrier
+from schemas.errors import OperatorError
+from schemas.position import Lsn, Position
+from schemas.progress_record import Split
+from tests.producer.kept import ITEMS, ORDERS, relation
+from tests.producer.kept_session import BEGIN, COMMIT, COPIED, insert, streamed
+from tests.producer.pgoutput.encoder import encode_message, tuple_data, xlog_data
+
+
+def test_batch_goes_to_the_end_of_its_last_transaction_and_its_rows_count_from_0() -> None:
+    """I4"""
+    with streamed() as session:
+        session.feed(BEGIN, insert(1), insert(2), insert(3), COMMIT)
+        session.feed(Begin(Lsn(540), 7, 78), insert(4), Commit(Lsn(540), Lsn(580), 7))
+        session.rest()
+
+    assert [event[2:] for event in session.events] == [(1, 500, 0), (2, 500, 1), (3, 500, 2), (4, 540, 0)]
+    assert (session.cut.end_lsn, session.cut.commit_lsn, session.cut.transactions) == (580, 540, 2)
+    assert session.happened[-1] == "confirm 580"
+
+
+def test_batch_does_not_end_while_a_transaction_is_open() -> None:
+    """I8"""
+    with streamed() as session:
+        session.feed(BEGIN, insert(1))
+        session.hear(600)
+        session.hear(600, reply_requested=True)
+        assert session.kafka.batches == []
+        session.feed(insert(2), COMMIT)
+        session.rest()
+
+    assert [event[2] for event in session.events] == [1, 2]
+    assert (session.cut.complete, session.cut.end_lsn) == (True, 540)
+
+
+def test_transaction_whose_end_is_long_in_coming_is_not_ended_before_it() -> None:
+    """I8: nothing arrives for a while, and a cut there would hold half of it."""
+    with streamed() as session:
+        session.feed(BEGIN, insert(1))
+        session.hear(600)
+        session.kept_stream.later.extend(xlog_data(encode_message(each)) for each in (insert(2), COMMIT))
+        session.rest()
+
+    assert session.happened[-5:] == ["begin", "wait", "wait", "commit", "confirm 540"]
+    assert (session.cut.complete, session.cut.end_lsn) == (True, 540)
+
+
+def test_stop_waits_for_the_end_of_the_open_batch() -> None:
+    """Its rows would come again, but so would a backlog for ever."""
+    with streamed() as session:
+        session.feed(BEGIN, insert(1), COMMIT)
+        session.rest()
+
+    assert session.happened[-2:] == ["commit", "confirm 540"]
+
+
+def test_transaction_that_is_done_ends_no_lsn_when_it_comes_again() -> None:
+    """I4: it may lie behind what its cut ended."""
+    with streamed(replace(COPIED, done=Lsn(501), end_lsn=Lsn(501))) as session:
+        session.feed(BEGIN, insert(1), COMMIT)
+        session.rest()
+
+    assert session.kafka.batches == []
+
+
+def test_transaction_that_is_done_counts_in_no_cut() -> None:
+    """I4: what its cut said of it was said then."""
+    with streamed(replace(COPIED, done=Lsn(501), end_lsn=Lsn(501)), messages=True) as session:
+        session.feed(message(490, transactional=False), BEGIN, insert(1), COMMIT)
+        session.rest()
+
+    assert (session.cut.transactions, session.cut.commit_lsn) == (0, None)
+
+
+def test_keepalive_that_asks_for_an_answer_ends_batch_and_lsn_between_transactions() -> None:
+    with streamed() as session:
+        session.feed(BEGIN, insert(1), COMMIT)
+        session.hear(600, reply_requested=True)
+
+    assert [event for event in session.happened if event.startswith("confirm")] == ["confirm 540"]
+    assert session.cut.end_lsn == 540
+
+
+def test_every_kind_of_change_takes_its_ordinals() -> None:
+    """I4: a change of key is two events, a truncate one for each table."""
+    new_key = Update(ORDERS, tuple_data(b"1", b"x"), None, tuple_data(b"9", b"note"))
+    with streamed() as session:
+        session.feed(BEGIN, insert(1), new_key, Truncate(False, False, (ORDERS, ITEMS)))
+        session.feed(Delete(ORDERS, tuple_data(b"2", b"x"), None), insert(3), insert(4), COMMIT)
+        session.rest()
+
+    assert [(event[0], event[1], event[4]) for event in session.events] == [
+        ("orders", "c", 0), ("orders", "d", 1), ("orders", "c", 2), ("orders", "t", 3), ("items", "t", 4),
+        ("orders", "d", 5), ("orders", "c", 6), ("orders", "c", 7),
+    ]  # fmt: skip
+
+
+def test_versions_and_truncates_have_barriers_where_they_begin() -> None:
+    """No fold may cross them."""
+    with streamed() as session:
+        session.feed(BEGIN, insert(1), insert(2), Truncate(False, False, (ORDERS,)), insert(3), COMMIT)
+        session.rest()
+
+    (changes,) = session.cut.tables
+    assert changes.barriers == (
+        Barrier("shape", Position(Lsn(500), 0), changes.schema_ids[0]),
+        Barrier("truncate", Position(Lsn(500), 2)),
+    )
+
+
+def test_version_that_comes_within_a_transaction_begins_with_its_next_row() -> None:
+    """Also for the rows that go the short way."""
+    wider = relation(ORDERS, replace(relation().columns[1], name="more"))
+    row = Insert(ORDERS, tuple_data(b"2", b"note", b"more"))
+    with streamed() as session:
+        session.feed(BEGIN, insert(1), insert(1), wider, row, row, COMMIT)
+        session.rest()
+
+    (changes,) = session.cut.tables
+    assert [barrier.position.ordinal for barrier in changes.barriers] == [0, 2]
+    assert len(changes.schema_ids) == 2
+
+
+def test_update_without_its_old_row_is_refused_under_full_identity_on_the_short_way_too() -> None:
+    """I6, I8: its partition has another identity, and a key that changed would leave its old row behind."""
+    with streamed() as session:
+        session.feed(BEGIN, relation(ORDERS, identity="f"), insert(1), insert(2))
+        with pytest.raises(OperatorError, match="without its old row"):
+            session.feed(Update(ORDERS, None, None, tuple_data(b"3", b"note")))
+
+
+def split_of(*changes: Message, ordinal: int) -> Split:
+    """What is published of the transaction, after these changes."""
+    tracker = TransactionTracker(Lsn(0), None, XLOG_DATA_HEADER_BYTES)
+    transaction = tracker.begin(BEGIN)
+    for change in changes:
+        tracker.receive_change(xlog_data(encode_message(change)))
+    transaction.ordinal = ordinal
+    return tracker.split()
+
+
+def test_transaction_that_exceeds_a_batch_is_split_and_complete_with_its_last_part() -> None:
+    """I1, I4, I9"""
+    rows = [insert(n) for n in range(5)]
+    with streamed(rows_max=2) as session:
+        session.feed(BEGIN, *rows)
+        assert [batch.progress.split for batch in session.kafka.batches] == [
+            split_of(*rows[:count], ordinal=count) for count in (2, 4)
+        ]
+        assert not any(event.startswith("confirm") for event in session.happened)
+        session.feed(COMMIT)
+        session.rest()
+
+    assert [batch.cut.complete for batch in session.kafka.batches if batch.cut] == [False, False, True]
+    assert [event[2] for event in session.events] == [0, 1, 2, 3, 4]
+    assert session.happened[-1] == "confirm 540"
+
+
+def test_split_of_a_transaction_whose_last_change_ended_a_part_ends_with_its_commit() -> None:
+    """I8: no cut is complete before."""
+    with streamed(rows_max=2) as session:
+        session.feed(BEGIN, insert(1), insert(2), COMMIT)
+        session.rest()
+
+    assert [(b.cut.complete, b.cut.end_lsn, b.progress.split is None) for b in session.kafka.batches if b.cut] == [
+        (False, 200, False),
+        (True, 540, True),
+    ]
+
+
+def test_keepalive_from_before_a_commit_takes_nothing_back() -> None:
+    """It tells how far the server had decoded when it was sent."""
+    with streamed() as session:
+        session.feed(BEGIN, insert(1), COMMIT)
+        session.hear(230)
+        session.rest()
+
+    assert session.happened[-1] == "confirm 540"
+
+
+def test_origin_of_a_transaction_is_told_with_its_rows_and_with_no_later_ones() -> None:
+    with streamed() as session:
+        session.feed(BEGIN, Origin(Lsn(77), "elsewhere"), insert(1), insert(2), insert(3), COMMIT)
+        session.feed(Begin(Lsn(540), 7, 78), insert(4), insert(5), Commit(Lsn(540), Lsn(580), 7))
+        session.rest()
+
+    assert session.origins == [("elsewhere", 77)] * 3 + [(None, None)] * 2
+
+
+def test_half_published_transaction_goes_on_behind_what_was_published() -> None:
+    """I4"""
+    rows = [insert(n) for n in range(4)]
+    with streamed(replace(COPIED, done=Lsn(230), split=split_of(*rows[:3], ordinal=3))) as session:
+        session.feed(BEGIN, *rows, COMMIT)
+        session.rest()
+
+    assert session.events == [("orders", "c", 3, 500, 3)]
+    assert session.last.progress.split is None
+
+
+def test_transactions_left_out_before_a_split_one_are_done_with_its_first_part() -> None:
+    """I4: they may not come between its parts after a restart."""
+    with streamed(rows_max=2) as session:
+        session.feed(BEGIN, insert(1), insert(2))
+
+    assert (session.last.progress.done, session.last.progress.end_lsn) == (220, 200)
+
+
+def test_table_that_departed_is_not_followed_again_when_it_is_announced_again() -> None:
+    """I7: it came back into the publication, and what changed meanwhile never came."""
+    with streamed() as session:
+        session.kept_watch.leaving = {ORDERS: 300}
+        session.hear(300)
+        session.session._cuts.idle_cut(asked=True)
+        assert session.last.progress.relation_ids == (ITEMS,)
+        session.feed(BEGIN, relation(ORDERS))
+
+        with pytest.raises(OperatorError, match="after the copy"):
+            session.feed(insert(1))
+
+
+def test_table_that_departed_is_not_written_the_short_way_either() -> None:
+    """I7"""
+    with streamed() as session:
+        session.feed(BEGIN, insert(1), insert(2), COMMIT)
+        session.rest()
+        session.kept_watch.leaving = {ORDERS: 600}
+        session.hear(600)
+        session.session._cuts.idle_cut(asked=True)
+
+        with pytest.raises(OperatorError):
+            session.feed(Begin(Lsn(700), 7, 79), insert(3))
+
+
+def message(lsn: int, *, transactional: bool) -> LogicalMessage:
+    return LogicalMessage(transactional, Lsn(lsn), "app", b"content")
+
+
+def test_message_of_a_transaction_takes_an_ordinal() -> None:
+    """I4"""
+    with streamed(messages=True) as session:
+        session.feed(BEGIN, insert(1), message(450, transactional=True), insert(2), COMMIT)
+        session.rest()
+
+    assert [(event[1], event[3], event[4]) for event in session.events] == [("c", 500, 0), ("m", 500, 1), ("c", 500, 2)]
+
+
+def test_message_outside_of_transactions_ends_an_lsn_and_is_published_once() -> None:
+    """I4"""
+    with streamed(messages=True) as session:
+        for _ in range(2):
+            session.feed(message(450, transactional=False))
+        session.rest()
+
+    assert [(event[1], event[3], event[4]) for event in session.events] == [("m", 450, -1)]
+    assert (session.cut.end_lsn, session.last.progress.last_message_lsn) == (450, 450)
+
+
+def test_message_that_comes_within_an_open_transaction_ends_no_lsn() -> None:
+    """I1: what committed before the transaction's end is not all there yet."""
+    with streamed(messages=True) as session:
+        session.feed(BEGIN, insert(1), message(450, transactional=False))
+        batch: OpenedBatch = session.out.batch
+
+        assert (batch.end_lsn, batch.last_message_lsn) == (None, 450)
