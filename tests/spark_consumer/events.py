@@ -1,7 +1,9 @@
 """Change events as the job reads them, without Kafka: values encoded against the real contract.
 
 ``relation`` makes a relation version, ``Log`` collects records of several tables, gives positions
-and offsets, and becomes the ``records`` frame and the ``Plan`` that ``apply_table`` takes.
+and offsets, and becomes the ``records`` frame and the ``Plan`` that ``apply_table`` takes. Where a
+test gives no Spark, the records are on the driver as those of a small table are, and a step that
+needs Spark after all fails.
 """
 
 import json
@@ -13,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.avro_codec import schema_id
+from schemas.avro_codec import HEADER_BYTES, MARKER, schema_id
 from schemas.avro_schema import key_schema, value_schema
 from schemas.cut import Epoch, PartitionRange
 from schemas.metadata_record import RelationRecord
@@ -23,6 +25,7 @@ from schemas.topics import data_topic
 from spark_consumer.apply.apply import apply_table
 from spark_consumer.delta.table import LakeTable
 from spark_consumer.kafka.change_reader import PlannedRecords, TableRecords
+from spark_consumer.kafka.slices import Volume
 from spark_consumer.plan.plan import Plan, Segment, TableHead, TablePlan
 from tests.contract_writer import Event, encode_event, encode_key
 
@@ -103,6 +106,24 @@ class Log:
         """The ``records`` of a plan."""
         return records_frame(spark, self.rows)
 
+    def on_driver(self, topic: str) -> TableRecords:
+        """One topic's records, as a small table's are; its frame cannot be had."""
+        mine = [row for row in self.rows if row["topic"] == topic]
+        volumes: dict[str | None, Volume] = {}
+        for row in mine:
+            written_by = _schema_id_of(row["value"])
+            volumes[written_by] = volumes.get(written_by, Volume()) + Volume(1, 1)
+        return TableRecords(_no_frame, volumes, pa.Table.from_pylist(mine, _SCHEMA))
+
+
+def _schema_id_of(value: object) -> str | None:
+    framed = isinstance(value, bytes) and value.startswith(MARKER) and len(value) > HEADER_BYTES
+    return value[len(MARKER) : HEADER_BYTES].hex() if framed else None  # type: ignore[index]
+
+
+def _no_frame() -> DataFrame:
+    raise AssertionError("this test runs without Spark, and its records were asked for as a frame")
+
 
 def records_frame(spark: SparkSession, rows: Sequence[Mapping[str, object]]) -> DataFrame:
     """Records from memory; no Python on executors."""
@@ -130,7 +151,7 @@ def table_plan(of: RelationRecord, base: TableHead | None, segments: Sequence[Se
 
 
 def applied(
-    spark: SparkSession,
+    spark: SparkSession | None,
     lake: object,
     log: Log,
     part: TablePlan,
@@ -138,10 +159,10 @@ def applied(
     *,
     to_cut: int = 1,
 ) -> TableHead:
-    """Apply one table's part of a plan."""
+    """Apply one table's part of a plan; without Spark where none is given."""
     return apply_table(
         str(lake),
-        table_records(log.frame(spark), part),
+        log.on_driver(part.topic) if spark is None else table_records(log.frame(spark), part),
         {each.schema_id: each for each in relations},
         part,
         plan_of(to_cut, [part], len(log.rows)),
@@ -159,7 +180,7 @@ def head_rows(lake: Path, head: TableHead) -> list[dict[str, Any]]:
     return rows
 
 
-def copied(spark: SparkSession, lake: Path, of: RelationRecord, *rows: dict[str, Any]) -> TableHead:
+def copied(spark: SparkSession | None, lake: Path, of: RelationRecord, *rows: dict[str, Any]) -> TableHead:
     log = Log()
     for row in rows:
         log.add(Event(of, "r", 0x1000, -1, after=row))
@@ -167,7 +188,7 @@ def copied(spark: SparkSession, lake: Path, of: RelationRecord, *rows: dict[str,
 
 
 def changed(
-    spark: SparkSession, lake: Path, head: TableHead, *events: Event, to_cut: int = 2, known: Any = ()
+    spark: SparkSession | None, lake: Path, head: TableHead, *events: Event, to_cut: int = 2, known: Any = ()
 ) -> TableHead:
     log = Log()
     for event in events:

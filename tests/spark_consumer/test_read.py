@@ -4,6 +4,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -38,6 +39,51 @@ def manifest(lake: Path) -> Manifest:
             write_deltalake(str(lake / "public" / name), pa.table({"n": [n]}), mode="append")
         publish(manifest, n + 1, 100 * (n + 1), entry("a", n), entry("b", n))
     return manifest
+
+
+class Asked:
+    """Stands for Spark: a frame is what it was asked for."""
+
+    def __init__(self, **told: str) -> None:
+        self.told = told
+
+    @property
+    def read(self) -> "Asked":
+        return self
+
+    def format(self, name: str) -> "Asked":
+        return Asked(**self.told, format=name)
+
+    def option(self, name: str, value: str) -> "Asked":
+        return Asked(**self.told, **{name: value})
+
+    def load(self, path: str) -> Any:
+        return {**self.told, "path": path}
+
+
+def asked(lake: Path, *args: Any, **options: Any) -> dict[str, Any]:
+    found = cast(dict[str, Any], tables_at(cast(SparkSession, Asked()), str(lake), *args, **options))
+    return {name: (told["path"].rsplit("/", 1)[-1], told["versionAsOf"]) for name, told in found.items()}
+
+
+@pytest.mark.usefixtures("manifest")
+def test_each_table_is_asked_for_at_the_version_that_the_row_names(lake: Path) -> None:
+    """I8: one LSN for all tables, whatever was written since."""
+    assert asked(lake) == {"public.a": ("a", "2"), "public.b": ("b", "2")}
+    assert asked(lake, 299) == {"public.a": ("a", "1"), "public.b": ("b", "1")}
+    assert asked(lake, "0/64", tables=["public.b"]) == {"public.b": ("b", "0")}
+    with pytest.raises(OperatorError, match="at or before 0/63"):
+        asked(lake, 99)
+
+
+def test_table_that_does_not_equal_the_source_is_given_only_when_asked_for(manifest: Manifest, lake: Path) -> None:
+    """I8."""
+    publish(manifest, 4, 400, entry("a", 2), entry("b", 1, "stale"))
+
+    with pytest.raises(OperatorError, match=r"public\.b is stale at 0/190"):
+        asked(lake)
+    assert asked(lake, tables=["public.a"]) == {"public.a": ("a", "2")}
+    assert asked(lake, states=("current", "stale")) == {"public.a": ("a", "2"), "public.b": ("b", "1")}
 
 
 @pytest.mark.usefixtures("manifest")

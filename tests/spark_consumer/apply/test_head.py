@@ -55,3 +55,9 @@ def test_commits_before_a_restore_do_not_count() -> None:
 def test_emptying_first_segment_heals_what_was_before() -> None:
     assert done(FOREIGN, own(0), own(1), first_empties=True) == 2
     assert done(own(0), FOREIGN, first_empties=True) is None
+
+
+def test_later_segment_heals_nothing() -> None:
+    """It adds to what the table holds."""
+    assert done(own(0), FOREIGN, own(1), first_empties=True) is None
+    assert done(FOREIGN, own(0, "shape"), first_empties=True) is None

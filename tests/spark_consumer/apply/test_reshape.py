@@ -1,7 +1,7 @@
 """Tables that get another shape between two changes."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +150,41 @@ def test_texts_of_columns_follow_a_rename_and_end_with_their_column(tmp_path: Pa
 
     kept = table.query('SELECT "_walbridge" AS w FROM target ORDER BY id').read_all().column(0).to_pylist()
     assert [(w["exceptional"], w["ordinal"]) for w in kept] == [([("since", "infinity")], 1), (None, 2), (None, 3)]
+
+
+KEYLESS = [column("id", "int4", attnum=1), column("on", "date", attnum=2)]
+KEYED = [column("id", "int4", attnum=1), column("on", "date", is_key=True, attnum=2)]
+KEYS: Mapping[str, tuple[Sequence[Column], Sequence[Column], dict[str, Any]]] = {
+    "gained": (KEYLESS, KEYED, {"exceptional": {"on": "infinity"}}),
+    "changed": ([ID, column("on", "date", attnum=2)], KEYED, {"exceptional": {"on": "infinity"}}),
+    "lost": (KEYED, KEYLESS, {"exceptional": {"on": "infinity"}, "key_text": '{"on":"infinity"}'}),
+    "left": (KEYED, [ID, column("on", "date", attnum=2)], {"key_text": '{"on":"infinity"}'}),
+}
+
+
+@pytest.mark.parametrize("how", KEYS)
+def test_key_that_was_written_otherwise_stops_the_job(tmp_path: Path, how: str) -> None:
+    """I5: a change of such a row would be a second one; whether the table had a key before or not."""
+    old, new, struct = KEYS[how]
+    before, after = TableShape(relation(old)), TableShape(relation(new, revision=1))
+    table = LakeTable.create(f"{tmp_path}/t", before.fields, Commit("p"), {})
+    reshape(table, after, before, Commit("p", step=SHAPE))
+    row = {"id": 1, "_walbridge": {"op": "c", **struct}}
+    table.append(pa.Table.from_pylist([row], arrow_schema(table.fields)).to_reader(), Commit("p"))
+
+    with pytest.raises(OperatorError, match=r"the key of table public\.t changed"):
+        reshape(table, after, before, Commit("p", step=SHAPE))
+
+
+@pytest.mark.parametrize("how", KEYS)
+def test_key_of_rows_that_hold_plain_values_may_come_and_go(tmp_path: Path, how: str) -> None:
+    old, new, _ = KEYS[how]
+    before, after = TableShape(relation(old)), TableShape(relation(new, revision=1))
+    table = LakeTable.create(f"{tmp_path}/t", before.fields, Commit("p"), {})
+    row = {"id": 1, "on": datetime.date(2024, 2, 29), "_walbridge": {"op": "c"}}
+    table.append(pa.Table.from_pylist([row], arrow_schema(table.fields)).to_reader(), Commit("p"))
+
+    reshape(table, after, before, Commit("p", step=SHAPE))
 
 
 def test_column_that_is_renamed_into_a_key_may_hold_no_exceptional_values(tmp_path: Path) -> None:

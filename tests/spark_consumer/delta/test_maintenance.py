@@ -1,5 +1,6 @@
 """Between plans: fewer files, same rows, and nothing a reader can still ask for is deleted."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,7 +25,10 @@ def manifest(lake: Path) -> Manifest:
 
 @pytest.fixture
 def tidying(lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> Maintenance:
-    """Maintenance with small limits."""
+    return with_small_limits(lake, manifest, monkeypatch)
+
+
+def with_small_limits(lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> Maintenance:
     monkeypatch.setattr(maintenance, "MANIFEST_ROWS_MAX", 4)
     monkeypatch.setattr(maintenance, "COMMITS_BETWEEN_VISITS", 3)
     monkeypatch.setattr(maintenance, "SMALL_FILES_MAX", 2)
@@ -32,11 +36,19 @@ def tidying(lake: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> 
     return Maintenance(str(lake), manifest, settings)
 
 
-def publish(manifest: Manifest, sequence: int, version: int, written_at: datetime | None = None) -> CutRow:
-    entry = TableEntry(1, "public", "a", "p.public.a", PATH, version, "0" * 16, "current")
+def publish(
+    manifest: Manifest,
+    sequence: int,
+    version: int,
+    written_at: datetime | None = None,
+    *,
+    kind: str = "published",
+    path: str = PATH,
+) -> CutRow:
+    entry = TableEntry(1, "public", "a", "p.public.a", path, version, "0" * 16, "current")
     lsn = 100 + sequence
     cuts, offset, now = (sequence, sequence), 2 * sequence, datetime.now(UTC)
-    row = CutRow(sequence, "published", "p", EPOCH, *cuts, offset, lsn, None, written_at or now, (entry,))
+    row = CutRow(sequence, kind, "p", EPOCH, *cuts, offset, lsn, None, written_at or now, (entry,))
     manifest.append(row)
     return row
 
@@ -83,6 +95,68 @@ def test_every_version_that_a_kept_row_names_stays_readable(
     row = manifest.newest()
     assert row is not None
     assert values(lake, row.tables[0].version) == [0, 1, 2]
+
+
+def replaced(lake: Path, hours_ago: float) -> None:
+    """Version 0 holds 0; version 1 holds 1 and was written that long ago."""
+    append(lake, 0)
+    write_deltalake(str(lake / PATH), pa.table({"n": [1]}), mode="overwrite")
+    log = lake / PATH / "_delta_log" / f"{1:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "remove" in action:
+            action["remove"]["deletionTimestamp"] -= int(hours_ago * 3_600_000)
+    log.write_text("\n".join(map(json.dumps, actions)))
+
+
+def tidied(tidying: Maintenance, lake: Path) -> bool:
+    """Whether version 0 can still be read after the table was visited."""
+    for _ in range(maintenance.COMMITS_BETWEEN_VISITS):
+        tidying.after_plan([PATH])
+    try:
+        return values(lake, 0) == [0]
+    except FileNotFoundError:
+        return False
+
+
+def test_files_are_kept_as_long_as_the_oldest_row_that_may_name_them(
+    tidying: Maintenance, manifest: Manifest, lake: Path
+) -> None:
+    """I8: an old row stays as long as the manifest is not yet trimmed, whatever the retention."""
+    replaced(lake, hours_ago=5)
+    publish(manifest, 1, 0, datetime.now(UTC) - timedelta(hours=10))
+    publish(manifest, 2, 1)
+
+    assert tidied(tidying, lake)
+
+
+def test_files_are_kept_for_the_retention_and_an_hour(tidying: Maintenance, manifest: Manifest, lake: Path) -> None:
+    """I8: a reader may have read its row just before it was dropped."""
+    replaced(lake, hours_ago=1.5)
+    publish(manifest, 1, 1)
+
+    assert tidied(tidying, lake)
+
+
+@pytest.mark.parametrize("newest", ["published", "applied"])
+def test_version_that_readers_take_now_is_kept_whatever_the_clocks_say(
+    tidying: Maintenance, manifest: Manifest, lake: Path, newest: str
+) -> None:
+    """I8: a log whose times are far behind those of the manifest; a row that is applied is not read yet."""
+    replaced(lake, hours_ago=5)
+    publish(manifest, 1, 0)
+    if newest == "applied":
+        publish(manifest, 2, 1, kind="applied")
+
+    assert tidied(tidying, lake)
+
+
+def test_files_that_no_row_can_name_are_deleted(tidying: Maintenance, manifest: Manifest, lake: Path) -> None:
+    """Another table's row names its own versions only."""
+    replaced(lake, hours_ago=5)
+    publish(manifest, 1, 0, path="public/b")
+
+    assert not tidied(tidying, lake)
 
 
 def test_the_manifest_is_compacted_after_so_many_rows(tidying: Maintenance, manifest: Manifest, lake: Path) -> None:

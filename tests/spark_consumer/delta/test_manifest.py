@@ -113,6 +113,24 @@ def test_old_rows_are_dropped_but_not_the_newest_published_nor_a_plan_after_it(m
     assert manifest.newest() == row(4, "plan", written_at=old)
 
 
+def test_the_oldest_row_tells_how_long_versions_are_needed(manifest: Manifest) -> None:
+    assert manifest.oldest_written_at() is None
+    for n, days in enumerate((2, 30, 1), 1):
+        manifest.append(row(n, written_at=NOW - timedelta(days=days)))
+
+    assert manifest.oldest_written_at() == NOW - timedelta(days=30)
+
+
+def test_the_row_of_a_second_job_is_not_written(manifest: Manifest, lake: Path) -> None:
+    """I5: a second plan row would be finished by whoever starts next."""
+    other = Manifest(str(lake), "p", {})
+    manifest.append(row(1))
+    with pytest.raises(OperatorError, match="second Spark job"):
+        other.append(row(1, "plan"))
+
+    assert DeltaTable(str(lake / "_cuts")).to_pyarrow_table()["kind"].to_pylist() == ["published"]
+
+
 def test_young_rows_are_kept(manifest: Manifest, lake: Path) -> None:
     for n in range(1, 4):
         manifest.append(row(n))

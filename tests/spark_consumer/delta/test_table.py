@@ -103,6 +103,40 @@ def test_restore_brings_back_rows_and_columns(table: LakeTable) -> None:
     assert (ids(table), table.fields) == ([1], SHAPE.fields)
 
 
+def test_restored_handle_commits_what_fits_the_restored_columns(table: LakeTable) -> None:
+    table.append(rows(SHAPE.fields, 1), own())
+    other = TableShape(relation([column("Id", "int8", is_key=True)]))
+    table.overwrite(rows(other.fields, 2), Commit(None, step=None))
+    table.restore(1, own(step="restore"))
+
+    table.append(rows(SHAPE.fields, 3), own(1))
+
+    assert (ids(table), table.version) == ([1, 3], 4)
+
+
+def test_transaction_of_an_older_version_is_the_one_that_stood_there(table: LakeTable) -> None:
+    """I5: a restore leaves the newer one in the log."""
+    for segment in (0, 1):
+        table.append(rows(SHAPE.fields, segment), own(segment))
+    table.restore(1, own(step="restore"))
+
+    assert [table.transaction_version_at(version, "app") for version in (0, 1, 2, 3)] == [None, 7, 8, 8]
+    with pytest.raises(VersionGone):
+        table.transaction_version_at(9, "app")
+
+
+def test_commits_are_told_oldest_first_and_no_more_than_asked_for(table: LakeTable) -> None:
+    for segment in (0, 1):
+        table.append(rows(SHAPE.fields, segment), own(segment))
+    table.append(rows(SHAPE.fields, 9), Commit(None, step=None))
+
+    assert table.commits(0) == []
+    assert [(each.plan, each.segment, each.changes_data) for each in table.commits(2)] == [
+        ("plan", 1, True),
+        (None, 0, True),
+    ]
+
+
 def test_version_that_is_gone_cannot_be_restored(table: LakeTable, lake: Path) -> None:
     table.append(rows(SHAPE.fields, 1), own())
     table.overwrite(rows(SHAPE.fields, 2), own())

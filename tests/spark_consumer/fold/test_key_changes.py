@@ -1,9 +1,14 @@
 """Rows under changing keys: chains of lifetimes, and the values that key changes left out (I6)."""
 
+import random
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from schemas.errors import OperatorError
 from spark_consumer.fold.key_changes import chain_roots
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, applied, column, copied, head_rows, relation, table_plan, values
@@ -22,6 +27,16 @@ def test_lifetimes_of_one_key_are_kept_apart() -> None:
     links = {(b"b", 1): (b"a", 0), (b"a", 1): (b"b", 1), (b"b", 2): (b"a", 1)}
 
     assert set(chain_roots(links).values()) == {(b"a", 0)}
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 2**16))
+def test_every_lifetime_of_a_chain_has_its_first_one_as_root(lengths: list[int], seed: int) -> None:
+    """I6: whatever the order in which the links are found."""
+    chains = [[(bytes([chain]), life) for life in range(length + 1)] for chain, length in enumerate(lengths)]
+    links = [(lifetime, chain[place]) for chain in chains for place, lifetime in enumerate(chain[1:])]
+    random.Random(seed).shuffle(links)
+
+    assert chain_roots(dict(links)) == {lifetime: chain[0] for chain in chains for lifetime in chain[1:]}
 
 
 class Keys:
@@ -93,3 +108,12 @@ def test_row_that_moved_and_was_deleted_is_gone(spark: SparkSession, lake: Path)
     keys.lsn += 8
 
     assert bodies(spark, lake, keys.delete(2), {1: "one"}) == {}
+
+
+def test_key_change_without_the_delete_of_the_old_key_stops_the_job(spark: SparkSession, lake: Path) -> None:
+    """I6, I7: the lake's row of the new key is another one, and its values are not the moved row's."""
+    keys = Keys()
+    keys.log.add(Event(ITEMS, "c", LSN, 1, before={"id": 1}, before_image="key", after={"id": 2}, unchanged=["body"]))
+
+    with pytest.raises(OperatorError, match="holds a key change without the delete of the old key"):
+        bodies(spark, lake, keys, {1: "one", 2: "two"})

@@ -115,6 +115,8 @@ OTHER = [
     ("timestamp", "timestamp", 6, 3),
     ("timestamp", "timestamptz", -1, -1),
     ("numeric", "numeric", numeric(10, 2), numeric(10, 4)),
+    ("numeric", "numeric", numeric(10, 4), numeric(10, 2)),
+    ("numeric", "numeric", numeric(10, 2), numeric(9, 2)),
     ("numeric", "numeric", numeric(10, 2), -1),
     ("int8", "whole", -1, -1),
     ("price", "numeric", -1, numeric(9, 2)),
@@ -151,3 +153,20 @@ def test_base_of_a_domain_is_forgotten_when_the_column_is_no_domain_any_more() -
     with pytest.raises(OperatorError):
         shape_steps(kept, TableShape(relation([ID, column("a", "int4")])).fields, "public.t")
     assert described.metadata["pg.base"] == ""
+
+
+def test_column_may_be_left_out_of_an_update_only_where_postgres_may_leave_it_out() -> None:
+    """I6: never of the key, never under FULL, and only what may be stored out of line."""
+    columns = [column("k", "text", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")]
+
+    assert TableShape(relation(columns)).toastable_places == [1, 2]
+    assert TableShape(relation(columns, identity="f")).toastable_places == []
+
+
+@pytest.mark.parametrize(
+    ("identity", "is_key", "expected"), [("f", False, True), ("f", True, False), ("d", False, False)]
+)
+def test_table_is_a_multiset_when_it_has_no_key_and_old_rows_are_whole(
+    identity: str, is_key: bool, expected: bool
+) -> None:
+    assert TableShape(relation([column("n", "int4", is_key=is_key)], identity=identity)).is_multiset is expected

@@ -2,18 +2,23 @@
 
 import threading
 from pathlib import Path
+from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
+from schemas.cut import encode_cut
+from schemas.errors import OperatorError, RetryableError
 from schemas.settings import Settings
 from schemas.topics import cuts_topic
 from spark_consumer.kafka import cuts_source
 from spark_consumer.kafka.cuts_source import Cuts, CutsSource
 from spark_consumer.kafka.kafka_log import KafkaLog
 from tests.contract_writer import ContractWriter
+from tests.spark_consumer.memory_topics import MemoryTopics
+from tests.spark_consumer.world import KEYED, cut
 from walbridge.embedded.kafka import KafkaBroker
 
 
@@ -125,3 +130,103 @@ def test_stopping_waits_for_the_running_trigger(source: CutsSource, writer: Cont
     source.follow(0, receive, stop, once=False)
 
     assert finished.is_set()
+
+
+PLACE = cuts_topic("p"), 0
+
+
+def in_memory(cuts: int) -> tuple[CutsSource, MemoryTopics]:
+    topics = MemoryTopics()
+    for n in range(1, cuts + 1):
+        topics.add(PLACE[0], encode_cut(cut(n, KEYED, 0, [], 100 + n)))
+    settings = Settings(name="p")
+    return CutsSource(MagicMock(), cast(KafkaLog, topics), settings), topics
+
+
+@pytest.mark.parametrize("offsets", [1, 2, 3, 4, 64])
+def test_every_cut_is_read_once_and_in_order_whatever_the_slices(offsets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I7: a record that a slice leaves out would be a break in the chain, or be lost at its end."""
+    source, topics = in_memory(cuts=7)
+    monkeypatch.setattr(cuts_source, "OFFSETS_PER_READ", offsets)
+
+    slices = list(source.read(2, 14))
+
+    assert [cut_id for part in slices for cut_id in ids(part)] == list(range(2, 8))
+    assert [offset for part in slices for offset, _ in part] == list(range(2, 14, 2))
+    assert topics.visible == [{PLACE: (2, 14)}]
+
+
+def test_large_cuts_are_taken_fewer_at_a_time_and_never_beyond_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I9; and nothing is read that is not yet decided."""
+    source, topics = in_memory(cuts=7)
+    monkeypatch.setattr(cuts_source, "LARGE_OFFSETS_PER_READ", 5)
+    monkeypatch.setattr(source, "_bytes", lambda start, end: cuts_source.BYTES_PER_READ + 1)
+
+    assert [cut_id for part in source.read(0, 12) for cut_id in ids(part)] == list(range(1, 7))
+    assert topics.reads[-1] == {PLACE: (10, 12)}
+
+
+def test_log_that_begins_later_is_read_from_there() -> None:
+    """The chain of cuts tells whether more than a marker expired."""
+    source, topics = in_memory(cuts=3)
+    topics.begins[PLACE] = 3
+
+    assert [ids(part) for part in source.read(1, 6)] == [[3]]
+
+
+class Trigger:
+    """Stands for the stream's query: it has called ``receive`` already, and ends soon, or has died."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.is_stopped, self._failure = False, failure
+        self._looks_left = 3 if failure is None else 0
+
+    @property
+    def isActive(self) -> bool:
+        self._looks_left -= 1
+        return self._looks_left >= 0
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+    def exception(self) -> Exception | None:
+        return self._failure
+
+
+def followed(
+    monkeypatch: pytest.MonkeyPatch, receive: Any, *, triggers: int = 1, died: Exception | None = None
+) -> Trigger:
+    source, topics = in_memory(cuts=1)
+    query = Trigger(died)
+
+    def start(_offset: int, batches: Any, _once: bool) -> Trigger:
+        for number in range(triggers):
+            batches.receive(topics.read({PLACE: (0, 2)}), number)
+        return query
+
+    monkeypatch.setattr(source, "_start", start)
+    source.follow(0, receive or (lambda _cuts: None), threading.Event(), once=True)
+    return query
+
+
+def test_nothing_is_done_after_a_failure_and_it_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I5: cuts behind one that failed would be applied without it."""
+    received: list[list[int]] = []
+
+    def fail(cuts: Cuts) -> None:
+        received.append(ids(cuts))
+        raise OperatorError("what happened", remedy="what to do")
+
+    with pytest.raises(OperatorError, match="what happened"):
+        followed(monkeypatch, fail, triggers=2)
+    assert received == [[1]]
+
+
+def test_stream_that_died_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I7: else a job that reads once would say that it read all."""
+    died = RetryableError("the broker is away")
+    monkeypatch.setattr(cuts_source, "sorted_error", lambda error: error)
+
+    with pytest.raises(RetryableError):
+        followed(monkeypatch, None, died=died)
+    assert followed(monkeypatch, None).is_stopped

@@ -1,13 +1,22 @@
-"""What Kafka's Java client does not take is told by name; its own words may quote a secret (I10)."""
+"""Exactly these records or a stop; and what Kafka's Java client does not take is told by name.
+
+The client's own words may quote a secret (I10). Where there is no broker and no Spark, their part
+is what they were asked.
+"""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
+from schemas.errors import OperatorError, RetryableError
 from schemas.settings import Settings
-from spark_consumer.kafka.kafka_log import KafkaLog
+from spark_consumer.kafka.kafka_log import KafkaLog, Place
 
 SECRET = "hunter2-canary"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=u password="
@@ -39,3 +48,122 @@ def test_mistaken_property_is_told_without_its_value(spark: SparkSession, mistak
     assert "[kafka.spark] is not accepted" in refused.value.what
     assert named in refused.value.what
     assert SECRET not in str(refused.value)
+
+
+class Reader:
+    """Stands for ``spark.read``: what it was told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, str] = {}
+
+    def format(self, _name: str) -> Reader:
+        return self
+
+    def options(self, **options: str) -> Reader:
+        self.told |= options
+        return self
+
+    def option(self, name: str, value: str) -> Reader:
+        self.told[name] = value
+        return self
+
+    def load(self) -> MagicMock:
+        return MagicMock()
+
+
+def settings(**client: str) -> Settings:
+    return Settings(kafka={"bootstrap_servers": "h:1", "spark": client})  # type: ignore[arg-type]
+
+
+def without_broker(**client: str) -> tuple[KafkaLog, Reader]:
+    reader = Reader()
+    spark = MagicMock()
+    spark.read = reader
+    spark.sparkContext.defaultParallelism = 2
+    return KafkaLog(cast(SparkSession, spark), settings(**client)), reader
+
+
+def test_read_is_of_exactly_the_ranges() -> None:
+    """I7: of every partition, its own offsets, the end excluded; an empty range asks for nothing."""
+    log, reader = without_broker()
+
+    log.read({("a", 0): (5, 6), ("a", 1): (7, 9), ("b", 3): (0, 2), ("b", 4): (3, 3)})
+
+    assert {name: json.loads(reader.told[name]) for name in ("assign", "startingOffsets", "endingOffsets")} == {
+        "assign": {"a": [0, 1], "b": [3]},
+        "startingOffsets": {"a": {"0": 5, "1": 7}, "b": {"3": 0}},
+        "endingOffsets": {"a": {"0": 6, "1": 9}, "b": {"3": 2}},
+    }
+
+
+def test_no_setting_makes_aborted_records_readable_or_loss_silent() -> None:
+    """I7: neither of a read, nor of a stream, nor of the end up to which everything is decided."""
+    log, reader = without_broker(**{"isolation.level": "read_uncommitted"})
+    jvm = log._jvm = MagicMock()
+    put: dict[str, str] = {}
+    jvm.java.util.HashMap.return_value.put.side_effect = put.__setitem__
+
+    log.read({("a", 0): (5, 6)})
+    log.partition_count("a")
+
+    levels = [
+        log.stream_options()["kafka.isolation.level"],
+        reader.told["kafka.isolation.level"],
+        put["isolation.level"],
+    ]
+    assert levels == ["read_committed"] * 3
+    assert "failOnDataLoss" not in reader.told
+
+
+class Bounds(KafkaLog):
+    """Answers with these bounds, one after another."""
+
+    def __init__(self, starts: list[int], ends: list[int], visible_timeout_s: int = 60) -> None:
+        super().__init__(MagicMock(), settings())
+        self._visible_timeout_s = visible_timeout_s
+        self.left = {"beginningOffsets": starts, "endOffsets": ends}
+
+    def _ask(self, question: str, places: Iterable[Place]) -> dict[Place, int]:
+        left = self.left[question]
+        found = left.pop(0) if len(left) > 1 else left[0]
+        return {place: found if place[1] else 10**6 * (question == "endOffsets") for place in places}
+
+
+RANGES = {("a", 0): (5, 9), ("a", 1): (5, 9)}
+
+
+def test_records_are_waited_for_until_all_are_decided() -> None:
+    """I7: markers of one transaction land on its partitions at different moments."""
+    log = Bounds([5], [8, 8, 9])
+
+    log.wait_visible(RANGES)
+
+    assert log.left["endOffsets"] == [9]
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "said"), [([6], [9], r"a\[1\] from offset 5 on are gone"), ([5], [8], "not visible after 0 s")]
+)
+def test_records_that_are_gone_or_never_decided_stop_the_job(starts: list[int], ends: list[int], said: str) -> None:
+    """I7"""
+    with pytest.raises(OperatorError, match=said):
+        Bounds(starts, ends, visible_timeout_s=0).wait_visible(RANGES)
+
+
+@pytest.mark.parametrize(("partitions", "expected"), [(None, OperatorError), ([1], RetryableError)])
+def test_topic_that_is_not_there_is_told_from_a_broker_that_is_away(
+    partitions: Any, expected: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, _ = without_broker()
+    consumer = log._consumer = MagicMock()
+    consumer.partitionsFor.return_value = partitions
+
+    def call(question: Any) -> Any:
+        answer = question(consumer)
+        if answer is consumer.endOffsets.return_value.toString.return_value:
+            raise RetryableError("no answer in time")
+        return answer
+
+    monkeypatch.setattr(log, "_call", call)
+    with pytest.raises(expected):
+        log.ends([("a", 0)])

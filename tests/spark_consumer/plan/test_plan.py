@@ -102,6 +102,12 @@ def test_a_copy_ends_in_a_later_plan() -> None:
     assert table.state == "current"
 
 
+@pytest.mark.parametrize("kind", ["truncate", "shape", "key"])
+def test_a_table_that_left_the_publication_stays_stale_whatever_comes_of_it(kind: str) -> None:
+    """I8: only a copy makes it equal to the source again."""
+    assert only_table(Barrier(kind, at(100), "v2"), base=replace(HEAD, state="stale")).state == "stale"
+
+
 def test_rows_before_the_last_truncate_are_not_applied() -> None:
     table = only_table(Barrier("truncate", at(200)), Barrier("truncate", at(300)))
 
@@ -190,6 +196,39 @@ def test_one_cut_may_hold_more_segments_and_their_transactions_never_meet_the_ne
     assert plan.txn_version(plan.tables[0].segments[-1].index) < 8 * TXN_STRIDE
 
 
+def test_transactions_of_a_plan_come_after_all_of_the_plan_before() -> None:
+    """I5: versions that meet would take a segment for done that is not."""
+    cuts = (cut(n, changes(*[Barrier("shape", at(100 * n + at_), "v2") for at_ in range(9)])) for n in (7, 8))
+    plans = [make_plan(numbered(each), {1: HEAD}) for each in cuts]
+
+    versions = [plan.txn_version(segment.index) for plan in plans for segment in plan.tables[0].segments]
+
+    assert versions == sorted(set(versions))
+
+
+def test_more_segments_than_transactions_are_refused() -> None:
+    """I5: the versions of the next plan would be used already."""
+    shapes = [Barrier("shape", at(n), "v2") for n in range(TXN_STRIDE)]
+
+    with pytest.raises(OperatorError, match=r"changes the shape of the table of topic p\.a 4097 times"):
+        make_plan(numbered(cut(7, changes(*shapes))), {1: HEAD})
+
+
+@given(st.lists(st.tuples(st.booleans(), st.none() | st.integers(0, 9)), min_size=1, max_size=4))
+def test_a_plan_is_at_its_end_what_its_last_cut_is(ends: list[tuple[bool, int | None]]) -> None:
+    """I8: with the end of an earlier cut, half a transaction would be published as a whole one."""
+    cuts = [
+        cut(n, complete=complete, commit_time_us=time, end_lsn=100 * n, metadata_end_offset=n)
+        for n, (complete, time) in enumerate(ends, 1)
+    ]
+    plan = make_plan(numbered(*cuts), {})
+
+    assert (plan.complete, plan.end_lsn) == (ends[-1][0], 100 * len(ends))
+    assert (plan.from_cut, plan.to_cut, plan.metadata_end_offset) == (1, len(ends), len(ends))
+    assert plan.next_offset == numbered(*cuts)[-1][0] + 1
+    assert plan.commit_time_us == next((time for _, time in reversed(ends) if time is not None), None)
+
+
 def test_ranges_of_consecutive_cuts_are_joined_and_their_records_added() -> None:
     plan = make_plan(numbered(cut(1, parts=[part(0, 5)]), cut(2, parts=[part(6, 9), part(0, 1, partition=1)])), {})
 
@@ -205,7 +244,11 @@ FAULTY = {
     "a cut is missing": (cut(1), cut(3)),
     "an LSN is missing": (cut(1), cut(2, previous_end_lsn=999, end_lsn=1000)),
     "an epoch begins in its middle": (None, cut(2)),
-    "a range has a hole": (cut(1), cut(2, parts=[PartitionRange("p.a", 0, 0, 5, 4)])),
+    "a range has a hole": (cut(1), cut(2, changes(rows=4), parts=[PartitionRange("p.a", 0, 0, 5, 4)])),
+    "a range has more records than offsets": (
+        cut(1),
+        cut(2, changes(rows=6), parts=[PartitionRange("p.a", 0, 0, 5, 6)]),
+    ),
     "records belong to no table": (cut(1), cut(2, parts=[part(0, 5)])),
     "a table counts records that are nowhere": (cut(1), cut(2, changes(rows=5))),
 }

@@ -1,0 +1,87 @@
+"""A segment's rows by Spark in several slices are the rows in one, and by the driver where they are few."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_consumer.delta.table import LakeField, arrow_schema
+from spark_consumer.fold.schema_join import place_name
+from spark_consumer.fold.segment_rows import SegmentRows
+from spark_consumer.fold.shape import STRUCT, TableShape
+from spark_consumer.kafka import slices
+from spark_consumer.kafka.change_reader import TableRecords
+from spark_consumer.kafka.slices import Volume
+from spark_consumer.plan.plan import Segment
+from tests.contract_writer import Event
+from tests.spark_consumer.events import Log, column, relation
+
+ROWS = 60
+ITEMS = relation([column("id", "int4", is_key=True), column("n", "int4")])
+BAG = relation([column("n", "int4")], name="bag", identity="f")
+DATED = relation([column("on", "date", is_key=True), column("n", "int4")])
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_ROWS_MAX", ROWS // 4)
+
+
+def by_spark(spark: SparkSession, log: Log) -> SegmentRows:
+    of = BAG if log.rows[0]["topic"] == BAG.topic else ITEMS
+    frame = log.frame(spark)
+    records = TableRecords(lambda: frame, {of.schema_id: Volume(len(log.rows), 1)}, None)
+    return SegmentRows(records, TableShape(of), Segment(0, of.schema_id, None, None))
+
+
+def column_of(found: Iterator[pa.Table], place: int) -> list[Any]:
+    some = list(found)
+    assert len(some) > 1
+    return sorted(value for rows in some for value in rows.column(place).to_pylist())
+
+
+def updates() -> Log:
+    log = Log()
+    for n in range(ROWS):
+        log.add(Event(ITEMS, "u", 0x1100, n, after={"id": n % 40, "n": n}))
+    return log
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_slices_hold_each_row_once(spark: SparkSession) -> None:
+    """I7, I9: of copied rows each one, of changes one a key, though its events stand anywhere in the log."""
+    rows = by_spark(spark, updates())
+    last = sorted([*range(40, 60), *range(20, 40)])
+
+    assert column_of(rows.as_they_are(pa.schema([])), 1) == list(range(ROWS))
+    assert column_of(rows.folded_by_key(pa.schema([])), 1) == last
+    assert column_of(rows.folded_by_chain(), 1) == last
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_slices_of_a_multiset_hold_each_row_once(spark: SparkSession) -> None:
+    log = Log()
+    for n in range(ROWS):
+        log.add(Event(BAG, "c", 0x1100, n, after={"n": n}))
+
+    assert column_of(by_spark(spark, log).netted(), 0) == list(range(ROWS))
+
+
+def test_keys_with_texts_are_folded_by_spark_though_they_are_few(spark: SparkSession) -> None:
+    """I5: only one program writes the JSON of their texts, or one key would be two; deletes are told by theirs too."""
+    log = Log()
+    log.add(Event(DATED, "d", 0x1100, 1, before={}, before_exceptional={"on": "-infinity"}))
+    log.add(Event(DATED, "c", 0x1100, 0, after={"n": 1}, exceptional={"on": "infinity"}))
+    here = log.on_driver(DATED.topic)
+    frame = log.frame(spark)
+    records = TableRecords(lambda: frame, here.volumes, here.fetched)
+    shape = TableShape(DATED)
+    fields = [LakeField(place_name(place), of.column_type.lake, {}) for place, of in enumerate(shape.columns)]
+    schema = arrow_schema([*fields, LakeField("w", STRUCT.type, {})])
+
+    (rows,) = SegmentRows(records, shape, Segment(0, DATED.schema_id, None, None)).folded_by_key(schema)
+
+    texts = {row["w"]["op"]: row["w"]["key_text"] for row in rows.to_pylist()}
+    assert texts == {"c": '{"on":"infinity"}', "d": '{"on":"-infinity"}'}

@@ -1,0 +1,43 @@
+"""How many slices, and that they hold every row once."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_consumer.kafka.slices import SLICE_BYTES_MAX, SLICE_ROWS_MAX, Volume, slices_of
+
+VOLUMES = st.builds(Volume, st.integers(0, 10 * SLICE_ROWS_MAX), st.integers(0, 10 * SLICE_BYTES_MAX))
+
+
+@given(VOLUMES)
+def test_no_slice_is_larger_than_it_may_be_on_average(volume: Volume) -> None:
+    """I9."""
+    assert volume.slices >= 1
+    assert volume.rows <= volume.slices * SLICE_ROWS_MAX
+    assert volume.bytes <= volume.slices * SLICE_BYTES_MAX
+
+
+@pytest.mark.parametrize(("volume", "fits"), [((3, 5), True), ((4, 5), False), ((3, 6), False), ((0, 0), True)])
+def test_volume_fits_when_neither_rows_nor_bytes_are_above_the_limit(volume: tuple[int, int], fits: bool) -> None:
+    """I9."""
+    assert Volume(*volume).fits(Volume(3, 5)) is fits
+
+
+@given(VOLUMES, VOLUMES)
+def test_volumes_add_and_subtract_rows_and_bytes(one: Volume, other: Volume) -> None:
+    total = one + other
+
+    assert (total.rows, total.bytes) == (one.rows + other.rows, one.bytes + other.bytes)
+    assert total - other == one
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+def test_slices_hold_every_row_once(spark: SparkSession, slices: int) -> None:
+    """I7: a hash may be negative."""
+    found = list(slices_of(spark.range(200), F.col("id"), slices))
+
+    assert sorted(pa.concat_tables(found)["id"].to_pylist()) == list(range(200))
+    assert len(found) == slices

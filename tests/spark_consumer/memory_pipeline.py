@@ -1,0 +1,119 @@
+"""A pipeline in memory: cuts and records as a producer writes them, and the job over them without Kafka and Spark.
+
+Tables are real, by delta-rs. Records come to the driver, as those of small tables do.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import MagicMock
+
+import pytest
+
+from schemas.cut import Barrier, Cut, PartitionRange, TableChanges, encode_cut
+from schemas.metadata_record import RelationRecord, encode_metadata
+from schemas.settings import Settings
+from schemas.topics import cuts_topic, metadata_topic
+from spark_consumer import job
+from spark_consumer.kafka.change_reader import TableRecords
+from spark_consumer.kafka.cuts_source import Cuts, CutsSource
+from spark_consumer.plan.plan import Plan
+from tests.contract_events import copy_barriers
+from tests.contract_writer import Event
+from tests.spark_consumer.events import EPOCH, PIPELINE, Log
+from tests.spark_consumer.memory_topics import MemoryTopics
+
+CUTS, METADATA = cuts_topic(PIPELINE), metadata_topic(PIPELINE)
+Barriers = Sequence[tuple[RelationRecord, Barrier]]
+
+
+@dataclass
+class MemoryPipeline:
+    """``end_lsn`` and ``cut_id`` go on by themselves."""
+
+    topics: MemoryTopics = field(default_factory=MemoryTopics)
+    log: Log = field(default_factory=Log)
+    last: Cut = field(default=Cut(EPOCH, 0, 0x1000, 0x1000, None, None, 0, True, 0))
+
+    def announce(self, *relations: RelationRecord) -> None:
+        for relation in relations:
+            offset = self.topics.add(METADATA, encode_metadata(relation))
+            self.last = replace(self.last, metadata_end_offset=offset + 1)
+
+    def send(self, *events: Event, barriers: Barriers = (), complete: bool = True, **altered: Any) -> Cut:
+        """One cut, its events table by table. ``altered``: fields of the cut, to break it."""
+        relations = {each.topic: each for each in [*[of for of, _ in barriers], *[event.relation for event in events]]}
+        parts, tables = [], []
+        for topic, relation in relations.items():
+            mine = [event for event in events if event.relation.topic == topic]
+            start = len(self.log.rows)
+            for event in mine:
+                self.log.add(event)
+            if mine:
+                parts.append(PartitionRange(topic, 0, start, start + len(mine), len(mine)))
+            own = tuple(barrier for of, barrier in barriers if of.topic == topic)
+            tables.append(TableChanges(relation.table.relation_id, topic, (relation.schema_id,), len(mine), own))
+        before = self.last
+        end_lsn = before.end_lsn + 16 if complete else before.end_lsn
+        cut = replace(
+            before, cut_id=before.cut_id + 1, previous_end_lsn=before.end_lsn, end_lsn=end_lsn, complete=complete,
+            partitions=tuple(parts), tables=tuple(tables),
+        )  # fmt: skip
+        self.last = replace(cut, **altered)
+        self.topics.add(CUTS, encode_cut(self.last))
+        return self.last
+
+    def copy(self, *relations: RelationRecord, **row: Any) -> Cut:
+        """Each table's first copy, of one row."""
+        events = [Event(of, "r", 0x1000, -1, after=row) for of in relations]
+        return self.send(*events, barriers=[each for of in relations for each in copy_barriers(of, 0x1000)])
+
+    @contextmanager
+    def planned(self, _log: object, plan: Plan) -> Iterator[PlannedInMemory]:
+        yield PlannedInMemory(self.log, plan)
+
+    def follow(self, receive: Callable[[Cuts], None]) -> None:
+        """A stream whose checkpoint was lost: it begins with the first cut there is."""
+        for some in CutsSource.read(self._source(), 0, 2 * len(self.topics.records[CUTS, 0])):
+            receive(some)
+
+    def _source(self) -> CutsSource:
+        return CutsSource(MagicMock(), cast(Any, self.topics), Settings(name=PIPELINE))
+
+
+@dataclass(frozen=True)
+class PlannedInMemory:
+    """Stands for ``PlannedRecords``: what is in the plan's ranges."""
+
+    log: Log
+    plan: Plan
+
+    def of(self, topic: str) -> TableRecords:
+        part = self.plan.ranges.get((topic, 0))
+        rows = self.log.rows[part.start_offset : part.end_offset] if part else []
+        return Log(rows).on_driver(topic)
+
+
+@contextmanager
+def job_over(pipeline: MemoryPipeline, lake: Path) -> Iterator[Callable[..., None]]:
+    """Call it to run a new job over everything there is; ``follows``: and over all of it again, as a stream."""
+    settings = Settings(name=PIPELINE, lake={"path": str(lake), "plan_rows_max": 4, "apply_threads": 2})  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "KafkaLog", lambda _spark, _settings: pipeline.topics)
+        patch.setattr(job, "planned_records", pipeline.planned)
+
+        def run(*, follows: bool = False) -> None:
+            def follow(_self: object, _start: int, receive: Callable[[Cuts], None], *_: Any, **__: Any) -> None:
+                if follows:
+                    pipeline.follow(receive)
+
+            patch.setattr(CutsSource, "follow", follow)
+            started = job.Job(MagicMock(), settings, threading.Event())
+            started.run(once=True)
+
+        yield run

@@ -1,0 +1,211 @@
+"""What a lake holds between two plans, whatever the plans were."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.cut import Epoch, PartitionRange, chain_break
+from spark_consumer.plan.lake_state import LakeState, same_tables
+from spark_consumer.plan.manifest_row import TableEntry
+from spark_consumer.plan.plan import SUPERSEDED, Plan, Segment, TableHead, TablePlan
+from tests.spark_consumer.events import column, relation
+from tests.spark_consumer.world import cut
+
+EPOCH = Epoch("7", 1, "s", 0x1000)
+NEXT = EPOCH._replace(consistent_point=0x9000)
+A, B = (relation([column("id", "int4", is_key=True)], name=name, relation_id=n) for n, name in enumerate("ab", 1))
+NEW_A = relation([column("id", "int8", is_key=True)], name="a", relation_id=3)
+RELATIONS = {each.schema_id: each for each in (A, B, NEW_A)}
+BY_ID = {each.table.relation_id: each for each in RELATIONS.values()}
+
+
+def head(relation_id: int = 1, version: int = 1, state: str = "current", since: int | None = None) -> TableHead:
+    of = BY_ID[relation_id]
+    return TableHead(relation_id, of.topic, f"public/{of.table.name}", version, of.schema_id, state, since)
+
+
+def touched(of: TableHead, base: TableHead | None) -> TablePlan:
+    return TablePlan(of.relation_id, of.topic, base, (Segment(0, of.schema_id, None, None),), of.state)
+
+
+def plan(
+    to_cut: int, *tables: TablePlan, epoch: Epoch = EPOCH, complete: bool = True, time_us: int | None = None
+) -> Plan:
+    ranges = {(table.topic, 0): PartitionRange(table.topic, 0, 0, 1, 1) for table in tables}
+    return Plan(epoch, to_cut, to_cut, 100 * to_cut, time_us, complete, 0, 2 * to_cut, ranges, tables)
+
+
+def after(state: LakeState, to_cut: int, *heads: TableHead, epoch: Epoch = EPOCH, complete: bool = True) -> LakeState:
+    """The state as a restart finds it once these tables are done."""
+    bases = state.heads(epoch)
+    done = plan(to_cut, *[touched(each, bases.get(each.relation_id)) for each in heads], epoch=epoch, complete=complete)
+    return LakeState.after("p", state.applied(done, heads, RELATIONS))
+
+
+def kinds_after(*steps: Sequence[TableHead], complete: bool = True) -> list[str]:
+    """Kind of each row, plan after plan."""
+    state, kinds = LakeState("p"), []
+    for to_cut, heads in enumerate(steps, 1):
+        bases = state.heads(EPOCH)
+        tables = [touched(each, bases.get(each.relation_id)) for each in heads]
+        row = state.applied(plan(to_cut, *tables, complete=complete), heads, RELATIONS)
+        state = LakeState.after("p", row)
+        kinds.append(row.kind)
+    return kinds
+
+
+def test_an_empty_lake_takes_the_first_cut_of_any_epoch() -> None:
+    state = LakeState.after("p", None)
+
+    assert (state.last_cut, state.heads(EPOCH)) == (None, {})
+
+
+def test_the_next_cut_must_follow_the_one_that_was_applied() -> None:
+    """I7: after a restart too."""
+    state = after(LakeState("p"), 4, head())
+    follows = replace(cut(5, A, 0, [], 500), epoch=EPOCH, previous_end_lsn=400)
+
+    assert chain_break(state.last_cut, follows) is None
+    assert chain_break(state.last_cut, replace(follows, cut_id=6)) is not None
+    assert chain_break(state.last_cut, replace(follows, previous_end_lsn=300)) is not None
+
+
+def test_a_row_says_how_far_its_plan_went() -> None:
+    done = replace(plan(4, time_us=1_700_000_000_123_456), from_cut=2)
+    row = LakeState("p", sequence=6).applied(done, [], RELATIONS)
+
+    assert (row.sequence, row.from_cut, row.to_cut, row.next_offset, row.end_lsn) == (7, 2, 4, 8, 400)
+    assert row.commit_time == datetime(2023, 11, 14, 22, 13, 20, 123_456, UTC)
+    assert LakeState.after("p", row).to_cut == 4
+
+
+def test_nothing_is_published_while_a_table_is_copied() -> None:
+    """I8."""
+    copying, current = head(1, state="copying"), head(1)
+
+    assert kinds_after([copying], [head(2)], [current], [head(2)]) == ["applied", "applied", "published", "published"]
+
+
+def test_nothing_is_published_inside_a_transaction() -> None:
+    """I8: a plan may end in a cut that holds half of one."""
+    assert kinds_after([head(1)], complete=False) == ["applied"]
+
+
+def test_a_stale_table_keeps_no_other_from_being_published() -> None:
+    assert kinds_after([head(1, state="stale"), head(2)]) == ["published"]
+
+
+def test_the_row_of_an_open_plan_stands_between_two_finished_ones() -> None:
+    state = after(LakeState("p"), 1, head())
+    opened = plan(2, touched(head(version=2), state.heads(EPOCH)[1]))
+    planned = state.planned(opened, RELATIONS)
+    done = state.applied(opened, [head(version=2)], RELATIONS)
+
+    assert [state.sequence, planned.sequence, done.sequence] == [2, 3, 4]
+    assert (planned.kind, planned.from_cut, planned.to_cut, planned.next_offset) == ("plan", 2, 2, 4)
+    assert [(entry.relation_id, entry.version) for entry in planned.tables] == [(1, 1)]
+
+
+def test_an_open_plan_names_tables_that_are_not_there_yet() -> None:
+    (entry,) = LakeState("p").planned(plan(1, touched(head(), None)), RELATIONS).tables
+
+    assert (entry.qualified_name, entry.version, entry.head) == ("public.a", None, None)
+
+
+BASES: dict[str, TableHead | None] = {"as opened": head(version=5), "another": head(version=6), "none": None}
+
+
+@pytest.mark.parametrize("made_again", BASES)
+def test_a_plan_made_again_is_the_opened_one_only_over_the_same_versions(made_again: str) -> None:
+    """I5: over other versions its rows may be there already."""
+    state = LakeState("p")
+    opened = state.planned(plan(1, touched(head(version=6), BASES["as opened"])), RELATIONS)
+
+    again = plan(1, touched(head(version=6), BASES[made_again]))
+
+    assert same_tables(opened, again) == (made_again == "as opened")
+
+
+def test_a_plan_made_again_of_other_tables_is_not_the_opened_one() -> None:
+    one, two = touched(head(1), head(1)), touched(head(2), head(2))
+    opened = LakeState("p").planned(plan(1, one, two), RELATIONS)
+
+    assert same_tables(opened, plan(1, two, one))
+    assert not same_tables(opened, plan(1, one))
+
+
+def test_tables_of_an_older_epoch_must_be_copied_before_they_are_read_again() -> None:
+    """I8."""
+    state = after(LakeState("p"), 7, head(1), head(2))
+
+    assert {of.state for of in state.heads(EPOCH).values()} == {"current"}
+    assert {(of.state, of.since) for of in state.heads(NEXT).values()} == {(SUPERSEDED, 700)}
+
+
+def test_a_new_epoch_is_published_without_tables_that_it_did_not_copy() -> None:
+    state = after(LakeState("p"), 7, head(1), head(2))
+
+    copying = after(state, 1, head(1, 2, "copying"), epoch=NEXT)
+    published = after(copying, 2, head(1, 3), epoch=NEXT)
+
+    assert {key: entry.state for key, entry in copying.entries.items()} == {1: "copying", 2: SUPERSEDED}
+    assert {key: entry.state for key, entry in published.entries.items()} == {1: "current"}
+
+
+def test_a_table_made_anew_takes_the_place_of_the_one_that_was_at_its_path() -> None:
+    """I8: two tables at one path would be one."""
+    state = after(LakeState("p"), 1, head(1), head(2))
+
+    renewed = after(state, 2, head(NEW_A.table.relation_id, 9))
+
+    assert {key: entry.path for key, entry in renewed.entries.items()} == {2: "public/b", 3: "public/a"}
+
+
+def test_a_state_has_begun_where_it_first_was() -> None:
+    stale = after(after(LakeState("p"), 1, head()), 2, head(version=2, state="stale"))
+    still = after(stale, 3, head(version=3, state="stale"))
+
+    assert [stale.entries[1].since, still.entries[1].since] == [200, 200]
+    assert after(still, 4, head(version=4)).entries[1].since == 400
+
+
+STATES = st.sampled_from(["current", "copying", "stale"])
+STEPS = st.lists(
+    st.tuples(st.dictionaries(st.sampled_from([1, 2, 3]), STATES, max_size=2), st.booleans(), st.booleans()),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(STEPS)
+def test_states_follow_any_plans(steps: list[tuple[dict[int, str], bool, bool]]) -> None:
+    """I5, I8: a restart stands where the newest row does, and readers get one table a path, none half copied."""
+    state, epoch, sequences = LakeState("p"), EPOCH, [0]
+    for to_cut, (states, complete, new_epoch) in enumerate(steps, 1):
+        epoch = epoch._replace(consistent_point=to_cut) if new_epoch else epoch
+        heads = [head(relation_id, to_cut, of) for relation_id, of in states.items() if {1, 3} - set(states)]
+        tables = [touched(each, state.heads(epoch).get(each.relation_id)) for each in heads]
+        done = plan(to_cut, *tables, epoch=epoch, complete=complete)
+        row = state.applied(done, heads, RELATIONS)
+        if tables:
+            sequences.append(state.planned(done, RELATIONS).sequence)
+        sequences.append(row.sequence)
+        if not tables:
+            passed = state.passed(done)
+            assert replace(passed, sequence=row.sequence, entries={}) == replace(LakeState.after("p", row), entries={})
+            assert passed.heads(epoch) == state.heads(epoch)
+        kept = {each.relation_id: each for each in heads}
+        found = LakeState.after("p", row).heads(epoch)
+        assert {key: replace(each, since=None) for key, each in found.items() if key in kept} == kept
+        entries: Sequence[TableEntry] = row.tables
+        assert len({entry.path for entry in entries}) == len(entries)
+        is_published = complete and not any(entry.state == "copying" for entry in entries)
+        assert row.kind == ("published" if is_published else "applied")
+        assert not is_published or all(entry.state != SUPERSEDED for entry in entries)
+        assert is_published or {*state.heads(epoch)} - {*kept} <= {*found} | {1, 3}
+        state = LakeState.after("p", row)
+    assert sequences == list(range(len(sequences)))

@@ -1,0 +1,292 @@
+"""The job over topics in memory: whatever it was stopped by, each row is in the lake once.
+
+The same is asked of the whole program, with Kafka and Spark, in ``test_job_killed.py`` and
+``test_job_refusals.py``; here in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from schemas.cut import Barrier
+from schemas.errors import OperatorError
+from schemas.position import Lsn, Position
+from spark_consumer import job
+from spark_consumer.apply import apply
+from spark_consumer.delta.manifest import Manifest
+from spark_consumer.delta.manifest_reader import open_table, published_rows, rows_where
+from spark_consumer.delta.table import LakeTable
+from spark_consumer.plan.manifest_row import CutRow
+from tests.contract_events import copy_barriers
+from tests.contract_writer import Event
+from tests.spark_consumer.crash import Crash
+from tests.spark_consumer.events import EPOCH, PIPELINE, column, relation
+from tests.spark_consumer.memory_pipeline import CUTS, MemoryPipeline, job_over
+
+ACCOUNTS = relation([column("id", "int4", is_key=True), column("n", "int4")], name="accounts", relation_id=1)
+HISTORY = relation([column("id", "int4"), column("n", "int4")], name="history", relation_id=2)
+Run = Callable[..., None]
+
+
+@pytest.fixture
+def pipeline() -> MemoryPipeline:
+    return begun()
+
+
+def begun() -> MemoryPipeline:
+    """Two tables that hold a row each."""
+    pipeline = MemoryPipeline()
+    pipeline.announce(ACCOUNTS, HISTORY)
+    pipeline.copy(ACCOUNTS, HISTORY, id=1, n=0)
+    return pipeline
+
+
+@pytest.fixture
+def run(pipeline: MemoryPipeline, lake: Path) -> Iterator[Run]:
+    with job_over(pipeline, lake) as run_job:
+        yield run_job
+
+
+def transfer(pipeline: MemoryPipeline, n: int, **options: Any) -> None:
+    """One transaction over both tables."""
+    lsn = 0x2000 + 16 * n
+    update = Event(ACCOUNTS, "u", lsn, 0, after={"id": 1, "n": n})
+    pipeline.send(update, Event(HISTORY, "c", lsn, 1, after={"id": 1, "n": n}), **options)
+
+
+def cut_rows(lake: Path) -> list[CutRow]:
+    table = open_table(str(lake))
+    assert table is not None
+    return rows_where(table, "true ORDER BY sequence")
+
+
+def shown(lake: Path) -> dict[str, list[int]]:
+    """Column n of every table, as readers of the newest published row see it."""
+    table = open_table(str(lake))
+    assert table is not None
+    found = {}
+    for entry in published_rows(table)[-1].tables:
+        of = LakeTable.open(f"{lake}/{entry.path}", {})
+        assert of is not None
+        assert entry.version == of.version
+        found[entry.name] = sorted(of.query("SELECT n FROM target").read_all().column(0).to_pylist())
+    return found
+
+
+def killed_at(point: str, run: Run, *, passing: int = 0) -> bool:
+    """Whether the job came to that point, once it had passed it so often; there it ends."""
+    left = [passing]
+
+    def kill(reached: str) -> None:
+        if reached == point:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Crash
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "kill_point", kill)
+        patch.setattr(apply, "kill_point", kill)
+        try:
+            run()
+        except Crash:
+            return True
+    return False
+
+
+POINTS = {
+    "job:before-plan": 1,
+    "job:plan-open": 1,
+    "apply:before-create": 1,
+    "apply:table-created": 1,
+    "apply:table-reshaped": 2,
+    "apply:segment-applied": 4,
+    "job:table-applied": 2,
+    "job:before-publish": 1,
+    "job:published": 1,
+}
+"""How often each is passed before the plan of changes, or the second table of the copy."""
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_job_killed_at_any_step_applies_every_row_once(
+    pipeline: MemoryPipeline, run: Run, lake: Path, point: str
+) -> None:
+    """I5, I8: the first plan is the copy and a change, the second one changes."""
+    for n in (1, 2, 3):
+        transfer(pipeline, n)
+
+    assert killed_at(point, run, passing=POINTS[point])
+    run()
+
+    assert shown(lake) == {"accounts": [3], "history": [0, 1, 2, 3]}
+    sequences = [row.sequence for row in cut_rows(lake)]
+    assert sequences == sorted(set(sequences))
+    assert [row.kind for row in cut_rows(lake)].count("plan") == [row.kind for row in cut_rows(lake)].count("published")
+
+
+def test_a_job_killed_again_and_again_applies_every_row_once(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    """I5: also while it finishes an open plan."""
+    for n in (1, 2):
+        transfer(pipeline, n)
+    for point in POINTS:
+        killed_at(point, run)
+    run()
+
+    assert shown(lake) == {"accounts": [2], "history": [0, 1, 2]}
+
+
+def test_a_stream_that_begins_anew_brings_nothing_twice(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    """I5: a lost checkpoint changes nothing."""
+    transfer(pipeline, 1)
+    run(follows=True)
+    run(follows=True)
+
+    assert shown(lake) == {"accounts": [1], "history": [0, 1]}
+
+
+def test_half_a_transaction_is_never_published(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    """I8."""
+    run()
+    transfer(pipeline, 1)
+    transfer(pipeline, 2, complete=False)
+    run()
+    assert [row.kind for row in cut_rows(lake)] == ["plan", "published", "plan", "applied"]
+
+    transfer(pipeline, 3)
+    run()
+    assert shown(lake) == {"accounts": [3], "history": [0, 1, 2, 3]}
+
+
+def test_cuts_that_touch_nothing_are_followed_by_the_plan_after_them(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """They leave no row, and are read again, but not taken, when the plan behind them is finished."""
+    run()
+    pipeline.send(complete=False)
+    run()
+    pipeline.send(complete=False)
+    too_many_for_one_plan = [Event(HISTORY, "c", 0x2000, n, after={"id": 1, "n": n + 1}) for n in range(5)]
+    pipeline.send(*too_many_for_one_plan)
+    assert killed_at("job:plan-open", run)
+    run()
+
+    assert [(row.kind, row.from_cut, row.to_cut) for row in cut_rows(lake)[-2:]] == [
+        ("plan", 4, 4),
+        ("published", 4, 4),
+    ]
+    assert shown(lake) == {"accounts": [0], "history": [0, 1, 2, 3, 4, 5]}
+
+
+FAULTS = {
+    "a cut is missing": {"cut_id": 9},
+    "a cut comes twice": {"cut_id": 2},
+    "an LSN is missing": {"previous_end_lsn": 0x9000, "end_lsn": 0x9001},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("read_before", [False, True])
+def test_cuts_that_do_not_fit_together_stop_the_job_before_they_are_applied(
+    pipeline: MemoryPipeline, run: Run, lake: Path, fault: str, read_before: bool
+) -> None:
+    """I7: in one read, and after a restart."""
+    transfer(pipeline, 1)
+    run()
+    transfer(pipeline, 2)
+    if read_before:
+        run()
+    transfer(pipeline, 3, **FAULTS[fault])
+
+    with pytest.raises(OperatorError, match="the cuts do not fit together"):
+        run()
+    history = [0, 1, 2] if read_before else [0, 1]
+    assert shown(lake) == {"accounts": [history[-1]], "history": history}
+
+
+def test_cuts_topic_that_was_made_anew_stops_the_job(pipeline: MemoryPipeline, run: Run) -> None:
+    """I7: its cuts may be others."""
+    transfer(pipeline, 1)
+    run()
+    del pipeline.topics.records[CUTS, 0][1:]
+
+    with pytest.raises(OperatorError, match="it was made anew"):
+        run()
+
+
+def test_open_plan_of_which_a_cut_is_gone_stops_the_job(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    """I5: a part of it would be applied as another plan."""
+    run()
+    transfer(pipeline, 1)
+    pipeline.send()
+    assert killed_at("job:plan-open", run)
+    del pipeline.topics.records[CUTS, 0][-1]
+
+    with pytest.raises(OperatorError, match="cannot be made again"):
+        run()
+
+
+def test_open_plan_over_other_versions_stops_the_job(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    """I5: its rows may be in the tables already."""
+    run()
+    transfer(pipeline, 1)
+    assert killed_at("job:plan-open", run)
+    opened = cut_rows(lake)[-1]
+    others = tuple(replace(entry, version=(entry.version or 0) + 1) for entry in opened.tables)
+    DeltaTable(str(lake / "_cuts")).delete(f"sequence = {opened.sequence}")
+    Manifest(str(lake), PIPELINE, {}).append(replace(opened, tables=others))
+
+    with pytest.raises(OperatorError, match="cannot be made again"):
+        run()
+
+
+def test_table_that_cannot_be_applied_fails_its_plan(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    """I8: without it, readers would see half of a transaction."""
+    run()
+    transfer(pipeline, 1)
+    moved = lake / "public" / "history"
+    moved.rename(lake / "elsewhere")
+    with pytest.raises(OperatorError, match="is gone"):
+        run()
+    assert cut_rows(lake)[-1].kind == "plan"
+
+    (lake / "elsewhere").rename(moved)
+    run()
+    assert shown(lake) == {"accounts": [1], "history": [0, 1]}
+
+
+def test_new_epoch_replaces_every_table_also_when_its_plan_is_finished_later(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I5, I8: cut ids begin anew, and cuts of the old epoch stand before them."""
+    for n in (1, 2):
+        transfer(pipeline, n)
+    run()
+    pipeline.send(complete=False)
+    epoch = EPOCH._replace(consistent_point=0x9000)
+    pipeline.last = replace(pipeline.last, epoch=epoch, cut_id=0, end_lsn=0x9000)
+    barriers = [each for of in (ACCOUNTS, HISTORY) for each in copy_barriers(of, 0x9000)]
+    copied = [Event(of, "r", 0x9000, -1, after={"id": 1, "n": 7}) for of in (ACCOUNTS, HISTORY)]
+    pipeline.send(*copied, barriers=barriers)
+    assert killed_at("job:plan-open", run)
+    run()
+
+    assert shown(lake) == {"accounts": [7], "history": [7]}
+    assert [row.from_cut for row in cut_rows(lake)[-2:]] == [1, 1]
+
+
+def test_truncate_takes_only_what_came_before_it(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    transfer(pipeline, 1)
+    truncate = Barrier("truncate", Position(Lsn(0x3000), 0))
+    pipeline.send(
+        Event(HISTORY, "t", 0x3000, 0), Event(HISTORY, "c", 0x3000, 1, after={"id": 2, "n": 9}),
+        barriers=[(HISTORY, truncate)],
+    )  # fmt: skip
+    run()
+
+    assert shown(lake) == {"accounts": [1], "history": [9]}
