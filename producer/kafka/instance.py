@@ -134,11 +134,7 @@ class Instance:
 
 
 def _keep_for_ever(client: Producer) -> None:
-<<<<<<< HEAD
-    """Never destroyed, also not when Python ends: librdkafka frees memory twice where callbacks are still queued."""
-=======
     """Nor is it destroyed, even when Python ends: with reports queued, that has made librdkafka free memory twice."""
->>>>>>> edc30c3fff988622fb1e6e395e1845edadf992b0
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
 
 

@@ -11,7 +11,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import NewTopic
 
 from producer.kafka.publisher import Publisher
-from producer.pipeline import Pipeline
+from producer.metrics import ProducerMetrics
+from producer.postgres.source import Source
+from producer.session.transaction_spool import Spool
+from producer.start import start
+from producer.waits import Waits
 from schemas.progress_record import Progress, encode_progress
 from schemas.settings_file import load_settings
 from schemas.topics import cuts_topic, data_topic, progress_topic
@@ -308,10 +312,11 @@ def test_what_the_first_published_while_the_second_started_is_no_older_backup(
         opened(publisher, timeout_s)
 
     monkeypatch.setattr(Publisher, "open_instance", publish_first)
-    second = Pipeline(load_settings(str(producer.folder / "walbridge.toml")), lambda: False)
+    settings = load_settings(str(producer.folder / "walbridge.toml"))
+    source = Source(settings)
 
-    server, progress = second._prepare()
-    second._disconnect()
+    parts = start(settings, source, Spool(settings), Waits(lambda: False), ProducerMetrics())
+    source.close()
 
-    assert progress is not None
-    assert server.wal_end >= progress.done
+    assert parts.progress is not None
+    assert parts.server.wal_end >= parts.progress.done
