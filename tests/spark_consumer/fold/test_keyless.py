@@ -135,3 +135,27 @@ def test_row_that_came_and_went_is_no_difference(spark: SparkSession) -> None:
     found = net_rows(of_segment(spark, log), TableShape(MULTISET))
 
     assert found.collect() == []
+
+
+def test_the_two_zeros_are_two_rows_also_within_an_array(spark: SparkSession) -> None:
+    """Postgres prints them differently, and takes away the one that it names; Spark would group them."""
+    log = Log()
+    for ordinal, name, zero in ((0, "x", 0.0), (2, "xs", [0.0])):
+        log.add(Event(MULTISET, "c", 0x1100, ordinal, after={name: zero}))
+        minus = [-0.0] if isinstance(zero, list) else -0.0
+        log.add(Event(MULTISET, "d", 0x1100, ordinal + 1, before={name: minus}))
+
+    found = net_rows(of_segment(spark, log), TableShape(MULTISET)).toArrow().to_pylist()
+
+    assert sorted(row["net"] for row in found) == [-1, -1, 1, 1]
+
+
+def test_text_of_a_value_is_another_row_than_no_value(spark: SparkSession) -> None:
+    """Infinity and null are both null in their column."""
+    log = Log()
+    log.add(Event(MULTISET, "c", 0x1100, 0, after={"x": 0.5}, exceptional={"on": "infinity"}))
+    log.add(Event(MULTISET, "d", 0x1100, 1, before={"x": 0.5}))
+
+    found = net_rows(of_segment(spark, log), TableShape(MULTISET)).toArrow().to_pylist()
+
+    assert sorted((row["net"], row["w"]["exceptional"]) for row in found) == [(-1, None), (1, [("on", "infinity")])]
