@@ -72,7 +72,7 @@ def fold_by_key(events: DataFrame, shape: TableShape, group: str = "key") -> Dat
 @lru_cache(maxsize=512)
 def _fold_expressions(shape: TableShape) -> tuple[list[Column], list[Column], list[Column]]:
     """Built once a shape: every expression is a call into the JVM, and small plans are many."""
-    row = F.coalesce("after", "before")
+    row = _row(shape)
     prepared = [
         F.struct("commit_lsn", "ordinal").alias("position"),
         *[column.alias(name) for name, column in (("row", row), ("texts", _texts()))],
@@ -89,6 +89,20 @@ def _fold_expressions(shape: TableShape) -> tuple[list[Column], list[Column], li
         *[_last_known(shape, place) for place in shape.toastable_places],
     ]
     return prepared, aggregates, [*_folded_columns(shape), F.col("moved"), *_root_key(shape)]
+
+
+def _row(shape: TableShape) -> Column:
+    """The row that an event is about; of a row that is gone only its key is asked for, and decoded."""
+    of_key = set(shape.key_places)
+    names = [place_name(place) for place in range(len(shape.columns))]
+    gone = F.col("after").isNull()
+    values = [
+        F.when(gone, F.col(f"before.{name}")).otherwise(F.col(f"after.{name}"))
+        if place in of_key
+        else F.col(f"after.{name}")
+        for place, name in enumerate(names)
+    ]
+    return F.struct(*[value.alias(name) for value, name in zip(values, names, strict=True)])
 
 
 _OF_LAST = ("texts", "op", "commit_lsn", "ordinal", "commit_time")
