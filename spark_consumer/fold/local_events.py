@@ -66,7 +66,7 @@ class _Decoder:
 
     def __init__(self, relation: RelationRecord) -> None:
         self._relation = relation
-        self._schema, self._names = _physical(relation.value_schema)
+        self._schema, self._names = physical_schema(relation.value_schema)
         columns = enumerate(relation.table.columns)
         self._maps = [place for place, column in columns if column.column_type.codec == "map"]
         self._key = frozenset(place for place, column in enumerate(relation.table.columns) if column.is_key)
@@ -105,7 +105,7 @@ class _Decoder:
 
 
 @lru_cache(maxsize=1024)
-def _physical(value_schema: str) -> tuple[Json, tuple[str, ...]]:
+def physical_schema(value_schema: str) -> tuple[Json, tuple[str, ...]]:
     """The schema to decode with, and the row's field names.
 
     Dates and timestamps stay numbers, as Arrow takes them: Python's have no year 10000 and are slow.

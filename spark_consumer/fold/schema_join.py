@@ -72,8 +72,9 @@ _KEY_ROW = "_u0063Key"
 
 
 def events(records: DataFrame, relation: RelationRecord, segment: Segment) -> DataFrame:
-    """The segment's events: key, before (its key columns, where there are any), after, op, unchanged, exceptional, before_exceptional,
-    commit_lsn, ordinal, commit_time; with partition and offset of the record.
+    """The segment's events: key, before, after, op, unchanged, exceptional, before_exceptional,
+    commit_lsn, ordinal, commit_time; with partition and offset of the record. ``before`` has
+    the key columns alone, where there are any.
 
     Truncates are left out: they are barriers, and stand for themselves in the plan.
     """

@@ -3,6 +3,7 @@
 In: frames, and how much they hold. Out: Arrow slices that are bounded by rows and bytes (I9).
 """
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ SLICE_BYTES_MAX = 32 * 2**20
 """A slice is in Spark's heap several times over: rows, folded rows, Arrow, the answer to the driver."""
 ONE_TASK_ROWS_MAX = 20_000
 """Up to here one task is quicker than a shuffle between two."""
+AT_A_TIME_BYTES = 4 * 2**20
+"""Slices of tables with more than this are handed over one after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,26 @@ def in_slice(by: Column, place: int, slices: int) -> Column:
     return F.pmod(F.xxhash64(by), F.lit(slices)) == F.lit(place)
 
 
-def slices_of(frame: DataFrame, by: Column, slices: int) -> Iterator[pa.Table]:
+def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
     """The frame in slices; held in Spark meanwhile, so that it is computed once."""
+    slices = volume.slices
     if slices == 1:
-        yield frame.toArrow()
+        yield handed_over(frame, volume)
         return
     held = frame.persist()
     try:
         for place in range(slices):
-            yield held.where(in_slice(by, place, slices)).toArrow()
+            yield handed_over(held.where(in_slice(by, place, slices)), volume)
     finally:
         held.unpersist()
+
+
+def handed_over(slice_of_frame: DataFrame, volume: Volume) -> pa.Table:
+    """A slice on the driver. Of large ones one is in Spark's heap at a time, however many tables are written."""
+    if volume.bytes <= AT_A_TIME_BYTES:
+        return slice_of_frame.toArrow()
+    with _HANDING_OVER:
+        return slice_of_frame.toArrow()
+
+
+_HANDING_OVER = threading.Lock()
