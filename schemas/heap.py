@@ -32,6 +32,11 @@ def record_bytes_max(row_bytes_max: int) -> int:
     return 2 * row_bytes_max + RECORD_OVERHEAD_BYTES
 
 
+def largest_row(record_bytes: int) -> int:
+    """That may stand twice in a record of that size."""
+    return max(record_bytes - RECORD_OVERHEAD_BYTES, 0) // 2
+
+
 def largest_record(heap_bytes: int, spark_share: float = SPARK_SHARE, readers: int = 1) -> int:
     """Bytes of the largest record that the heap takes, with so many readers at a time."""
     of_spark = spark_share * max(heap_bytes - RESERVED_BYTES, 0)

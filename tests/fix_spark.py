@@ -20,7 +20,8 @@ NO_PYTHON = "/nonexistent/python-on-an-executor"
 
 SETTINGS = {
     "spark.master": "local[2]",
-    "spark.driver.memory": "768m",
+    # Less than by default: what is bounded by arithmetic needs no room to spare.
+    "spark.driver.memory": os.environ.get("TEST_DRIVER_MEMORY", "768m"),
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",

@@ -1,0 +1,96 @@
+"""What a large row takes at its most, beside what ``schemas.heap`` says (I9).
+
+Rows of 1, 15 and 30 MB in a table of identity FULL are inserted, updated, given another key and
+deleted, each by a run of the job of its own. The JVM's log tells its heap before and after every
+collection: after one only what is held counts. Python's share is the resident size of this process,
+the libraries that write Delta included. What the heap does not take is left out; 30 MB want
+``TEST_DRIVER_MEMORY=1g``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from schemas.heap import BASE_BYTES, READ_COPIES, largest_record, record_bytes_max
+from tests.fix_pipeline import PipelineUnderTest
+from tests.memory import Watched
+
+pytestmark = [pytest.mark.bench, pytest.mark.servers]
+
+MIB = 2**20
+STEPS = {
+    "insert": "INSERT INTO t VALUES (1, {text}, 0)",
+    "update": "UPDATE t SET n = 1",
+    "key change": "UPDATE t SET id = 2",
+    "delete": "DELETE FROM t",
+}
+ROWS_IN_RECORD = {"insert": 1, "update": 2, "key change": 1, "delete": 1}
+_COLLECTION = re.compile(r"(\d+)M->(\d+)M\(\d+M\)")
+
+
+@dataclass
+class HeapLog:
+    """The JVM's own log of its collections."""
+
+    jvm: Any
+    path: Path
+
+    def begin(self, spark: SparkSession) -> None:
+        gateway: Any = spark.sparkContext._gateway
+        said = gateway.new_array(self.jvm.String, 2)
+        said[0], said[1] = f"output={self.path}", "what=gc"
+        arguments = gateway.new_array(self.jvm.Object, 1)
+        arguments[0] = said
+        types = gateway.new_array(self.jvm.String, 1)
+        types[0] = "[Ljava.lang.String;"
+        server = self.jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+        name = self.jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+        server.invoke(name, "vmLog", arguments, types)
+
+    def peaks(self) -> tuple[int, int]:
+        """MiB since the last call: of all that was there, and of what a collection left."""
+        self.jvm.java.lang.System.gc()
+        found = _COLLECTION.findall(self.path.read_text())
+        self.path.write_text("")
+        return max(int(before) for before, _ in found), max(int(after) for _, after in found)
+
+
+@pytest.mark.parametrize("row_mb", [1, 15, 30])
+def test_memory_of_a_row(pipeline: PipelineUnderTest, spark: SparkSession, tmp_path: Path, row_mb: int) -> None:
+    jvm: Any = spark._jvm
+    heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
+    row_bytes_max = max(row_mb + 2, 16) * MIB
+    if largest_record(heap) < record_bytes_max(row_bytes_max):
+        pytest.skip(f"a heap of {heap // MIB} MiB does not take it: TEST_DRIVER_MEMORY=1g")
+    database = pipeline.database
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text, n int); ALTER TABLE t REPLICA IDENTITY FULL")
+    pipeline.producer.settings["producer"] = {"row_bytes_max": row_bytes_max, "idle_cut_interval_ms": 50}
+    pipeline.producer.publish("t")
+    pipeline.producer.start_streaming()
+    pipeline.check_equal()
+    log = HeapLog(jvm, tmp_path / "gc.log")
+    log.begin(spark)
+    log.peaks()
+    for step, sql in STEPS.items():
+        text = f"(SELECT string_agg(md5(n::text), '') FROM generate_series(1, {row_mb * MIB // 32}) n)"
+        database.execute(sql.format(text=text))
+        with pipeline.producer.topics() as topics:
+            pipeline.producer.caught_up(topics, 300)
+        _, idle = log.peaks()
+        python = Watched(children=False)
+        pipeline.materialize()
+        python_mb = python.stop()
+        used, held = log.peaks()
+        record = ROWS_IN_RECORD[step] * row_mb
+        arithmetic = BASE_BYTES // MIB + READ_COPIES * record
+        print(
+            f"\n{row_mb} MB {step}: record {record} MB; heap at rest {idle}, at most {held} held and {used} in all "
+            f"of {heap // MIB}, by arithmetic {arithmetic} without Spark's share; Python {python_mb:.0f} MB"
+        )
+    pipeline.check_equal()
