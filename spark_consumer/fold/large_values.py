@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.avro_codec import decode_body, header
-from spark_consumer.driver_events import physical_schema
-from spark_consumer.schema_join import place_name
-from spark_consumer.shape import TableShape
-from spark_consumer.table import LakeField, arrow_schema
+from spark_consumer.delta.table import LakeField, arrow_schema
+from spark_consumer.fold.local_events import physical_schema
+from spark_consumer.fold.schema_join import place_name
+from spark_consumer.fold.shape import TableShape
 
 VALUE_BYTES_MAX = 2**10
 """What a large record's value may have to stay in it. Postgres keeps a row's other values in a page of 8 KiB."""

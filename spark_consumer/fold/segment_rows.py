@@ -1,7 +1,7 @@
 """A segment's rows on their way out of the records: on the driver where they are few, else by Spark.
 
 In: a table's records, a shape, a segment. Out: Arrow slices of rows, bounded by rows and bytes (I9),
-in the form of ``fold``, ``lineage`` and ``multiset``. Which engine it was makes no difference to them.
+in the form of ``fold``, ``key_changes`` and ``keyless``. Which engine it was makes no difference to them.
 Large records take part as small ones that stand for them (``large_values``), and are whole again
 in the rows that come out.
 """
@@ -15,16 +15,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from schemas.errors import ProtocolError
-from spark_consumer import driver_fold, fold, multiset
-from spark_consumer.change_reader import TableRecords
-from spark_consumer.driver_events import Event, decoded_events
-from spark_consumer.large_values import LargeValues
-from spark_consumer.lineage import fold_by_chain
-from spark_consumer.plan import Segment
-from spark_consumer.schema_join import events, malformed_records, of_schema
-from spark_consumer.shape import TableShape
-from spark_consumer.slices import ONE_TASK_ROWS_MAX, Volume, handed_over, in_slice, slices_of
-from spark_consumer.spool import conformed
+from spark_consumer.fold import fold, keyless, local_fold
+from spark_consumer.fold.key_changes import fold_by_chain
+from spark_consumer.fold.large_values import LargeValues
+from spark_consumer.fold.local_events import Event, decoded_events
+from spark_consumer.fold.schema_join import events, malformed_records, of_schema
+from spark_consumer.fold.shape import TableShape
+from spark_consumer.kafka.change_reader import TableRecords
+from spark_consumer.kafka.slices import ONE_TASK_ROWS_MAX, Volume, conformed, handed_over, in_slice, slices_of
+from spark_consumer.plan.plan import Segment
 
 _BY_POSITION = ("w.commit_lsn", "w.ordinal")
 RECORDS = pa.schema(
@@ -59,14 +58,14 @@ class SegmentRows:
     def as_they_are(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row an event."""
         if self._few is not None:
-            return self._whole([driver_fold.rows_as_they_are(self._few, self.shape, schema)], schema)
+            return self._whole([local_fold.rows_as_they_are(self._few, self.shape, schema)], schema)
         by = F.struct("partition", "offset")
         return self._whole(self._slices_of_records(by, lambda some: fold.rows_as_they_are(some, self.shape)), schema)
 
     def folded_by_key(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a key."""
         if self._few is not None:
-            return self._whole([driver_fold.fold_by_key(self._few, self.shape, schema)], schema)
+            return self._whole([local_fold.fold_by_key(self._few, self.shape, schema)], schema)
         folded = partial(fold.fold_by_key, shape=self.shape, has_large=self._small is not None)
         return self._whole(self._slices_of_records(F.col("key"), folded), schema)
 
@@ -78,7 +77,7 @@ class SegmentRows:
 
     def netted(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a distinct row, of a table without a key."""
-        net = multiset.net_rows(self._events(self._frame()), self.shape)
+        net = keyless.net_rows(self._events(self._frame()), self.shape)
         return self._whole(slices_of(net, F.struct(*_BY_POSITION), self.volume), schema)
 
     @cached_property
@@ -89,7 +88,7 @@ class SegmentRows:
         if self._small is not None:
             fetched = pa.concat_tables([fetched.select(self._small.column_names), self._small.cast(_types(fetched))])
         found = decoded_events(fetched, self.shape.relation, self.segment)
-        return None if driver_fold.needs_spark(found, self.shape) else found
+        return None if local_fold.needs_spark(found, self.shape) else found
 
     @cached_property
     def _large_values(self) -> LargeValues:

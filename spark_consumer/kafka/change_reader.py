@@ -27,10 +27,10 @@ from schemas.avro_codec import HEADER_BYTES, MARKER
 from schemas.cut import PartitionRange
 from schemas.errors import COPY_AGAIN, OperatorError
 from spark_consumer.errors import sorted_error
-from spark_consumer.kafka_log import KafkaLog, Place
-from spark_consumer.large_records import LargeRecord
-from spark_consumer.plan import Plan
-from spark_consumer.slices import Volume
+from spark_consumer.kafka.kafka_log import KafkaLog, Place
+from spark_consumer.kafka.large_records import LargeRecord
+from spark_consumer.kafka.slices import Volume
+from spark_consumer.plan.plan import Plan
 
 FEW = Volume(rows=4_000, bytes=4 * 2**20)
 """Up to here a table's records are decoded on the driver, in a tenth of a second at most."""

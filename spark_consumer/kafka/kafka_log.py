@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from schemas.settings import Settings, flatten
-from spark_consumer.driver_heap import driver_heap
-from spark_consumer.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, reading
+from spark_consumer.kafka.driver_heap import driver_heap
+from spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, reading
 
 Place = tuple[str, int]
 API_TIMEOUT_MS = 5_000

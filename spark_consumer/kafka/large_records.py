@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from schemas.errors import RetryableError
-from spark_consumer.driver_heap import DriverHeap
+from spark_consumer.kafka.driver_heap import DriverHeap
 
 Place = tuple[str, int]
 Range = tuple[int, int]

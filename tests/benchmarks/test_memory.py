@@ -10,6 +10,7 @@ the libraries that write Delta included. What the heap does not take is left out
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from pyspark.sql import SparkSession
 from schemas.heap import BASE_BYTES, READ_COPIES, largest_record, record_bytes_max
 from tests.fix_pipeline import PipelineUnderTest
 from tests.memory import Watched
+from walbridge.embedded.java import find_java
 
 pytestmark = [pytest.mark.bench, pytest.mark.servers]
 
@@ -40,24 +42,19 @@ class HeapLog:
 
     jvm: Any
     path: Path
+    _read: int = 0
 
-    def begin(self, spark: SparkSession) -> None:
-        gateway: Any = spark.sparkContext._gateway
-        said = gateway.new_array(self.jvm.String, 2)
-        said[0], said[1] = f"output={self.path}", "what=gc"
-        arguments = gateway.new_array(self.jvm.Object, 1)
-        arguments[0] = said
-        types = gateway.new_array(self.jvm.String, 1)
-        types[0] = "[Ljava.lang.String;"
-        server = self.jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-        name = self.jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
-        server.invoke(name, "vmLog", arguments, types)
+    def begin(self) -> None:
+        """From here on; a JDK's ``jcmd`` asks for it."""
+        pid = self.jvm.java.lang.ProcessHandle.current().pid()
+        asked = [str(find_java().java_home / "bin" / "jcmd"), str(pid), "VM.log", f"output={self.path}", "what=gc"]
+        subprocess.run(asked, check=True, stdout=subprocess.DEVNULL)
 
     def peaks(self) -> tuple[int, int]:
         """MiB since the last call: of all that was there, and of what a collection left."""
         self.jvm.java.lang.System.gc()
-        found = _COLLECTION.findall(self.path.read_text())
-        self.path.write_text("")
+        found = _COLLECTION.findall(self.path.read_text())[self._read :]
+        self._read += len(found)
         return max(int(before) for before, _ in found), max(int(after) for _, after in found)
 
 
@@ -75,7 +72,7 @@ def test_memory_of_a_row(pipeline: PipelineUnderTest, spark: SparkSession, tmp_p
     pipeline.producer.start_streaming()
     pipeline.check_equal()
     log = HeapLog(jvm, tmp_path / "gc.log")
-    log.begin(spark)
+    log.begin()
     log.peaks()
     for step, sql in STEPS.items():
         text = f"(SELECT string_agg(md5(n::text), '') FROM generate_series(1, {row_mb * MIB // 32}) n)"

@@ -21,11 +21,11 @@ from schemas.metadata_record import RelationRecord
 from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
 from schemas.table_schema import Column, TableSchema
 from schemas.topics import data_topic
-from spark_consumer.apply import apply_table
-from spark_consumer.change_reader import PlannedRecords, TableRecords
-from spark_consumer.large_records import LargeRecord
-from spark_consumer.plan import Plan, Segment, TableHead, TablePlan
-from spark_consumer.table import LakeTable
+from spark_consumer.apply.apply import apply_table
+from spark_consumer.delta.table import LakeTable
+from spark_consumer.kafka.change_reader import PlannedRecords, TableRecords
+from spark_consumer.kafka.large_records import LargeRecord
+from spark_consumer.plan.plan import Plan, Segment, TableHead, TablePlan
 from tests.contract_writer import Event, encode_event, encode_key
 
 PIPELINE = "p"

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from schemas.metadata_record import RelationRecord
-from spark_consumer import change_reader, large_values, slices
-from spark_consumer.apply import apply_table
-from spark_consumer.plan import TableHead, make_plan
+from spark_consumer.apply.apply import apply_table
+from spark_consumer.fold import large_values
+from spark_consumer.kafka import change_reader, slices
+from spark_consumer.plan.plan import TableHead, make_plan
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import PIPELINE, Log, head_rows, table_records
 from tests.spark_consumer.world import (

@@ -11,7 +11,6 @@ from pathlib import Path
 from producer.session.transaction_spool import spool_parent
 from schemas.errors import OperatorError
 from schemas.heap import SPARK_SHARE, heap_needed, largest_record, largest_row, record_bytes_max, size_bytes
-from schemas.host import probe_folder
 from schemas.settings import Settings
 from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.embedded.folders import folder

@@ -13,12 +13,12 @@ from schemas import heap
 from schemas.cut import Cut, PartitionRange
 from schemas.errors import OperatorError
 from schemas.settings import Settings
-from spark_consumer import change_reader
-from spark_consumer.change_reader import planned_records, refuse_other_counts
-from spark_consumer.driver_heap import DriverHeap
-from spark_consumer.kafka_log import KafkaLog
-from spark_consumer.plan import Plan, make_plan
-from spark_consumer.slices import Volume
+from spark_consumer.kafka import change_reader
+from spark_consumer.kafka.change_reader import planned_records, refuse_other_counts
+from spark_consumer.kafka.driver_heap import DriverHeap
+from spark_consumer.kafka.kafka_log import KafkaLog
+from spark_consumer.kafka.slices import Volume
+from spark_consumer.plan.plan import Plan, make_plan
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from walbridge.embedded.kafka import KafkaBroker
 
