@@ -9,19 +9,21 @@ in the rows that come out.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from schemas.errors import ProtocolError
-from spark_consumer.fold import fold, keyless, local_fold
+from spark_consumer.fold import fold, keyless, large_values, local_fold
 from spark_consumer.fold.key_changes import fold_by_chain
 from spark_consumer.fold.large_values import LargeValues
 from spark_consumer.fold.local_events import Event, decoded_events
 from spark_consumer.fold.schema_join import events, malformed_records, of_schema
 from spark_consumer.fold.shape import TableShape
 from spark_consumer.kafka.change_reader import TableRecords
+from spark_consumer.kafka.large_records import LargeRecord
 from spark_consumer.kafka.slices import ONE_TASK_ROWS_MAX, Volume, conformed, handed_over, in_slice, slices_of
 from spark_consumer.plan.plan import Segment
 
@@ -101,7 +103,7 @@ class SegmentRows:
         if not mine:
             return None
         rows = []
-        for record, value in self.records.values(mine):
+        for record, value in chain(self.records.values(mine), self._wide() if self._compares_rows else ()):
             try:
                 small = self._large_values.stand_in(value)
             except (ProtocolError, LookupError, TypeError):
@@ -109,6 +111,20 @@ class SegmentRows:
                 raise malformed_records(self.shape.relation, [place]) from None
             rows.append((record.topic, record.partition, record.offset, record.key, small))
         return pa.table([list(column) for column in zip(*rows, strict=True)], schema=RECORDS)
+
+    @property
+    def _compares_rows(self) -> bool:
+        return self.shape.is_multiset and not self.segment.copies
+
+    def _wide(self) -> Iterator[tuple[LargeRecord, bytes]]:
+        """All others that may hold such values: rows are compared, and a value may come in a record of any size."""
+        frame = self.records.frame()
+        wide = of_schema(frame, self.shape.relation).where(F.length("value") > large_values.VALUE_BYTES_MAX)
+        for place in range(self.volume.slices):
+            by = in_slice(F.struct("partition", "offset"), place, self.volume.slices)
+            for row in handed_over(wide.where(by), self.volume).to_pylist():
+                value = row.pop("value")
+                yield LargeRecord(**row, schema_id=self.segment.schema_id, size=len(value)), value
 
     def _whole(self, slices: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
         """The rows with the large values that they were folded without."""
@@ -118,7 +134,11 @@ class SegmentRows:
 
     def _frame(self) -> DataFrame:
         frame = self.records.frame()
-        return frame if self._small is None else frame.unionByName(frame.sparkSession.createDataFrame(self._small))
+        if self._small is None:
+            return frame
+        if self._compares_rows:
+            frame = frame.where(F.length("value") <= large_values.VALUE_BYTES_MAX)
+        return frame.unionByName(frame.sparkSession.createDataFrame(self._small))
 
     def _slices_of_records(self, by: Column, rows: Callable[[DataFrame], DataFrame]) -> Iterator[pa.Table]:
         """Slice by slice of the records: each record is decoded once."""
