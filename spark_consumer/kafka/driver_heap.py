@@ -13,6 +13,8 @@ from schemas.heap import SPARK_SHARE, heap_needed, largest_record, readers_at_a_
 from schemas.settings import Settings
 
 _MIB = 2**20
+_SHARE_UNLESS_SET = "0.6"
+"""Spark's own; a session of ours sets less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +58,5 @@ def driver_heap(spark: SparkSession, settings: Settings) -> DriverHeap:
         heap,
         spark.sparkContext.defaultParallelism,
         record_bytes_max(settings.producer.row_bytes_max),
-        float(conf.get("spark.memory.fraction", str(SPARK_SHARE)) or SPARK_SHARE),
+        float(conf.get("spark.memory.fraction", _SHARE_UNLESS_SET) or _SHARE_UNLESS_SET),
     )

@@ -76,8 +76,9 @@ class KafkaLog:
             .option("endingOffsets", _by_topic({place: bounds[1] for place, bounds in wanted.items()}))
             .load()
         )
-        # A task for each of many small partitions costs more than reading them one after another.
-        return found.select("topic", "partition", "offset", "key", "value").coalesce(readers)
+        # A task for each of many small partitions costs more than reading them one after another. Columns are
+        # chosen behind that: before it, each row would be copied once more.
+        return found.coalesce(readers).select("topic", "partition", "offset", "key", "value")
 
     def options(self) -> dict[str, str]:
         """Source options, the same for every read: cached consumers are reused only then."""

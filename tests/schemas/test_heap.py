@@ -18,10 +18,10 @@ def test_memory_is_read_as_spark_reads_it(text: str, expected: int | None) -> No
     assert size_bytes(text) == expected
 
 
-@pytest.mark.parametrize(("heap_mib", "expected_mib"), [(768, 56), (1024, 73), (2048, 141)])
-def test_a_heap_takes_records_of_a_fifteenth_of_it_and_5_mib(heap_mib: int, expected_mib: int) -> None:
+@pytest.mark.parametrize(("heap_mib", "expected_mib"), [(768, 54), (1024, 70), (2048, 134)])
+def test_a_heap_takes_records_of_a_sixteenth_of_it_and_6_mib(heap_mib: int, expected_mib: int) -> None:
     assert largest_record(heap_mib * MIB) // MIB == expected_mib
-    assert largest_record(heap_mib * MIB) == pytest.approx((heap_mib / 15 + 5) * MIB, abs=MIB)
+    assert largest_record(heap_mib * MIB) == pytest.approx((heap_mib / 16 + 6.25) * MIB, abs=MIB)
 
 
 @given(record=st.integers(1, 2**31), share=SHARES)
