@@ -1,16 +1,19 @@
 """What a large row takes at its most, beside what ``schemas.heap`` says (I9).
 
 Rows of 1, 15 and 30 MB in a table of identity FULL are inserted, updated, given another key and
-deleted, each by a run of the job of its own. The JVM's log tells its heap before and after every
-collection: after one only what is held counts. Python's share is the resident size of this process,
-the libraries that write Delta included. What the heap does not take is left out; 30 MB want
-``TEST_DRIVER_MEMORY=1g``.
+deleted, each by a run of the job of its own. Meanwhile the JVM is asked for full collections, one
+after another: its log says what each found and what it left, which is what is held. Python's share is the
+resident size of this process, the libraries that write Delta included. What the heap does not take is left out;
+30 MB want ``TEST_DRIVER_MEMORY=1g``.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +36,7 @@ STEPS = {
     "delete": "DELETE FROM t",
 }
 ROWS_IN_RECORD = {"insert": 1, "update": 2, "key change": 1, "delete": 1}
-_COLLECTION = re.compile(r"(\d+)M->(\d+)M\(\d+M\)")
+_COLLECTION = re.compile(r"Pause Full .*?(\d+)M->(\d+)M\(\d+M\)")
 
 
 @dataclass
@@ -49,6 +52,23 @@ class HeapLog:
         pid = self.jvm.java.lang.ProcessHandle.current().pid()
         asked = [str(find_java().java_home / "bin" / "jcmd"), str(pid), "VM.log", f"output={self.path}", "what=gc"]
         subprocess.run(asked, check=True, stdout=subprocess.DEVNULL)
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """One full collection after another, until the block ends."""
+        end = threading.Event()
+
+        def collect() -> None:
+            while not end.wait(0.02):
+                self.jvm.java.lang.System.gc()
+
+        thread = threading.Thread(target=collect)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join()
 
     def peaks(self) -> tuple[int, int]:
         """MiB since the last call: of all that was there, and of what a collection left."""
@@ -81,7 +101,8 @@ def test_memory_of_a_row(pipeline: PipelineUnderTest, spark: SparkSession, tmp_p
             pipeline.producer.caught_up(topics, 300)
         _, idle = log.peaks()
         python = Watched(children=False)
-        pipeline.materialize()
+        with log.collecting():
+            pipeline.materialize()
         python_mb = python.stop()
         used, held = log.peaks()
         record = ROWS_IN_RECORD[step] * row_mb
