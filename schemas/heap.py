@@ -8,14 +8,14 @@ import re
 
 RECORD_OVERHEAD_BYTES = 64 * 2**10
 """An envelope beside its rows."""
-BASE_BYTES = 100 * 2**20
+BASE_BYTES = 90 * 2**20
 """Classes, plans and caches of Spark, Delta and the Kafka client, after a full collection."""
 RESERVED_BYTES = 300 * 2**20
 """What Spark itself leaves out before it takes its share (``RESERVED_SYSTEM_MEMORY_BYTES``)."""
-SPARK_SHARE = 0.5
+SPARK_SHARE = 0.4
 """``spark.memory.fraction`` of our sessions: blocks that are kept, sorts, aggregates."""
-READ_COPIES = 8
-"""Of one record while a reader has it in its hands, and the one before it still."""
+READ_COPIES = 15
+"""Of one record while a reader has it in its hands, and the one before it still: the most that was measured."""
 
 _UNITS = {"": 2**20, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _SIZE = re.compile(r"(\d+)([bkmgtp]?)b?")

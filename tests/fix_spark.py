@@ -33,7 +33,7 @@ SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.memory.fraction": "0.5",
+    "spark.memory.fraction": "0.4",
     "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
     "spark.kafka.consumer.cache.timeout": "5s",

@@ -27,7 +27,7 @@ from schemas.avro_codec import HEADER_BYTES, MARKER
 from schemas.cut import PartitionRange
 from schemas.errors import COPY_AGAIN, OperatorError
 from spark_consumer.errors import sorted_error
-from spark_consumer.kafka.kafka_log import KafkaLog, Place
+from spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog, Place
 from spark_consumer.kafka.large_records import LargeRecord
 from spark_consumer.kafka.slices import Volume
 from spark_consumer.plan.plan import Plan
@@ -78,9 +78,13 @@ class TableRecords:
 class PlannedRecords:
     """The records of a plan, measured; read by the tables' threads."""
 
-    def __init__(self, frame: DataFrame, rows: Mapping[str, int], values: Values = _no_values) -> None:
-        """``rows``: as many as each topic must have; ``values`` fetches large ones."""
+    def __init__(
+        self, frame: DataFrame, rows: Mapping[str, int], values: Values = _no_values, tasks: int | None = None
+    ) -> None:
+        """``rows``: as many as each topic must have; ``values`` fetches large ones. ``tasks``: that many
+        go on with what fewer readers have read; None: as many as read."""
         self._frame = _without_large(_sizes(frame))
+        self._tasks = tasks
         self._values = values
         self._is_persisted = False
         self._persisting = threading.Lock()
@@ -114,7 +118,8 @@ class PlannedRecords:
         """All of them, read and decompressed once, in memory or on local disk."""
         with self._persisting:
             if not self._is_persisted:
-                self._frame = self._frame.persist(StorageLevel.MEMORY_AND_DISK)
+                spread = self._frame if self._tasks is None else self._frame.repartition(self._tasks, "offset")
+                self._frame = spread.persist(StorageLevel.MEMORY_AND_DISK)
                 self._is_persisted = True
         return self._frame
 
@@ -178,7 +183,8 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
     for part in plan.ranges.values():
         rows[part.topic] += part.records
         log.refuse_larger(ranges)
-    records = PlannedRecords(log.read(ranges, plan.rows), rows, log.values)
+    tasks = log.heap.cores if plan.rows > TASK_ROWS and log.heap.readers < log.heap.cores else None
+    records = PlannedRecords(log.read(ranges, plan.rows), rows, log.values, tasks)
     try:
         refuse_other_counts(plan.ranges, _counted(records.measures))
         for each in records.large:

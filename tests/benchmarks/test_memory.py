@@ -4,7 +4,7 @@ Rows of 1, 15 and 30 MB in a table of identity FULL are inserted, updated, given
 deleted, each by a run of the job of its own. Meanwhile the JVM is asked for full collections, one
 after another: its log says what each found and what it left, which is what is held. Python's share is the
 resident size of this process, the libraries that write Delta included. What the heap does not take is left out;
-30 MB want ``TEST_DRIVER_MEMORY=1g``.
+30 MB want ``TEST_DRIVER_MEMORY=1664m``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_memory_of_a_row(pipeline: PipelineUnderTest, spark: SparkSession, tmp_p
     heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
     row_bytes_max = max(row_mb + 2, 16) * MIB
     if largest_record(heap) < record_bytes_max(row_bytes_max):
-        pytest.skip(f"a heap of {heap // MIB} MiB does not take it: TEST_DRIVER_MEMORY=1g")
+        pytest.skip(f"a heap of {heap // MIB} MiB does not take it: TEST_DRIVER_MEMORY=1664m")
     database = pipeline.database
     database.execute("CREATE TABLE t (id int PRIMARY KEY, v text, n int); ALTER TABLE t REPLICA IDENTITY FULL")
     pipeline.producer.settings["producer"] = {"row_bytes_max": row_bytes_max, "idle_cut_interval_ms": 50}

@@ -90,7 +90,7 @@ def memory(row_mib: int, **spark: Any) -> Finding:
 
 
 def test_a_heap_that_takes_the_largest_row_is_told_with_what_it_takes() -> None:
-    text = "a Spark driver with 1g takes rows of 35 MiB with their old row, the producer sends at most 16 MiB"
+    text = "a Spark driver with 1g takes rows of 21 MiB with their old row, the producer sends at most 16 MiB"
     assert memory(16) == ok("memory", text)
 
 
@@ -100,7 +100,7 @@ def test_a_heap_that_is_too_small_is_warned_of_with_both_settings_that_mend_it()
     heap, row = re.findall(r"\d+", found.remedy or "")
 
     assert found.severity is Severity.WARNING
-    assert "takes rows of 27 MiB with their old row, the producer sends up to 64 MiB" in found.text
+    assert "takes rows of 16 MiB with their old row, the producer sends up to 64 MiB" in found.text
     assert memory(64, driver_memory=f"{heap}m").severity is Severity.OK
     assert memory(64, conf={"spark.driver.memory": f"{heap}m"}).severity is Severity.OK
     assert memory(int(row) // 2**20, driver_memory="768m").severity is Severity.OK
