@@ -59,7 +59,7 @@ class HeapLog:
         end = threading.Event()
 
         def collect() -> None:
-            while not end.wait(0.02):
+            while not end.wait(0.1):
                 self.jvm.java.lang.System.gc()
 
         thread = threading.Thread(target=collect)
