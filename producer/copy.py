@@ -80,7 +80,7 @@ def first_copy(
             _refuse_altered(snapshot, connection, published)
             writers = tables.prepare_copy(published, connection)
             relation_ids = [table.relation_id for table in published]
-            out.tracker.adopt(watch.baseline(relation_ids, snapshot.connection).options)
+            out.tracker.remember_options(watch.baseline(relation_ids, snapshot.connection).options)
             log.info("copy begins", tables=len(published), consistent_point=at)
             for table, writer in zip(published, writers, strict=True):
                 _copy_table(snapshot, table, writer, at, out, check_stop)
@@ -115,7 +115,7 @@ def _copy_table(
     out.add_barrier(writer, "copy_begin", Position(at, COPIED_ORDINAL))
     out.send_to_all_partitions(writer, writer.truncate(source, COPIED_ORDINAL, out.ts_ms, copies=True))
     for row in snapshot.rows(table):
-        encoded = writer.plain(row, 0, writer.snapshot_source, source.encoded, COPIED_ORDINAL, out.rests["r"])
+        encoded = writer.plain(row, 0, writer.snapshot_source, source.encoded, COPIED_ORDINAL, out.plain_tails["r"])
         if encoded is None:
             out.send(writer, writer.copied(row, source, out.ts_ms))
         else:

@@ -122,6 +122,15 @@ def not_utf8(encoding: str) -> OperatorError:
     )
 
 
+def another_runs(transactional_id: str, pipeline: str, slot: str) -> OperatorError:
+    """Two producers of one slot: Kafka lets the newer one write, and refuses the older."""
+    return OperatorError(
+        f"another producer runs under transactional id {transactional_id}: it took pipeline {pipeline}, slot {slot}, "
+        "over, and this one ends; nothing is lost, the other goes on after the last batch that Kafka committed",
+        remedy="if the other is to go on, nothing; else stop it, then start this one again: a slot has one producer",
+    )
+
+
 def no_dsn() -> OperatorError:
     """There is no default database to follow."""
     return OperatorError(

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from producer.batch.progress import Batch
 from producer.kafka.publisher import Publisher
 from producer.postgres.replication_stream import ReplicationStream
-from producer.session.pending_transactions import Uncommitted
+from producer.session.pending_transactions import PendingTransactions
 from schemas.cut import Cut
 from schemas.errors import KafkaAway, RetryableError
 from walbridge_runtime.health import STARTING, STOPPED, WAITING, Pulse
@@ -35,7 +35,7 @@ class ProducerMetrics:
         self.registry = new_registry()
         self.pulse = Pulse(stalled_after_s)
         self._stream: ReplicationStream | None = None
-        self._uncommitted: Uncommitted | None = None
+        self._pending: PendingTransactions | None = None
         self._publisher_counts = _PublisherCounts()
         self.registry.register(self._publisher_counts)
         self._rows = self._counter("rows", "Rows committed to Kafka, by topic", "topic")
@@ -61,13 +61,13 @@ class ProducerMetrics:
             lambda: self.pulse.since_progress_s
         )
         self._gauge("spool_bytes", "What transactions take that are not committed yet").set_function(
-            lambda: self._uncommitted.spooled_bytes if self._uncommitted else 0
+            lambda: self._pending.spooled_bytes if self._pending else 0
         )
         self._gauge("streamed_transactions", "Of these, streamed ones that are open").set_function(
-            lambda: self._uncommitted.stream_count if self._uncommitted else 0
+            lambda: self._pending.stream_count if self._pending else 0
         )
         self._gauge("prepared_transactions", "Prepared ones without an end, which hold the slot back").set_function(
-            lambda: self._uncommitted.prepared_count if self._uncommitted else 0
+            lambda: self._pending.prepared_count if self._pending else 0
         )
         self._state = Enum(f"{_PREFIX}_state", "What it is doing", states=list(STATES), registry=self.registry)
 
@@ -86,9 +86,9 @@ class ProducerMetrics:
         stream.on_drained = self.pulse.beat
         self.enter(STREAMING)
 
-    def watch_uncommitted(self, uncommitted: Uncommitted) -> None:
+    def watch_pending(self, uncommitted: PendingTransactions) -> None:
         """Show what waits for its commit in this session."""
-        self._uncommitted = uncommitted
+        self._pending = uncommitted
 
     def batch_committed(self, batch: Batch, cut: Cut, commit_s: float) -> None:
         """Kafka holds a batch."""

@@ -1,10 +1,13 @@
 """Waits that end when the operator asks to stop.
 
-In: whether a stop was asked for. Out: ``Stopped``, raised at a place where stopping loses nothing.
+In: whether a stop was asked for. Out: ``Stopped``, raised at a place where stopping loses nothing. While a
+stream is open, Postgres hears from us during every wait.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
 
 BACKOFF_MIN_S = 0.25
 BACKOFF_MAX_S = 30.0
@@ -17,12 +20,42 @@ class Stopped(Exception):
     """The operator asked to stop, at a place where stopping loses nothing."""
 
 
+class Stream(Protocol):
+    """A server that gives us up when it does not hear from us."""
+
+    def keep_alive(self) -> None:
+        """Send a status if one is due."""
+
+
 class Waits:
     """Of one run; remembers when a stop was first seen."""
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
         self.should_stop = should_stop
         self._seen_s: float | None = None
+        self._streams: list[Stream] = []
+
+    @contextmanager
+    def keeping_alive(self, stream: Stream) -> Iterator[None]:
+        """Inside the block, waits for Kafka keep this stream's session alive."""
+        self._streams.append(stream)
+        try:
+            yield
+        finally:
+            self._streams.remove(stream)
+
+    def for_kafka(self) -> None:
+        """Between slices of a wait for Kafka: keep Postgres' session alive, listen for a stop.
+
+        Raises:
+            Stopped: as ``check``; beside an open stream as ``check_patience``.
+        """
+        for stream in self._streams:
+            stream.keep_alive()
+        if self._streams:
+            self.check_patience()
+        else:
+            self.check()
 
     def check(self) -> None:
         """End here, if asked to.

@@ -2,8 +2,8 @@
 
 In: a ``TableSchema``. Out: schemas as JSON values. The envelope is Debezium's, so that what
 reads Debezium reads this, plus ``unchanged``, ``before_image``, ``exceptional``,
-``before_exceptional`` and, in ``source``, ``commit_lsn``, ``ordinal``, ``relation_id``, ``origin_lsn``
-(DESIGN §3). Every Row field is ``["null", T]`` with default null; the column's Postgres name,
+``before_exceptional`` and, in ``source``, ``commit_lsn``, ``ordinal``, ``relation_id``, ``origin_lsn``.
+Every Row field is ``["null", T]`` with default null; the column's Postgres name,
 type, typmod and attnum ride as field properties, so that readers need no escaping rules.
 
 ``source.lsn`` equals ``commit_lsn``: it orders transactions, ``ordinal`` the events in one.

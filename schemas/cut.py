@@ -2,7 +2,7 @@
 
 A reader reads exactly [start, end) of each partition, checks the counts, and that ``cut_id`` and
 ``previous_end_lsn`` are unbroken: so it notices a lost, repeated or torn batch without trusting
-the broker (DESIGN §3).
+the broker.
 """
 
 from collections.abc import Iterable

@@ -39,7 +39,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """state: creating → copying → streaming. LSNs as in DESIGN §3."""
+    """state: creating → copying → streaming. The LSNs are explained in ARCHITECTURE.md, Words."""
 
     state: str
     system_id: str

@@ -91,7 +91,7 @@ class Producer(_Section):
     batch_ms_max: int = Field(default=250, ge=1)
     cut_bytes_max: int = Field(default=500_000, ge=10_000)
     commit_suspect_ms: int = Field(default=5_000, ge=100)
-    """A commit slower than this replaces the producer instance (DESIGN §4)."""
+    """A commit slower than this replaces the producer instance."""
     idle_cut_interval_ms: int = Field(default=2_000, ge=10)
     transaction_timeout_ms: int = Field(default=300_000, ge=1_000, le=900_000)
     row_bytes_max: int = Field(default=16 * 2**20, ge=1024)

@@ -108,5 +108,5 @@ def _operator_error(error: ValidationError, path: Path) -> OperatorError:
         unknown = detail["type"] == "extra_forbidden"
         problems.append(f"{where}: {'unknown setting' if unknown else detail['msg']}")
     return OperatorError(
-        f"{path}: " + "; ".join(problems), remedy="mend the file or the variable; see README, Settings"
+        f"{path}: " + "; ".join(problems), remedy="mend the file or the variable; see docs/settings.md"
     )

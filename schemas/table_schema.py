@@ -2,7 +2,7 @@
 
 In: Relation messages (producer) or Relation records (readers). Out: ``TableSchema``, from which
 the Avro schemas and the lake's columns follow. Catalogue facts are None where the catalogue no
-longer describes the relation as it was announced: it says *now*, the WAL says *then* (DESIGN §4).
+longer describes the relation as it was announced: it says *now*, the WAL says *then*.
 """
 
 from dataclasses import dataclass, field

@@ -5,7 +5,6 @@ Exit codes: 0 done or stopped (SIGTERM, Ctrl-C), 1 a bug, 2 the operator must ac
 """
 
 import argparse
-import logging
 import signal
 import sys
 import threading
@@ -19,6 +18,7 @@ from schemas.errors import OperatorError, report
 from schemas.settings import Settings
 from schemas.settings_file import load_settings
 from spark_consumer.job import Job
+from spark_consumer.jvm_end import silence_py4j, stop_session, told_if_jvm_ends
 from spark_consumer.jvm_shutdown import stopping_with_jvm
 from spark_consumer.metrics import JobMetrics
 from spark_consumer.preflight import preflight
@@ -35,8 +35,7 @@ log = structlog.get_logger()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit code."""
     options = _options(arguments)
-    # What fails in a call between Python and the JVM is raised too, and sorted there.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    silence_py4j()
     configure_logs("info", options.log_format)
     try:
         _run(load_settings(options.config, secrets=("spark",)), once=options.once)
@@ -72,9 +71,10 @@ def _materialize(settings: Settings, metrics: JobMetrics, *, once: bool) -> None
     _stop_on_signals(stop)
     with stopping_with_jvm(spark, stop):
         try:
-            _Attempts(spark, settings, stop, metrics).run(once=once)
+            with told_if_jvm_ends(spark):
+                _Attempts(spark, settings, stop, metrics).run(once=once)
         finally:
-            spark.stop()
+            stop_session(spark)
     log.info("stopped")
 
 

@@ -54,5 +54,5 @@ def stopping_with_jvm(spark: SparkSession, stop: threading.Event) -> Iterator[An
         yield hook
     finally:
         request.is_over.set()
-        with suppress(Py4JError):  # the hooks are running: the JVM is on its way out
+        with suppress(Py4JError, OSError):  # the hooks are running: the JVM is on its way out, or gone
             hooks.removeShutdownHook(hook)

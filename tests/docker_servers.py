@@ -27,7 +27,7 @@ from walbridge.embedded import postgres
 from walbridge.embedded.kafka import SETTINGS as BROKER_SETTINGS
 from walbridge.embedded.kafka import STARTED, KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.embedded.server_process import accepts, free_port
+from walbridge.embedded.server_process import LOG_TAIL_LINES, accepts, free_port
 
 KAFKA_FILES = Path(__file__).parents[1] / "docker" / "kafka"
 LISTENERS = ("PLAINTEXT", "PROXIED", "ITSELF", "CONTROLLER")
@@ -54,6 +54,7 @@ class Container:
         self.host, self.port = "", free_port()
         self._inner_port = inner_port
         self._is_made = False
+        self._is_wanted = False
         self.definition.with_bind_ports(inner_port, self.port)
 
     @property
@@ -64,8 +65,22 @@ class Container:
         wrapped.reload()
         return bool(wrapped.status == "running")
 
+    @property
+    def exit_code(self) -> int | None:
+        """Of one that ended by itself; None: it runs, or was stopped or killed from here."""
+        if not self._is_wanted or self.running:
+            return None
+        wrapped: Any = self.definition.get_wrapped_container()
+        return int(wrapped.attrs["State"]["ExitCode"])
+
+    def log_end(self) -> str:
+        """The last lines that it wrote, indented for a message."""
+        said: bytes = self.definition.get_wrapped_container().logs(tail=LOG_TAIL_LINES)
+        return "\n".join("    " + line for line in said.decode(errors="replace").splitlines())
+
     def start(self) -> None:
         """Start it; what runs in it may take longer."""
+        self._is_wanted = True
         if self._is_made:
             self.definition.get_wrapped_container().start()
             return
@@ -88,18 +103,22 @@ class Container:
         self.definition.get_wrapped_container().put_archive("/", archive.getvalue())
 
     def stop(self) -> None:
+        self._is_wanted = False
         if self.running:
             self.definition.get_wrapped_container().stop(timeout=20)
 
     def kill(self) -> None:
+        self._is_wanted = False
         if self.running:
             self.definition.get_wrapped_container().kill()
             wait_until(lambda: not self.running, "a killed container's end")
 
     def remove(self) -> None:
+        self._is_wanted = False
         if self._is_made:
             self.definition.stop(force=True, delete_volume=True)
             self._is_made = False
+            self.host = ""
 
 
 class InContainer:
@@ -113,12 +132,22 @@ class InContainer:
     def kill(self) -> None:
         self.container.kill()
 
+    def clear(self) -> None:
+        self.container.remove()
+
     def remove(self) -> None:
         self.container.remove()
 
     @property
     def running(self) -> bool:
         return self.container.running
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.container.exit_code
+
+    def log_end(self) -> str:
+        return self.container.log_end()
 
 
 class DockerPostgres(InContainer, PostgresServer):
@@ -143,7 +172,7 @@ class DockerPostgres(InContainer, PostgresServer):
     def start(self) -> Self:
         if not self.running:
             self.container.start()
-            self.port = self.container.port
+            self.host, self.port = self.container.host, self.container.port
             wait_until(self._answers, "Postgres in its container", START_S, poll_s=0.1)
         return self
 
@@ -177,7 +206,7 @@ class DockerBroker(InContainer, KafkaBroker):
             began_s = time.time()
             is_first = not self.container.host
             self.container.start()
-            self.port = self.container.port
+            self.host, self.port = self.container.host, self.container.port
             if is_first:
                 self._tell()
             wait_until(lambda: self._said_since(began_s, STARTED), "Kafka in its container", START_S, poll_s=0.1)

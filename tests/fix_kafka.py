@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.proxy import TcpProxy
+from tests.shared_servers import shared
 from tests.which_servers import servers_are_docker
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.server_process import free_port
@@ -16,7 +17,7 @@ from walbridge.embedded.server_process import free_port
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
     """The shared broker. A test that kills or stops it starts it again."""
-    with _shared_broker(told_port=free_port()) as broker:
+    with shared(_shared_broker(told_port=free_port()), "broker", "kafka") as broker:
         yield broker
 
 

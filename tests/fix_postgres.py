@@ -13,6 +13,7 @@ import pytest
 from psycopg import sql
 
 from tests.faults.proxy import TcpProxy
+from tests.shared_servers import shared
 from tests.wait import wait_until
 from tests.which_servers import servers_are_docker
 from walbridge.embedded.postgres import PostgresServer
@@ -54,7 +55,7 @@ class Database:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """The shared server. A test that kills or stops it starts it again."""
-    with _shared_server() as server:
+    with shared(_shared_server(), "Postgres", "postgres") as server:
         yield server
 
 
@@ -74,7 +75,7 @@ def having_vector(server: PostgresServer) -> Iterator[PostgresServer]:
     if found:
         yield server
         return
-    with PostgresServer() as embedded:
+    with shared(PostgresServer(), "Postgres that has pgvector", "postgres") as embedded:
         yield embedded
 
 
@@ -86,7 +87,9 @@ def postgres_version() -> Iterator[Callable[[int], PostgresServer]]:
 
         def of(major: int) -> PostgresServer:
             if major not in servers:
-                servers[major] = stack.enter_context(PostgresOfVersion(major, OF_VERSION))
+                servers[major] = stack.enter_context(
+                    shared(PostgresOfVersion(major, OF_VERSION), f"Postgres {major}", "postgres_version")
+                )
             return servers[major]
 
         yield of

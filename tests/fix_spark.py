@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.context import SQLContext
 
+from spark_consumer.fold import fold
+from spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY, ending, exit_code, is_up, stop_session
 from spark_consumer.kafka import change_reader
 from spark_consumer.kafka.slices import Volume
 from tests.jvm import SHORT_LIVED
+from tests.shared_servers import watched
 from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
+from walbridge.embedded.server_process import tail
 
 NO_PYTHON = "/nonexistent/python-on-an-executor"
 
@@ -47,9 +56,59 @@ SETTINGS = {
 }
 
 
+class SharedJvm:
+    """The JVM behind the session; another one, with another session, after it has died."""
+
+    name, fixture = "Spark JVM", "shared_jvm"
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._log = scratch / "spark.log"
+        self._session = _session(scratch, self._log)
+
+    @property
+    def session(self) -> SparkSession:
+        return self._session
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        gateway: Any = self._session.sparkContext._gateway
+        process: subprocess.Popen[bytes] = gateway.proc
+        return process
+
+    def death(self) -> str | None:
+        """How it ended, or stopped to answer, with the end of its log."""
+        if is_up(self._session):
+            return None
+        return f"{ending(exit_code(self.process))}; its log ends with:\n{tail(self._log)}"
+
+    def revive(self) -> None:
+        """A new one, if it does not answer."""
+        if not is_up(self._session):
+            self.end()
+            self._session = _session(self._scratch, self._log)
+
+    def end(self) -> None:
+        """Whatever state it is in; nothing in this Python remembers it."""
+        stop_session(self._session)
+        with self.process as process:  # which closes its pipe
+            process.kill()
+        _forget_jvm()
+
+
+def _forget_jvm() -> None:
+    """pyspark expects one JVM in the life of a Python, and keeps it in these; so do our expressions."""
+    if SparkContext._gateway is not None:
+        SparkContext._gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    SQLContext._instantiatedContext = None
+    fold._fold_expressions.cache_clear()
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The shared session; take ``spark.newSession()`` to change a setting."""
+def shared_jvm() -> Iterator[SharedJvm]:
+    """For what lives longer than a test, which must not keep the session: after a death it is another."""
     run = RunFolder("spark")
     # Spark reads these from the environment, before and beside its own settings.
     patch = pytest.MonkeyPatch()
@@ -58,13 +117,20 @@ def spark() -> Iterator[SparkSession]:
     patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_DRIVER_PYTHON"):
         patch.delenv(name, raising=False)
-    session = _session(run.path)
+    jvm = SharedJvm(run.path)
     try:
-        yield session
+        with watched(jvm):
+            yield jvm
     finally:
-        session.stop()
+        jvm.end()
         patch.undo()
         run.remove()
+
+
+@pytest.fixture
+def spark(shared_jvm: SharedJvm) -> SparkSession:
+    """The shared session; take ``spark.newSession()`` to change a setting."""
+    return shared_jvm.session
 
 
 @pytest.fixture(params=["driver", "spark"])
@@ -81,19 +147,18 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def _session(scratch: Path) -> SparkSession:
-    builder = SparkSession.builder.appName("walbridge tests")
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    session = (
-        builder.config("spark.jars", ",".join(map(str, spark_jars())))
-        .config("spark.local.dir", str(scratch / "local"))
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config(
-            "spark.driver.extraJavaOptions",
-            f"{SHORT_LIVED} -Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}",
+def _session(scratch: Path, log: Path) -> SparkSession:
+    conf = SparkConf(loadDefaults=False).setAppName("walbridge tests").setAll(list(SETTINGS.items()))
+    conf.set("spark.jars", ",".join(map(str, spark_jars())))
+    conf.set("spark.local.dir", str(scratch / "local"))
+    conf.set("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+    options = f"{SHORT_LIVED} {EXIT_ON_OUT_OF_MEMORY} -Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}"
+    conf.set("spark.driver.extraJavaOptions", options)
+    with log.open("ab") as output:
+        # What it says before it dies is found where the test that it failed can quote it.
+        SparkContext._ensure_initialized(
+            gateway=launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": subprocess.STDOUT})
         )
-        .getOrCreate()
-    )
+    session = SparkSession.builder.getOrCreate()
     session.sparkContext.setLogLevel(os.environ.get("SPARK_LOG_LEVEL", "ERROR"))
     return session

@@ -1,8 +1,8 @@
-"""Which feature was tested on which version of Postgres: collected while tests run, shown in the README.
+"""Which feature was tested on which version of Postgres: collected while tests run, shown in docs/versions.md.
 
 In: ``@pytest.mark.feature(name, …)`` of tests, their versions and outcomes. Out, with MATRIX=1:
-``build/matrix.json``; ``python -m tests.matrix`` takes it over into ``tests/data/matrix.json`` and the
-README. A cell is ticked only if a test of it ran there and all of them passed.
+``build/matrix.json``; ``python -m tests.matrix`` takes it over into ``tests/data/matrix.json`` and
+the page. A cell is ticked only if a test of it ran there and all of them passed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from walbridge.embedded.postgres_versions import MAJORS
 ROOT = Path(__file__).parents[1]
 RUN = ROOT / "build" / "matrix.json"
 DATA = ROOT / "tests" / "data" / "matrix.json"
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "versions.md"
 BEGIN, END = "<!-- matrix: made by `make matrix` -->\n", "<!-- end of matrix -->\n"
 
 FEATURES: dict[str, int] = {
@@ -39,7 +39,7 @@ FEATURES: dict[str, int] = {
     "column lists": 15,
     "generated columns": 18,
 }
-"""What is claimed, in the README's order, and the first version that has it."""
+"""What is claimed, in the page's order, and the first version that has it."""
 
 Passed = Mapping[str, Mapping[str, int]]
 """Feature → version → how many tests of it passed."""
@@ -98,7 +98,7 @@ def as_json(found: Passed) -> str:
 
 
 def table(found: Passed) -> str:
-    """The README's lines."""
+    """The page's lines."""
     return "".join(f"| {' | '.join(cells)} |\n" for cells in _rows(found))
 
 
@@ -110,11 +110,11 @@ def _rows(found: Passed) -> Iterator[list[str]]:
         yield [name, *("—" if major < since else "✓" if ticked.get(str(major)) else "" for major in MAJORS)]
 
 
-def written_into(readme: str, found: Passed) -> str:
-    """The README with this table between its marks."""
-    before, _, rest = readme.partition(BEGIN)
+def written_into(page: str, found: Passed) -> str:
+    """The page with this table between its marks."""
+    before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
-    assert end, "README lost the marks of its matrix"
+    assert end, "docs/versions.md lost the marks of its matrix"
     return before + BEGIN + table(found) + END + after
 
 
@@ -122,7 +122,7 @@ def main() -> None:
     """Take over what the last run collected."""
     found = json.loads(RUN.read_text())
     DATA.write_text(as_json(found))
-    README.write_text(written_into(README.read_text(), found))
+    PAGE.write_text(written_into(PAGE.read_text(), found))
     print(table(found))
 
 

@@ -2,7 +2,7 @@
 
 In: cuts with their events. Out: table contents as the contract says a reader must see them:
 everything before the last copy or truncate void, unchanged values kept, key changes as a delete
-and a create. Written from DESIGN §3 alone, so that a mistake of the producer's is not made twice.
+and a create. Written from the contract alone, so that a mistake of the producer's is not made twice.
 """
 
 from __future__ import annotations

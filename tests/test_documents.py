@@ -1,4 +1,4 @@
-"""README says what the code says: every verb, every setting with its default, every metric, files that exist."""
+"""The documents say what the code says: every verb, setting, metric and type; commands, links and files that exist."""
 
 import json
 import re
@@ -8,31 +8,29 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 from prometheus_client import generate_latest
 
 from producer.metrics import ProducerMetrics
 from schemas import pg_types
 from schemas.settings import Settings
-from schemas.settings_file import load_settings
+from schemas.settings_file import load_settings, refuse_unknown_variables
 from spark_consumer.metrics import JobMetrics
+from tests.documents import PAGES, ROOT, anchors, blocks, code, links, table
 from walbridge.cli import app
 
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
-ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
-VERBS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]  # a group
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"(?m)^([a-z-]+):(?!=)", MAKEFILE))
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
+VERBS = sorted(COMMANDS)
+README_LINES_MAX = 150
+SPARKS_OWN = "spark."
+"""Properties of Spark begin like our settings of it."""
 
 
-def table(heading: str) -> list[list[str]]:
-    """The cells of the table under a heading, without its two header lines."""
-    section = README.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-
-
-def test_readme_has_the_table_of_types_that_the_code_has() -> None:
-    lines = (pg_types.__doc__ or "").replace("``", "`").splitlines()
-    assert "\n".join(line for line in lines if line.startswith("|")) in README
+def options(verb: str) -> set[str]:
+    """Without their short forms."""
+    return {"--help", *(name for each in COMMANDS[verb].params for name in each.opts if name.startswith("--"))}
 
 
 def defaults() -> dict[str, Any]:
@@ -42,68 +40,189 @@ def defaults() -> dict[str, Any]:
     return flat | {f"{section}.{name}": value for section, fields in shown.items() for name, value in fields.items()}
 
 
+# -- tables -------------------------------------------------------------------------------------------
+
+
+def test_page_of_types_has_the_table_that_the_code_has() -> None:
+    lines = (pg_types.__doc__ or "").replace("``", "`").splitlines()
+    assert "\n".join(line for line in lines if line.startswith("|")) in PAGES["docs/types.md"]
+
+
 @pytest.mark.parametrize("verb", VERBS)
-def test_readme_lists_the_verb(verb: str) -> None:
-    assert [row[0] for row in table("Verbs")].count(f"`walbridge {verb}`") == 1
+def test_page_of_commands_lists_the_verb(verb: str) -> None:
+    assert [row[0] for row in table("docs/commands.md", "verb")].count(f"`walbridge {verb}`") == 1
 
 
-def test_readme_lists_no_other_verbs() -> None:
-    assert sorted(row[0].strip("`").removeprefix("walbridge ") for row in table("Verbs")) == VERBS
+def test_page_of_commands_lists_no_other_verbs() -> None:
+    listed = [row[0].strip("`").removeprefix("walbridge ") for row in table("docs/commands.md", "verb")]
+    assert sorted(listed) == VERBS
 
 
-def test_options_that_readme_gives_a_verb_exist() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    for verb, text, *_ in table("Verbs"):
-        options = {name for each in commands[verb.strip("`").split()[1]].params for name in each.opts}
-        assert set(re.findall(r"`(--[a-z-]+)`", text)) <= options, verb
+def test_page_of_commands_names_every_option_of_a_verb_and_no_other() -> None:
+    for verb, text, *_ in table("docs/commands.md", "verb"):
+        named = set(re.findall(r"`(--[a-z-]+)`", text))
+        assert named == options(verb.strip("`").split()[1]) - {"--help", "--config"}, verb
 
 
-def test_readme_lists_every_setting_with_its_default_in_order() -> None:
-    listed = [(setting.strip("`"), default.strip("`")) for setting, default, _ in table("Settings")]
+def test_page_of_settings_lists_every_setting_with_its_default_in_order() -> None:
+    listed = [(setting.strip("`"), default.strip("`")) for setting, default, _ in table("docs/settings.md", "setting")]
 
     assert listed == [(name, json.dumps(default)) for name, default in defaults().items()]
 
 
-def documented_metrics() -> dict[str, str]:
-    """Name → type, ours alone: ``process_*`` depends on the machine."""
-    return {name.strip("`"): kind for name, kind, _ in table("Metrics") if kind}
-
-
-def test_readme_lists_every_metric_of_both_programs_with_its_type() -> None:
+def test_page_of_metrics_lists_every_metric_of_both_programs_with_its_type() -> None:
     shown = generate_latest(ProducerMetrics().registry) + generate_latest(JobMetrics().registry)
 
     assert shown_metrics(shown.decode()) == documented_metrics()
 
 
+def documented_metrics() -> dict[str, str]:
+    """Name → type, ours alone."""
+    return {name.strip("`"): kind for name, kind, _ in table("docs/metrics.md", "metric") if kind}
+
+
 def shown_metrics(text: str) -> dict[str, str]:
-    """As Prometheus is told them."""
+    """Ours, as Prometheus is told them: ``process_*`` depends on the machine."""
     found = dict(re.findall(r"(?m)^# TYPE (\w+) (\w+)$", text))
     return {name: kind for name, kind in found.items() if not name.startswith("process_")}
 
 
-def test_settings_file_of_readme_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    block = re.search(r'\n    name = "shop"\n.*?(?=\n\S)', README, re.DOTALL)
-    assert block is not None
-    text = re.sub(r"(?m)^    ", "", block[0])
-    (tmp_path / "walbridge.toml").write_text(text)
+# -- what pages name ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_link_leads_to_a_file_and_a_heading_of_it(page: str) -> None:
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        assert (ROOT / path).exists(), link
+        assert not anchor or anchor in anchors(path), link
+
+
+def test_readme_links_every_page() -> None:
+    linked = {link.partition("#")[0] for link in links("README.md")}
+
+    assert set(PAGES) - {"README.md"} <= linked
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_target_of_make_that_a_page_names_exists(page: str) -> None:
+    named = {target for each in code(page) for target in re.findall(r"\bmake ([a-z][a-z-]*)", each)}
+
+    assert named <= TARGETS
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_verb_and_options_that_a_page_names_exist(page: str) -> None:
+    for line in code(page):
+        # Behind a colon it is the name of a slot or publication, in what a verb prints.
+        for verb, rest in re.findall(r"(?<!: )\bwalbridge ([a-z]+)([^|;)]*)", line.partition(" # ")[0]):
+            assert verb in VERBS, line
+            assert set(re.findall(r"(?<=\s)--[a-z-]+", rest)) <= options(verb), line
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_setting_that_a_page_names_exists(page: str) -> None:
+    sections = "|".join(name for name in Settings.model_fields if name != "name")
+    for each in code(page):
+        name = re.match(rf"(?:{sections})\.\w+$", each)
+        if name and not each.startswith(SPARKS_OWN) and not (ROOT / each.replace(".", "/")).exists():
+            assert each in defaults(), each
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_variable_that_a_page_names_exists(page: str) -> None:
+    of_compose = set(re.findall(r"(?m)^#([A-Z_]+)=", (ROOT / ".env.example").read_text()))
+    named = {name for each in code(page) for name in re.findall(r"\bWALBRIDGE_[A-Z_]*[A-Z]", each)}
+
+    refuse_unknown_variables(dict.fromkeys(named - of_compose, ""))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_settings_file_of_a_page_is_taken(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    for block in blocks(PAGES[page]):
+        if block.startswith("name = "):
+            Path("walbridge.toml").write_text(block)
+            taken = load_settings(secrets=()).postgres
 
-    assert load_settings().postgres.publication_tables == tuple(tomllib.loads(text)["postgres"]["publication_tables"])
-
-
-def test_the_two_set_up_commands_are_targets_of_make() -> None:
-    targets = re.findall(r"(?m)^([a-z]+):", (ROOT / "Makefile").read_text())
-
-    assert {"demo", "test"} <= set(targets)
-    assert re.findall(r"(?m)^    make (\w+) ", README) == ["demo", "test"]
+            assert taken.publication_tables == tuple(tomllib.loads(block)["postgres"]["publication_tables"])
 
 
 @pytest.mark.parametrize(
-    "path", sorted(set(re.findall(r"`((?:producer|spark_consumer|schemas|walbridge)/[\w/.]*)`", ARCHITECTURE)))
+    "path",
+    sorted(
+        {
+            path
+            for page in ("ARCHITECTURE.md", "CONTRIBUTING.md")
+            for path in re.findall(
+                r"`((?:producer|spark_consumer|schemas|walbridge|walbridge_runtime|tests)/[\w/.]*)`", PAGES[page]
+            )
+        }
+    ),
 )
-def test_file_that_architecture_names_exists(path: str) -> None:
+def test_file_that_a_page_for_developers_names_exists(path: str) -> None:
     assert (ROOT / path).exists()
 
 
+# -- README, ARCHITECTURE and what runs beside make ----------------------------------------------------
+
+
+def test_readme_is_short() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= README_LINES_MAX
+
+
+def test_the_two_set_up_commands_are_targets_of_make() -> None:
+    assert {"demo", "test"} <= TARGETS
+    assert re.findall(r"(?m)^    make (\w+) ", PAGES["README.md"]) == ["demo", "test"]
+
+
 def test_architecture_lists_every_invariant_once() -> None:
-    assert re.findall(r"(?m)^\| (I\d+) \|", ARCHITECTURE) == [f"I{number}" for number in range(1, 11)]
+    assert re.findall(r"(?m)^\| (I\d+) \|", PAGES["ARCHITECTURE.md"]) == [f"I{number}" for number in range(1, 11)]
+
+
+def test_hooks_before_a_commit_are_the_first_steps_of_make_check() -> None:
+    (recipe,) = re.findall(r"(?m)^check: setup\n((?:\t.*\n)+)", MAKEFILE)
+    steps = [line.removeprefix("\t$(BIN)/") for line in recipe.splitlines()]
+    repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    hooks = [hook["entry"] for repo in repos for hook in repo["hooks"]]
+
+    assert [repo["repo"] for repo in repos] == ["local"]
+    assert hooks == steps[: len(hooks)]
+
+
+def test_workflow_runs_all_tests_on_each_change_and_those_of_containers_every_night() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    commands = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in workflow["jobs"].items()}
+
+    assert commands == {"test": [".ci/run"], "compose": ["make compose-test"]}
+    assert {"push", "pull_request", "schedule"} <= workflow[True].keys()  # YAML reads `on` so
+    assert "compose-test" in TARGETS
+
+
+def test_pages_that_code_cites_are_in_the_repository() -> None:
+    """A reference that leads nowhere is worse than none."""
+    cited = {
+        (str(path.relative_to(ROOT)), page)
+        for path in code_files()
+        for page in re.findall(r"(?<![\w/])([\w/]+\.md)\b", path.read_text())
+    }
+    missing = {
+        (path, page) for path, page in cited if not any((folder / page).exists() for folder in (ROOT, ROOT / "docs"))
+    }
+    assert not missing
+
+
+def test_modules_that_docstrings_name_are_there() -> None:
+    modules = [str(path.relative_to(ROOT)) for path in code_files()]
+    named = {
+        (str(path.relative_to(ROOT)), name)
+        for path in code_files()
+        for name in re.findall(r"``([\w/]+\.py)``", path.read_text())
+    }
+    assert not {(path, name) for path, name in named if not any(f"/{each}".endswith(f"/{name}") for each in modules)}
+
+
+def code_files() -> list[Path]:
+    """Python of the project, tests included."""
+    folders = ("schemas", "walbridge_runtime", "producer", "spark_consumer", "walbridge", "tests")
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from tests.matrix import DATA, FEATURES, README, passed, table, written_into
+from tests.matrix import DATA, FEATURES, PAGE, passed, table, written_into
 
 ROW, OTHER = "row filters", "column lists"
 
 
-def test_readme_shows_the_matrix_that_was_run_last() -> None:
-    readme, found = README.read_text(), json.loads(DATA.read_text())
+def test_page_of_versions_shows_the_matrix_that_was_run_last() -> None:
+    page, found = PAGE.read_text(), json.loads(DATA.read_text())
 
-    assert written_into(readme, found) == readme
+    assert written_into(page, found) == page
     assert found.keys() == FEATURES.keys()
 
 

@@ -46,16 +46,25 @@ def demo(
 @app.command()
 def init(
     config: Config = None,
-    role: Annotated[str, typer.Option(help="Name of the role in the SQL that is printed.")] = "walbridge",
+    role: Annotated[
+        str | None, typer.Option(help="Name of the role; else walbridge, with --sql the user of the dsn.")
+    ] = None,
+    only_sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL of role and publication, connect to nothing.")
+    ] = False,
 ) -> None:
     """Make publication (if set), topics and slot; print the SQL of a least-privileged role."""
     import structlog
 
     from schemas.settings_file import load_settings
     from walbridge.init import initialise
+    from walbridge.role import DEFAULT_ROLE, administrator_sql
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is SQL alone
-    print(initialise(load_settings(config), role, _say))
+    if only_sql:
+        print(administrator_sql(load_settings(config, secrets=()), role))
+    elif printed := initialise(load_settings(config), role or DEFAULT_ROLE, _say):
+        print(printed)
 
 
 @app.command()

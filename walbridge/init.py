@@ -1,42 +1,33 @@
 """``walbridge init``: what must be there before ``walbridge produce``, and the SQL of its role.
 
-In: settings. Out: the publication (if ``publication_tables`` asks for one), all topics, the slot,
-and SQL for a person to run. The slot holds the place: the producer's first start makes it anew,
-since the snapshot that the copy reads lives no longer than the connection that makes it.
+In: settings. Out: the publication (if ``publication_tables`` asks for one and it is missing), all
+topics, the slot, and the SQL of the role for a person to run, where there is none yet. The slot
+holds the place: the producer's first start makes it anew, since the snapshot that the copy reads
+lives no longer than the connection that makes it.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
 from producer import errors
 from producer.guards.replica_identity import refuse_unfit_identities
 from producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
-from producer.pipeline import Pipeline
 from producer.postgres import catalog, slot
 from producer.postgres.connection import connect_sql, retry_at_start
 from producer.postgres.facts import PublishedTable
 from producer.postgres.requirements import ensure_publication, refuse_unfit_server
 from producer.relations.relation_cache import announced, describe
+from producer.start import reserve_slot
 from schemas.errors import OperatorError
 from schemas.settings import Settings
 from schemas.topics import data_topic, refuse_topic_collisions
-
-_ROLE = """\
--- The least that walbridge produce needs. Run it as a superuser or the tables' owner, then give
--- the role a password (psql: \\password) and put it into [postgres] dsn.
-CREATE ROLE {role} LOGIN REPLICATION;
-GRANT CONNECT ON DATABASE {database} TO {role};
-{schemas}
-{tables}
--- pg_hba.conf: the entry names the database; "replication" there means physical replication only.
---   hostssl  {hba_database}  {hba_role}  <address of the producer>  scram-sha-256"""
+from walbridge.role import role_sql
 
 
 def initialise(settings: Settings, role: str, say: Callable[[str], None]) -> str:
-    """Make what is missing, check what is there; the SQL of a least-privileged role.
+    """Make what is missing, check what is there; the SQL of a least-privileged role, empty where it exists.
 
     Raises:
         OperatorError: a server does not answer or does not fit, a topic has other settings.
@@ -55,9 +46,12 @@ def initialise(settings: Settings, role: str, say: Callable[[str], None]) -> str
         counts = retry_at_start(lambda: TopicAdmin(settings).ensure(specs), timeout_s)
         for name, count in counts.items():
             say(f"topic {name}: partitions {count}")
-        made = retry_at_start(Pipeline(settings, lambda: False).reserve_slot, timeout_s)
+        made = retry_at_start(lambda: reserve_slot(settings), timeout_s)
         say(f"slot {settings.postgres.slot}: {'created, keeps WAL until walbridge produce runs' if made else 'exists'}")
-        return role_sql(connection.info.dbname, role, tables)
+        if catalog.role_exists(connection, role):
+            say(f"role {role}: exists; walbridge check says which rights it lacks")
+            return ""
+        return role_sql(connection.info.dbname, role, [(table.namespace, table.name) for table in tables])
 
 
 def _ensure_publication(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
@@ -84,26 +78,3 @@ def _data_topics(
         specs.append(data_topic_spec(settings, topic, has_key=bool(describe(relation, facts, types).key_columns)))
     refuse_topic_collisions(spec.name for spec in [*control_topics(settings), *specs])
     return specs
-
-
-def role_sql(database: str, role: str, tables: Sequence[PublishedTable]) -> str:
-    """SQL of a role that may replicate and read the published tables, and nothing else."""
-    grants = sql.SQL("GRANT SELECT ON TABLE {} TO {};")
-    usages = sql.SQL("GRANT USAGE ON SCHEMA {} TO {};")
-    of_role = sql.Identifier(role)
-    schemas = sorted({table.namespace for table in tables})
-    return _ROLE.format(
-        role=of_role.as_string(None),
-        database=sql.Identifier(database).as_string(None),
-        schemas="\n".join(usages.format(sql.Identifier(name), of_role).as_string(None) for name in schemas),
-        tables="\n".join(
-            grants.format(sql.Identifier(table.namespace, table.name), of_role).as_string(None) for table in tables
-        ),
-        hba_database=_hba_word(database),
-        hba_role=_hba_word(role),
-    )
-
-
-def _hba_word(name: str) -> str:
-    # In pg_hba.conf quotes also keep "all" and "replication" from meaning more than a name.
-    return '"' + name.replace('"', '""') + '"'

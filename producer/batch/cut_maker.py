@@ -12,6 +12,7 @@ from typing import Protocol
 import structlog
 
 from producer.batch.open_batch import OpenBatch
+from producer.pgoutput.messages import Begin, Commit
 from producer.postgres.replication_stream import ReplicationStream
 from producer.relations.tables import Tables
 from schemas.metadata_record import RelationRecord
@@ -31,16 +32,23 @@ class Watch(Protocol):
     def look_if_due(self) -> None:
         """Look again, if that was a while ago."""
 
-    def departed_by(self, lsn: Lsn) -> set[int]:
+    def dropped_by(self, lsn: Lsn) -> set[int]:
         """Tables of which nothing comes after ``lsn``; told once."""
+
+
+class Prepared(Protocol):
+    """The prepared transactions that have no end yet (``session/pending_transactions.py``)."""
+
+    @property
+    def oldest_prepared_lsn(self) -> Lsn | None:
+        """From here on nothing may be confirmed; None where there is none."""
 
 
 class CutMaker:
     """Of one session.
 
     Args:
-        on_departed: told the relation id of a table that is followed no more.
-        held_lsn: from where on nothing may be confirmed, if there is such a place.
+        on_dropped: told the relation id of a table that is followed no more.
     """
 
     def __init__(
@@ -50,19 +58,36 @@ class CutMaker:
         tables: Tables,
         out: OpenBatch,
         watch: Watch,
-        on_departed: Callable[[int], None],
-        held_lsn: Callable[[], Lsn | None],
+        prepared: Prepared,
+        on_dropped: Callable[[int], None],
     ) -> None:
         self._idle_interval_ms = idle_interval_ms
         self._stream = stream
         self._tables = tables
         self._out = out
         self._watch = watch
-        self._on_departed = on_departed
-        self._held_lsn = held_lsn
-        self.wal_end = Lsn(0)
-        """Up to here the server has decoded everything, and sent what there was."""
+        self._prepared = prepared
+        self._on_dropped = on_dropped
+        self._ended: Lsn | None = None
+        """Of the last whole transaction, also one of which nothing is published: no batch ends with such a one."""
         self.last_cut_s = time.monotonic()
+
+    def end_transaction(self, commit: Commit) -> None:
+        """A transaction that is not skipped has ended: the batch that holds its last change may end with it."""
+        self._ended = commit.end_lsn
+        out = self._out
+        if not out.is_open:
+            split = out.tracker.progress.split
+            if split is None or split.commit_lsn != commit.commit_lsn:
+                return
+            # Its last change ended a batch: only a complete cut says that all of it is there.
+            out.open()
+        batch = out.batch
+        batch.transactions += 1
+        batch.commit_lsn, batch.commit_time_us = commit.commit_lsn, commit.commit_time_us
+        batch.end_lsn = commit.end_lsn
+        if out.is_full:
+            self.close()
 
     def close(self) -> None:
         """End the open batch, if there is one; the caller is between Postgres transactions."""
@@ -73,39 +98,45 @@ class CutMaker:
         self._out.close(None)
         self._after_cut()
 
-    def split(self, split: Split) -> None:
+    def split(self, begin: Begin, split: Split) -> None:
         """End the open batch inside a transaction: nothing of it may be confirmed yet."""
+        batch = self._out.batch
+        batch.commit_lsn, batch.commit_time_us = begin.final_lsn, begin.commit_time_us
+        if batch.end_lsn is None:
+            batch.end_lsn = self._ended  # what was left out before this one must not come between its parts
         self._out.close(split)
         kill_point("produce:split")
         self.last_cut_s = time.monotonic()
         self._stream.keep_alive()
+        self._out.begin_transaction()
 
     def idle_cut(self, *, asked: bool = False) -> None:
         """Nothing is in flight: what the server has decoded, and nothing beyond, is done."""
         due = asked or (time.monotonic() - self.last_cut_s) * 1000 >= self._idle_interval_ms
-        if self._out.is_open or not due or self.wal_end <= self._out.tracker.end_lsn:
+        if self._out.is_open or not due or self._stream.received <= self._out.tracker.end_lsn:
             return
         if self._out.tracker.progress.split is not None:
             return  # a complete cut would hold half a transaction, and progress would forget how much
         self._watch.look()  # without a publication the stream is silent, and this cut would confirm it
         self._out.open()
-        self._out.batch.end_lsn = self.wal_end
-        for record in self._tables.newest(self._watch.departed_by(self.wal_end)):
-            self._depart(record)
+        self._out.batch.end_lsn = self._stream.received
+        for record in self._tables.newest(self._watch.dropped_by(self._stream.received)):
+            self._drop(record)
         self._bound_floor()
         self._out.close(None)
         self._after_cut()
 
     def _bound_floor(self) -> None:
         """What comes again must begin before all that this session holds, and before what it has not seen yet."""
-        held = self._held_lsn()
-        self._out.tracker.floor_max = self.wal_end if held is None else min(self.wal_end, held)
+        held = self._prepared.oldest_prepared_lsn
+        received = self._stream.received
+        self._out.tracker.floor_max = received if held is None else min(received, held)
 
-    def _depart(self, record: RelationRecord) -> None:
+    def _drop(self, record: RelationRecord) -> None:
         """A table left the publication: what comes of it after this cut is nowhere, and the cut says so."""
         table = record.table
-        self._out.depart(record, Position(self.wal_end, 0))
-        self._on_departed(table.relation_id)
+        self._out.drop_table(record, Position(self._stream.received, 0))
+        self._on_dropped(table.relation_id)
         self._tables.forget(table.relation_id)
         log.warning(
             "table left the publication, or was dropped: the lake keeps it as it is, marked stale",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from producer.batch.progress import Batch, ProgressTracker, TableBatch
-from producer.encoding.record import Headers, KafkaRecord, RecordWriter, plain_rests
+from producer.encoding.record import Headers, KafkaRecord, RecordWriter, plain_tails
 from producer.encoding.value_encoders import NULL
 from producer.kafka.control_topics import MetadataWriter
 from producer.kafka.publisher import Publisher
@@ -27,6 +27,8 @@ log = structlog.get_logger()
 
 BARRIERS_MAX = 12
 """Of one table in one cut: the job has 16 segments a plan."""
+BARRIERS_SPLIT = 14
+"""At so many the batch ends even inside a transaction."""
 CUT_TABLE_BYTES = 160
 """Estimate of what one table adds to a cut, with its partition."""
 
@@ -47,10 +49,13 @@ class OpenBatch:
         self._table = TableBatch(0, "")
         self.ts_ms = b""
         """Envelope ``ts_ms``, encoded once a batch."""
-        self.rests: dict[str, bytes] = {}
+        self.plain_tails: dict[str, bytes] = {}
         """By op: the envelope of a plain row from behind its ordinal on."""
         self._origin_lsn = NULL
         self.bytes_max = settings.producer.batch_bytes_max
+        self.split_rows = 0
+        """At so many rows, or bytes, the batch ends inside the open transaction."""
+        self.split_bytes = 0
         self.is_open = False
         self.on_committed: Callable[[Batch, Cut, float], None] = lambda batch, cut, commit_s: None
         """Called once for each batch, with the seconds that closing it took."""
@@ -64,14 +69,14 @@ class OpenBatch:
         self.batch = Batch(opened_s=time.monotonic())
         self._writer = None
         self.ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
-        self.rests = plain_rests(self.ts_ms, self._origin_lsn)
+        self.plain_tails = plain_tails(self.ts_ms, self._origin_lsn)
         self.is_open = True
 
-    def come_from(self, origin_lsn: bytes) -> None:
+    def set_origin(self, origin_lsn: bytes) -> None:
         """Where the rows from here on were written first: of a transaction, hardly ever of two alike."""
         if origin_lsn != self._origin_lsn:
             self._origin_lsn = origin_lsn
-            self.rests = plain_rests(self.ts_ms, origin_lsn)
+            self.plain_tails = plain_tails(self.ts_ms, origin_lsn)
 
     def send(self, writer: RecordWriter, record: KafkaRecord) -> None:
         """Queue one row."""
@@ -107,11 +112,28 @@ class OpenBatch:
         relation = writer.relation
         self.batch.add_barrier(relation.table.relation_id, relation.topic, Barrier(kind, position, schema_id))
 
-    def depart(self, relation: RelationRecord, position: Position) -> None:
+    def drop_table(self, relation: RelationRecord, position: Position) -> None:
         """The last that is said of a table that left the publication."""
         barrier = Barrier("dropped", position)
         self.batch.add_barrier(relation.table.relation_id, relation.topic, barrier)
-        self.batch.departed.add(relation.table.relation_id)
+        self.batch.dropped.add(relation.table.relation_id)
+
+    def begin_transaction(self) -> None:
+        """Only a transaction that alone exceeds the limits is cut in two: one that grows the batch by as much
+        as a whole batch may hold."""
+        held = self.batch if self.is_open else Batch()
+        self.split_rows = held.row_count + self._limits.batch_rows_max
+        self.split_bytes = held.byte_count + self._limits.batch_bytes_max
+
+    @property
+    def is_split_due(self) -> bool:
+        """The open transaction is too large for one batch."""
+        batch = self.batch
+        return (
+            batch.row_count >= self.split_rows
+            or batch.byte_count >= self.split_bytes
+            or batch.barriers_max >= BARRIERS_SPLIT
+        )
 
     @property
     def is_full(self) -> bool:

@@ -37,7 +37,7 @@ class Batch:
     end_lsn: Lsn | None = None
     """Of the last whole transaction."""
     opened_s: float = 0.0
-    departed: set[int] = field(default_factory=set)
+    dropped: set[int] = field(default_factory=set)
     """Tables that are followed no more from here on."""
     last_message_lsn: Lsn | None = None
     """Of the last logical message outside of transactions."""
@@ -95,7 +95,7 @@ class ProgressTracker:
             done=Lsn(max(done, self.progress.done)),
             floor=self._floor(end_lsn) if complete else self.progress.floor,
             split=split,
-            relation_ids=tuple(each for each in self.progress.relation_ids if each not in batch.departed),
+            relation_ids=tuple(each for each in self.progress.relation_ids if each not in batch.dropped),
             last_message_lsn=batch.last_message_lsn or self.progress.last_message_lsn,
             written_at_us=now_us,
         )
@@ -157,7 +157,7 @@ class ProgressTracker:
         """Kafka has committed this record and its cut."""
         self.progress = progress
 
-    def adopt(self, options: Mapping[str, str]) -> None:
+    def remember_options(self, options: Mapping[str, str]) -> None:
         """Let the next records carry these facts."""
         self.progress = replace(self.progress, options=self.progress.options | dict(options))
 

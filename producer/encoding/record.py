@@ -29,7 +29,7 @@ VERSION = "0.1.0"
 _ALL_NULL = NULL * 5  # transaction, unchanged, before_image, exceptional, before_exceptional
 
 
-def plain_rests(ts_ms: bytes, origin_lsn: bytes = NULL) -> dict[str, bytes]:
+def plain_tails(ts_ms: bytes, origin_lsn: bytes = NULL) -> dict[str, bytes]:
     """By op: what ends the envelope of a plain row, from behind its ordinal on."""
     return {op: origin_lsn + string_value(op) + ts_ms + _ALL_NULL for op in ("c", "u", "r")}
 

@@ -2,7 +2,7 @@
 
 In: the text of one value, as pgoutput and COPY print it under the pinned settings. Out: its Avro
 bytes, or None when the type cannot hold it; its text then goes to ``exceptional``. Nothing is
-rounded, clamped or raised (DESIGN §3). Malformed text, which Postgres never prints, raises
+rounded, clamped or raised. Malformed text, which Postgres never prints, raises
 ValueError; the transcoder makes a ProtocolError of it.
 """
 

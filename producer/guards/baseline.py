@@ -53,7 +53,7 @@ class Baseline:
             _TOPICS: " ".join(f"{topic}:{an_id}" for topic, an_id in self.topics.items()),
         }
 
-    def departed(self, name: str, now: PublicationState | None, table_name: Callable[[int], str]) -> set[int]:
+    def dropped(self, name: str, now: PublicationState | None, table_name: Callable[[int], str]) -> set[int]:
         """The relations that are members no more.
 
         Args:

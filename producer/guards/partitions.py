@@ -9,7 +9,7 @@ two runs is not seen.
 
 from collections.abc import Iterable, Sequence
 
-from producer.postgres.partitions import Partition
+from producer.postgres.facts import Partition
 from schemas.errors import OperatorError
 
 

@@ -78,7 +78,7 @@ class SourceWatch:
         baseline = Baseline.of(progress.options)
         if baseline is None:
             # Written by earlier code: what there is now is all that can be compared with later.
-            self._tracker.adopt(self.baseline(progress.relation_ids, self._connection).options)
+            self._tracker.remember_options(self.baseline(progress.relation_ids, self._connection).options)
         else:
             baseline.refuse_other_topics(self._ids_of(baseline.topics))
         refuse_unknown(self._tables, progress.relation_ids, metadata_topic(self._settings.name))
@@ -125,7 +125,7 @@ class SourceWatch:
             return
         name = self._settings.postgres.publication
         now = publication_state(self._connection, name, progress.relation_ids)
-        gone = baseline.departed(name, now, self._table_name)
+        gone = baseline.dropped(name, now, self._table_name)
         for relation_id in gone & set(progress.relation_ids) - set(self._leaving):
             assert now is not None
             # Changes count as of when they were made: an open or prepared transaction may hold some.
@@ -138,7 +138,7 @@ class SourceWatch:
     def _table_name(self, relation_id: int) -> str:
         return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")
 
-    def departed_by(self, lsn: Lsn) -> set[int]:
+    def dropped_by(self, lsn: Lsn) -> set[int]:
         """Tables of which nothing comes after ``lsn``; told once."""
         gone = {relation_id for relation_id, since in self._leaving.items() if since <= lsn}
         for relation_id in gone:

@@ -1,7 +1,7 @@
 """Where a start would lose or repeat changes without a word: compared before anything is read.
 
 In: progress as Kafka holds it, who the server is, its slot, the options that would be asked for.
-Out: nothing, or a refusal that says what mends it (DESIGN §4, guards at start; I7). Pure.
+Out: nothing, or a refusal that says what mends it (I7). Pure.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _SAME_CHANGES = {"proto_version", "streaming", "two_phase"}
 def refuse_bad_start(
     progress: Progress, server: ServerIdentity, slot: SlotState | None, options: Mapping[str, str]
 ) -> None:
-    """Compare a streaming progress with the server and its slot (DESIGN §4, guards at start).
+    """Compare a streaming progress with the server and its slot.
 
     Raises:
         OperatorError: resuming would lose or repeat changes silently.

@@ -8,9 +8,10 @@ so the same transaction would not do (I2).
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from producer.kafka.partition_log import SLICE_S, PartitionLog
+from producer.kafka.instance import SERVE_S, Instance
+from producer.kafka.partition_log import PartitionLog
 from producer.kafka.topics import client_config, message_bytes_max
 from schemas.errors import KafkaAway, OperatorError, ProtocolError
 from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
@@ -30,7 +31,7 @@ class MetadataWriter:
         self._on_wait = on_wait
         self.end_offset = end_offset
         """Offset after the last record, for cuts."""
-        self._failure: str | None = None
+        self._failure: KafkaError | None = None
         config: dict[str, Any] = {
             "acks": "all",
             "enable.idempotence": True,
@@ -39,23 +40,35 @@ class MetadataWriter:
             "log_level": 0,
             "error_cb": lambda error: None,
         }
-        self._producer = Producer(config | client_config(settings))
+        self._config = config | client_config(settings)
+        self._instance: Instance | None = None
 
     def write(self, records: list[RelationRecord | TypeRecord]) -> None:
-        """Acknowledged when it returns; waits while the broker is away (``on_wait`` may raise)."""
+        """Acknowledged when it returns; waits while the broker is away (``on_wait`` may raise).
+
+        Raises:
+            RetryableError: a record was not acknowledged, or the client is dead and the next one begins anew.
+        """
         self._failure = None
-        for record in records:
-            self._producer.produce(
-                self._topic, encode_metadata(record), record.key, partition=0, on_delivery=self._delivered
-            )
-        while self._producer.flush(SLICE_S):
-            self._on_wait()
+        self._instance = self._instance or Instance(Producer(self._config))
+        try:
+            self._send(self._instance, records)
+        except KafkaException as error:
+            if not error.args[0].fatal() and error.args[0].code() != KafkaError._FATAL:
+                raise
+            self._instance, self._failure = None, error.args[0]
         if self._failure is not None:
-            raise KafkaAway(f"metadata was not acknowledged: {self._failure}")
+            raise KafkaAway(f"metadata was not acknowledged: {self._failure.str()}")
+
+    def _send(self, instance: Instance, records: list[RelationRecord | TypeRecord]) -> None:
+        for record in records:
+            instance.produce(self._topic, encode_metadata(record), record.key, partition=0, on_delivery=self._delivered)
+        while instance.flush(SERVE_S):
+            self._on_wait()
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failure = error.str()
+            self._failure = error
         else:
             self.end_offset = max(self.end_offset, (message.offset() or 0) + 1)
 

@@ -48,7 +48,7 @@ class Deliveries:
     def __init__(self) -> None:
         self.in_flight = 0
         """Queued with a callback and not yet answered; whoever queues a record counts it."""
-        self.failure: str | None = None
+        self.failure: KafkaError | None = None
         self.lanes: dict[str, Lane] = {}
         self._callbacks: dict[str, Delivered] = {}
         self._spans: dict[str, dict[int, list[int]]] = {}
@@ -70,7 +70,7 @@ class Deliveries:
         def delivered(error: KafkaError | None, message: Message) -> None:
             self.in_flight -= 1
             if error is not None:
-                self.failure = self.failure or error.str()
+                self.failure = self.failure or error
                 return
             offset = cast(int, message.offset())
             span = partitions.get(message.partition())  # type: ignore[arg-type]  # a delivered message has one
@@ -89,7 +89,7 @@ class Deliveries:
         """The callback of control records, whose offsets no cut names."""
         self.in_flight -= 1
         if error is not None:
-            self.failure = self.failure or error.str()
+            self.failure = self.failure or error
 
     def spans(self) -> list[Span]:
         """One for each partition that rows went to, by topic and partition."""

@@ -1,22 +1,36 @@
-"""One instance of librdkafka's transactional producer, initialised: the others are fenced.
+"""One instance of librdkafka's producer, and the one place that calls it.
 
-In: settings and the transactional id. Out: a ``Producer`` after ``init_transactions``, which ended
-whatever transaction an older instance had open; or what stops a person from having one.
+In: calls. Out: what they give, or a ``KafkaException`` with the client's reason, whatever came out
+of it. A fatal error is raised by the call that happens to serve callbacks. If another callback
+runs before that call returns, it runs with the exception set, and Python makes a ``SystemError`` of
+that: the reason is behind it, or lost if the callback caught an exception of its own (error_cb,
+dr_msg_cb and CallState_end in confluent_kafka's C sources). An instance that is fenced is let go at
+the first sign, and never called again.
 """
 
 import contextlib
+import ctypes
 import logging
 import time
 from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
+import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from producer.errors import another_runs
 from producer.kafka.topics import refusing_properties, transactional_config
 from schemas.errors import KafkaAway, OperatorError
 from schemas.settings import Settings
 
+log = structlog.get_logger()
+
+T = TypeVar("T")
 SLICE_S = 0.5
 """Of every wait for Kafka; between slices Postgres gets its status."""
+SERVE_S = 0.15
+"""Of a wait that serves callbacks. From 200 ms on the client serves them in turns, and goes on with the
+next turn after a fatal error: only then does another callback meet the exception."""
 _SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
 _PAUSE_MAX_S = 1.0
 
@@ -32,13 +46,114 @@ _DEFINITE = frozenset(
 )
 
 
+class Instance:
+    """A client, until it says that it is fenced. Every method but ``give_up`` may raise ``KafkaException``."""
+
+    def __init__(self, client: Producer) -> None:
+        self._client: Producer | None = client
+        self._fenced: KafkaError | None = None
+        self.produce: Callable[..., None] = client.produce
+        """The client's own, since it is called for each row: whoever calls it tells ``note`` what it raised."""
+
+    @property
+    def is_fenced(self) -> bool:
+        """Another instance has this one's transactional id."""
+        return self._fenced is not None
+
+    def init(self, timeout_s: float) -> None:
+        """Fence older instances and end their open transaction."""
+        self._call("init_transactions", timeout_s)
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self._call("begin_transaction")
+
+    def commit(self, timeout_s: float) -> None:
+        """After a timeout the same call goes on with the same commit."""
+        self._call("commit_transaction", timeout_s)
+
+    def poll(self, timeout_s: float) -> None:
+        """Serve callbacks."""
+        self._call("poll", timeout_s)
+
+    def flush(self, timeout_s: float) -> int:
+        """Serve callbacks until every record is answered; how many are not."""
+        return int(self._call("flush", timeout_s))
+
+    def partition_count(self, topic: str, timeout_s: float) -> int:
+        """As the broker says now."""
+        return len(self._call("list_topics", topic, timeout_s).topics[topic].partitions)
+
+    def give_up(self) -> None:
+        """Abort the open transaction, as far as that goes, and forget its records."""
+        # Callbacks that are never called are never freed: hence the last two.
+        for name, arguments in (("abort_transaction", (SLICE_S,)), ("purge", ()), ("poll", (0,))):
+            if self.is_fenced:
+                return
+            try:
+                self._call(name, *arguments)
+            except KafkaException as error:
+                # The next instance's init_transactions ends what this call could not.
+                log.info("kafka abort left to the next instance", call=name, reason=error.args[0].str())
+
+    def note(self, reason: KafkaError) -> None:
+        """Let the client go, if it says that another instance fenced it."""
+        if reason.code() in FENCED:
+            if self._client is not None:
+                _keep_for_ever(self._client)
+            self._fenced, self._client, self.produce = reason, None, self._refuse
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise KafkaException(self._fenced)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        if self._client is None:
+            self._refuse()
+        try:
+            return getattr(self._client, name)(*arguments)
+        except KafkaException as error:
+            reason = error.args[0]
+        except SystemError as error:
+            reason = _reason_behind(error) or self._fatal_reason()
+            if reason is None:
+                raise
+        self.note(reason)
+        raise KafkaException(reason)
+
+    def _fatal_reason(self) -> KafkaError | None:
+        """A dead instance answers a transactional call with the reason; while one is under way, only that one."""
+        assert self._client is not None
+        for ask in (self._client.abort_transaction, self._client.commit_transaction):
+            try:
+                ask(SLICE_S)
+            except KafkaException as error:
+                if error.args[0].fatal():
+                    reason: KafkaError = error.args[0]
+                    return reason
+        return None
+
+
+def _keep_for_ever(client: Producer) -> None:
+    """Never destroyed, also not when Python ends: librdkafka frees memory twice where callbacks are still queued."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+
+
+def _reason_behind(error: BaseException | None) -> KafkaError | None:
+    while error is not None:
+        if isinstance(error, KafkaException):
+            reason: KafkaError = error.args[0]
+            return reason
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def opened(
     settings: Settings,
     transactional_id: str,
     on_error: Callable[[KafkaError], None],
     on_wait: Callable[[], None],
     timeout_s: float,
-) -> Producer:
+) -> Instance:
     """Waits as long as the broker is away; ``on_wait`` may raise to end it.
 
     Raises:
@@ -47,35 +162,28 @@ def opened(
     """
     # Without a logger librdkafka prints fatal errors to stderr itself; we say them in our words.
     with refusing_properties(settings):
-        producer = Producer(transactional_config(settings, transactional_id) | {"error_cb": on_error}, logger=_SILENT)
+        client = Producer(transactional_config(settings, transactional_id) | {"error_cb": on_error}, logger=_SILENT)
+    instance = Instance(client)
     pause_s, deadline_s = 0.1, time.monotonic() + timeout_s
     while True:
         try:
-            producer.init_transactions(SLICE_S)
-            return producer
+            instance.init(SLICE_S)
+            return instance
         except KafkaException as error:
             reason: KafkaError = error.args[0]
-            _refuse_definite(reason, transactional_id)
+            _refuse_definite(reason, settings, transactional_id)
             if time.monotonic() > deadline_s:
                 where = settings.kafka.bootstrap_servers
                 raise KafkaAway(f"Kafka at {where} opens no transactions: {reason.str()}") from None
             on_wait()
             with contextlib.suppress(KafkaException):
-                producer.poll(pause_s)
+                instance.poll(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
 
-def another_runs(transactional_id: str) -> OperatorError:
-    """Two producers of one slot: the newer one fenced the older."""
-    return OperatorError(
-        f"another producer runs under transactional id {transactional_id}",
-        remedy="stop one of the two",
-    )
-
-
-def _refuse_definite(reason: KafkaError, transactional_id: str) -> None:
+def _refuse_definite(reason: KafkaError, settings: Settings, transactional_id: str) -> None:
     if reason.code() in FENCED:
-        raise another_runs(transactional_id) from None
+        raise another_runs(transactional_id, settings.name, settings.postgres.slot) from None
     if reason.fatal() or reason.code() in _DEFINITE:
         raise OperatorError(
             f"Kafka refuses transactional id {transactional_id}: {reason.str()}",

@@ -1,11 +1,11 @@
 """Kafka transactions: rows, then progress and cut, all or nothing.
 
 In: records, and at the end of a batch the two control records. Out: the offsets of the rows,
-learnt from delivery callbacks only (list_offsets and watermarks were wrong or slow, measured.md).
+learnt from delivery callbacks only: list_offsets may count a marker, and watermarks are slow.
 librdkafka has no KIP-890: a late EndTxn could end the *next* transaction. So the instance is
 replaced before the next begin after an abort, an unknown outcome, an error of the coordinator or
 a commit that took suspiciously long; ``init_transactions`` then fences whatever is still in
-flight (reliability.md §2.2). Every wait is cut into slices so that Postgres hears from us.
+flight. Every wait is cut into slices so that Postgres hears from us.
 """
 
 import math
@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from producer.encoding.record import Headers, KafkaRecord
-from producer.errors import row_too_large
+from producer.errors import another_runs, row_too_large
 from producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
-from producer.kafka.instance import FENCED, SLICE_S, another_runs, opened
+from producer.kafka.instance import SERVE_S, SLICE_S, Instance, opened
 from schemas.avro_codec import schema_id_of
 from schemas.cut import PartitionRange
 from schemas.errors import KafkaAway, OperatorError
@@ -50,9 +50,8 @@ class Publisher:
         self._partition_counts: dict[str, int] = {}
         self._relations: dict[str, RelationRecord] = {}
         self._deliveries = Deliveries()
-        self._producer: Producer | None = None
+        self._instance: Instance | None = None
         self._suspect = False
-        self._is_fenced = False
         self._unpolled = 0
         self._next_error_log_s = 0.0
         self._begun_s = 0.0
@@ -69,22 +68,22 @@ class Publisher:
             OperatorError: the broker refuses for a reason that stays.
             RetryableError: no answer within ``timeout_s``.
         """
-        self._producer = None
+        self._instance = None
         self.in_transaction = False
-        self._producer = opened(self._settings, self._id, self._on_error, self._on_wait, timeout_s)
-        self._suspect, self._is_fenced = False, False
+        self._instance = opened(self._settings, self._id, self._on_error, self._on_wait, timeout_s)
+        self._suspect = False
         self.instance_count += 1
 
     def begin(self) -> None:
         """Open a Kafka transaction, on a new instance if the last one is in doubt."""
-        if self._suspect or self._producer is None:
+        if self._suspect or self._instance is None:
             log.warning("kafka producer replaced", transactional_id=self._id)
             self.open_instance()
-        assert self._producer is not None
+        assert self._instance is not None
         self._deliveries = Deliveries()
         self._begun_s = time.monotonic()
         try:
-            self._producer.begin_transaction()
+            self._instance.begin()
         except KafkaException as error:
             raise self._aborted(error.args[0]) from None
         self.in_transaction = True
@@ -111,7 +110,7 @@ class Publisher:
             lane.count += 1
             if lane.count > 2 and row is not None and row[2] is None:
                 try:
-                    self._producer.produce(topic, row[1], row[0])  # type: ignore[union-attr]
+                    self._instance.produce(topic, row[1], row[0])  # type: ignore[union-attr]
                 except (BufferError, KafkaException):
                     self._produce(topic, row, -1, None)
             elif row is not None:
@@ -122,8 +121,8 @@ class Publisher:
             self._poll(0)
 
     def _produce(self, topic: str, row: Unsent, partition: int, callback: Delivered | None) -> None:
-        assert self._producer is not None
-        send, (key, value, headers) = self._producer.produce, row
+        assert self._instance is not None
+        send, (key, value, headers) = self._instance.produce, row
         while True:
             try:
                 if headers is not None:
@@ -133,7 +132,7 @@ class Publisher:
                 self._deliveries.in_flight += callback is not None
                 return
             except BufferError:
-                self._poll(SLICE_S)
+                self._poll(SERVE_S)
             except KafkaException as error:
                 reason = error.args[0]
                 if reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -177,18 +176,20 @@ class Publisher:
             if found <= count and (count > 1 or last - first + 1 != records):
                 found = self._partition_count(topic)
             if found > count:
-                self.abort()
+                self.close()
                 raise OperatorError(
                     f"topic {topic} was given more than its {count} partitions",
                     remedy="its keys would change partitions: give the pipeline a new name and slot, and copy again",
                 )
 
     def _partition_count(self, topic: str) -> int:
-        assert self._producer is not None
+        assert self._instance is not None
         while True:
             try:
-                return len(self._producer.list_topics(topic, SLICE_S).topics[topic].partitions)
-            except KafkaException:
+                return self._instance.partition_count(topic, SLICE_S)
+            except KafkaException as error:
+                if self._instance.is_fenced:
+                    raise self._aborted(error.args[0]) from None
                 self._after_wait()
 
     def commit(self, control_records: list[tuple[str, KafkaRecord]]) -> None:
@@ -197,14 +198,14 @@ class Publisher:
         Raises:
             BatchAborted: aborted, or the outcome is unknown.
         """
-        assert self._producer is not None
+        assert self._instance is not None
         for topic, record in control_records:
             self._produce(topic, record, 0, self._deliveries.control_delivered)
         kill_point("produce:control-records")
         started_s = time.monotonic()
         while True:
             try:
-                self._producer.commit_transaction(SLICE_S)
+                self._instance.commit(SLICE_S)
                 break
             except KafkaException as error:
                 reason = error.args[0]
@@ -220,48 +221,46 @@ class Publisher:
             self._suspect = True
 
     def abort(self) -> None:
-        """Give the open transaction up. The instance is not used again."""
-        self._suspect = True
-        if self._producer is None or not self.in_transaction:
-            return
-        self.in_transaction = False
-        self.aborted_count += 1
-        try:
-            self._producer.abort_transaction(SLICE_S)
-        except KafkaException as error:
-            self._note_fence(error.args[0])
-            # The next instance's init_transactions ends what this call could not.
-            log.info("kafka abort left to the next instance", reason=error.args[0].str())
-        try:
-            self._producer.purge()
-            self._producer.poll(0)  # callbacks that are never called are never freed
-        except KafkaException as error:
-            self._note_fence(error.args[0])
-        self._producer = None
+        """Give the open transaction up. The instance is not used again.
 
-    def _note_fence(self, reason: KafkaError) -> None:
-        """Of a dead instance one call says why it died, and others only that it did."""
-        if reason.code() in FENCED:
-            self._is_fenced = True
+        Raises:
+            OperatorError: another producer runs.
+        """
+        if (refusal := self._given_up()) is not None:
+            raise refusal
+
+    def close(self) -> None:
+        """The same at an end that has its own reason."""
+        self._given_up()
+
+    def _given_up(self) -> OperatorError | None:
+        self._suspect = True
+        instance = self._instance
+        if instance is None:
+            return None
+        age_ms = (time.monotonic() - self._begun_s) * 1000
+        if self.in_transaction:
+            self.in_transaction, self._instance = False, None
+            self.aborted_count += 1
+            instance.give_up()
+        # A transaction that outlived its timeout gets the same answer as one that was fenced.
+        if instance.is_fenced and age_ms < self._settings.producer.transaction_timeout_ms:
+            return another_runs(self._id, self._settings.name, self._settings.postgres.slot)
+        return None
 
     def _flush(self) -> None:
-        assert self._producer is not None
-        self._serve(self._producer.flush, SLICE_S)
+        assert self._instance is not None
+        self._serve(self._instance.flush, SERVE_S)
 
     def _poll(self, timeout_s: float) -> None:
-        assert self._producer is not None
-        self._serve(self._producer.poll, timeout_s)
+        assert self._instance is not None
+        self._serve(self._instance.poll, timeout_s)
 
-    def _serve(self, wait: Callable[[float], int], timeout_s: float) -> None:
+    def _serve(self, wait: Callable[[float], object], timeout_s: float) -> None:
         try:
             wait(timeout_s)
         except KafkaException as error:  # fatal ones are raised here, not given to error_cb
             raise self._aborted(error.args[0]) from None
-        except SystemError as error:
-            # A delivery callback that ran while that exception was already set: Python's complaint of it.
-            if not isinstance(error.__cause__, KafkaException):
-                raise
-            raise self._aborted(error.__cause__.args[0]) from None
         self._after_wait()
 
     def _after_wait(self) -> None:
@@ -270,15 +269,10 @@ class Publisher:
             raise self._aborted(self._deliveries.failure)
 
     def _aborted(self, reason: KafkaError | str) -> BatchAborted | OperatorError:
-        age_ms = (time.monotonic() - self._begun_s) * 1000
         text = reason if isinstance(reason, str) else reason.str()
-        if isinstance(reason, KafkaError):
-            self._note_fence(reason)
-        self.abort()
-        # A transaction that outlived its timeout gets the same answer as one that was fenced.
-        if self._is_fenced and age_ms < self._settings.producer.transaction_timeout_ms:
-            return another_runs(self._id)
-        return BatchAborted(f"Kafka transaction given up: {text}")
+        if isinstance(reason, KafkaError) and self._instance is not None:
+            self._instance.note(reason)
+        return self._given_up() or BatchAborted(f"Kafka transaction given up: {text}")
 
     def _on_error(self, error: KafkaError) -> None:
         # Called by poll for every broker that is away, many times a second: say it now and then.

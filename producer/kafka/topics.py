@@ -1,8 +1,8 @@
 """Topics: made explicitly with their settings, and compared with them at each start.
 
 In: what each topic must be. Out: partition counts as they are. A topic that deletes what must be
-kept, or has other partitions than its records were spread over, loses order or events silently
-(reliability.md, bug 21): so a difference stops the start.
+kept, or has other partitions than its records were spread over, loses order or events silently:
+so a difference stops the start.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -207,7 +207,7 @@ class TopicAdmin:
                     f"topic {name} could not be created: {reason.str()}",
                     remedy=_COLLIDES
                     if reason.code() == KafkaError.TOPIC_EXCEPTION
-                    else "mend [topics] or the broker's rights; or create it by hand with the settings of README",
+                    else "mend [topics] or the broker's rights; or create it by hand, see [topics] in docs/settings.md",
                 ) from None
 
     def _check_config(self, specs: list[TopicSpec]) -> None:

@@ -3,7 +3,7 @@
 In: a payload with its tag; out: a message. Whatever the bytes, the result is a message or a
 ``ProtocolError``: lengths are checked against what is left, and bytes that no field claims are
 refused. The last tuple of a message is taken whole and checked by whoever walks it, once: the
-transcoder on its way to Avro, or ``decode_tuple``. Source: PostgreSQL ``proto.c``; pgoutput.md §5.
+transcoder on its way to Avro, or ``decode_tuple``. Source: PostgreSQL ``proto.c``.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
 """Frames of the streaming replication protocol: what CopyBoth carries.
 
 In: one CopyData payload; out: a frame. Timestamps are microseconds since 2000-01-01 UTC.
-``wal_start`` orders nothing: it is 0 on Relation and Type frames and moves backwards
-(pgoutput.md §3), so it is never confirmed. Source: PostgreSQL manual, "Streaming Replication
+``wal_start`` orders nothing: it is 0 on Relation and Type frames and moves backwards,
+so it is never confirmed. Source: PostgreSQL manual, "Streaming Replication
 Protocol".
 """
 

@@ -4,7 +4,7 @@ Tuples stay bytes: ``new``, ``key`` and ``old`` are TupleData as sent, number of
 included. The transcoder walks them once, on its way to Avro; ``decoder.decode_tuple`` is for
 whoever wants fields. A change is the same value streamed or not: the xid that a streamed one
 carries stands beside it (``streamed.py``). Times are microseconds since 1970.
-Source: PostgreSQL manual, "Logical Replication Message Formats"; pgoutput.md §5.
+Source: PostgreSQL manual, "Logical Replication Message Formats".
 """
 
 from dataclasses import dataclass

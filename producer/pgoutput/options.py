@@ -4,7 +4,7 @@ In: publications, the server's version, wishes. Out: option names and values, un
 server refuses options it does not know, so one is named only when something else than its default
 is wished; the protocol's version is the lowest in which the server sends all that is wished. What
 it cannot send is refused here, with the version that can. Source: PostgreSQL ``pgoutput.c``,
-``parse_output_parameters``, of 12 to 18; pgoutput.md §2.
+``parse_output_parameters``, of 12 to 18.
 """
 
 import json

@@ -6,7 +6,8 @@ In: payloads in the order they came. Out: each message, beside it the xid of the
     OUTSIDE --Stream Start--> BLOCK --Stream Stop--> OUTSIDE
 
 Only inside a block a change, a Relation, a Type and a Message have an xid behind their tag; an
-Origin there has none. Nothing else is legal in a block, and blocks never nest (pgoutput.md §6).
+Origin there has none. Nothing else is legal in a block, and blocks never nest (PostgreSQL
+``proto.c``, ``logicalrep_write_stream_start``).
 Without its xid such a payload is the very message that would have come unstreamed, so what a
 spool keeps goes through the same pipeline as any other transaction.
 """

@@ -39,19 +39,18 @@ def publication_exists(connection: psycopg.Connection[Any], publication: str) ->
     return bool(_rows(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)))
 
 
+def role_exists(connection: psycopg.Connection[Any], role: str) -> bool:
+    """Whether the server has a role of this name."""
+    return bool(_rows(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)))
+
+
 def create_publication(connection: psycopg.Connection[Any], publication: str, tables: Iterable[str]) -> None:
     """Create the publication for these tables (``schema.table``), through their partition roots.
 
     Raises:
         OperatorError: a table does not exist, or the role may not.
     """
-    names = [sql.Identifier(*_split(table)) for table in tables]
-    via_root = connection.info.server_version >= 130000
-    statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} {}").format(
-        sql.Identifier(publication),
-        sql.SQL(", ").join(names),
-        sql.SQL("WITH (publish_via_partition_root = true)" if via_root else ""),
-    )
+    statement = publication_sql(publication, tables, via_root=connection.info.server_version >= 130000)
     try:
         connection.execute(statement)
     except psycopg.Error as error:
@@ -61,7 +60,17 @@ def create_publication(connection: psycopg.Connection[Any], publication: str, ta
         ) from None
 
 
-def _split(table: str) -> tuple[str, str]:
+def publication_sql(publication: str, tables: Iterable[str], *, via_root: bool) -> sql.Composed:
+    """``CREATE PUBLICATION`` for these tables (``schema.table``)."""
+    return sql.SQL("CREATE PUBLICATION {} FOR TABLE {}{}").format(
+        sql.Identifier(publication),
+        sql.SQL(", ").join(sql.Identifier(*split_name(table)) for table in tables),
+        sql.SQL(" WITH (publish_via_partition_root = true)" if via_root else ""),
+    )
+
+
+def split_name(table: str) -> tuple[str, str]:
+    """Schema and name of a table as settings name it; ``public`` where there is no dot."""
     namespace, dot, name = table.partition(".")
     return (namespace, name) if dot else ("public", table)
 

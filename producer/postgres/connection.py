@@ -3,7 +3,7 @@
 In: the DSN. Out: a SQL connection, or a walsender for the replication protocol. A walsender
 applies role and database defaults (``ALTER ROLE .. SET datestyle``) to what pgoutput emits, so
 the start-up ``options``, which win over those, pin them on both kinds: copy and stream must
-print alike (pgoutput.md §14).
+print alike. Source: PostgreSQL ``libpqwalreceiver.c``, which pins them for the same reason.
 """
 
 import contextlib
@@ -207,7 +207,12 @@ def _by_text(message: str) -> OperatorError | RetryableError:
     return RetryableError(f"Postgres cannot be reached: {first}")
 
 
-def _conninfo(dsn: str, application: str, **extra: str) -> str:
+def parsed_dsn(dsn: str) -> dict[str, Any]:
+    """Name → value, as libpq reads them.
+
+    Raises:
+        OperatorError: it is not a connection string.
+    """
     # libpq's own words may quote a part of the password: that behind a blank, or before an @ (I10).
     try:
         given = conninfo_to_dict(dsn)
@@ -215,6 +220,11 @@ def _conninfo(dsn: str, application: str, **extra: str) -> str:
         raise _unreadable_dsn() from None
     if mask_dsn(dsn) == MASK:
         raise _unreadable_dsn()
+    return dict(given)
+
+
+def _conninfo(dsn: str, application: str, **extra: str) -> str:
+    given = parsed_dsn(dsn)
     pins = " ".join(f"-c {name}={value}" for name, value in PINNED.items())
     given["options"] = f"{given.get('options') or ''} {pins}".strip()
     defaults = {

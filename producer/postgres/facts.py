@@ -100,3 +100,23 @@ class TableFacts:
     attnum_max: int = 0
     namespace: str = ""
     name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """``name`` is quoted for SQL. ``is_born``: made as a partition, so never filled before it was one.
+
+    ``key_columns``: of the replica identity's index; under FULL or NOTHING of the primary key.
+    """
+
+    root: int
+    relation_id: int
+    name: str
+    is_born: bool
+    replica_identity: str
+    key_columns: frozenset[str]
+
+    @property
+    def carries_updates(self) -> bool:
+        """Whether Postgres takes an UPDATE or DELETE of it while it is published."""
+        return self.replica_identity == "f" or (self.replica_identity in "di" and bool(self.key_columns))

@@ -5,12 +5,12 @@ the catalogue is read, so that DDL that waits for a lock blocks nothing here.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import psycopg
 
 from producer.postgres.catalog import INDEX_KEY
 from producer.postgres.connection import SqlConnection, classified
+from producer.postgres.facts import Partition
 
 _TREES = f"""
     WITH RECURSIVE tree AS (
@@ -25,26 +25,6 @@ _TREES = f"""
                  AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END)
     FROM tree t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind = 'r' OR c.oid = t.root"""
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """``name`` is quoted for SQL. ``is_born``: made as a partition, so never filled before it was one.
-
-    ``key_columns``: of the replica identity's index; under FULL or NOTHING of the primary key.
-    """
-
-    root: int
-    relation_id: int
-    name: str
-    is_born: bool
-    replica_identity: str
-    key_columns: frozenset[str]
-
-    @property
-    def carries_updates(self) -> bool:
-        """Whether Postgres takes an UPDATE or DELETE of it while it is published."""
-        return self.replica_identity == "f" or (self.replica_identity in "di" and bool(self.key_columns))
 
 
 def partition_trees(connection: SqlConnection, relation_ids: Iterable[int]) -> list[Partition]:

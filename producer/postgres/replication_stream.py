@@ -2,7 +2,7 @@
 
 In: a walsender and the LSN to begin at. Out: frames as bytes, one at a time, without ever
 blocking in libpq, so that status updates flow while Kafka makes us wait: feedback alone keeps a
-walsender alive whose data nobody reads (reliability.md, fact 7).
+walsender alive whose data nobody reads.
 
 A server that fell silent is asked, and given up if it does not answer: an idle one says nothing by
 itself as long as it hears from us, and a dead path between two living hosts looks the same.
@@ -42,7 +42,7 @@ class ReplicationStream:
         self._heard_s = time.monotonic()
         self._asked_s: float | None = None
         self.received = Lsn(0)
-        """The highest LSN the server itself has reported."""
+        """Up to here the server has told of its WAL, and sent what there was: the one place that knows it."""
         self.confirmed = Lsn(0)
         self.on_drained: Callable[[], None] = lambda: None
         """Called when all that has arrived was read."""
@@ -75,6 +75,10 @@ class ReplicationStream:
         self._pgconn.nonblocking = 1
         self._heard_s = time.monotonic()
         self.confirmed = start_lsn
+
+    def has_received(self, lsn: Lsn) -> None:
+        """The server has reported that it is as far as this."""
+        self.received = max(self.received, lsn)
 
     def read(self) -> bytes | None:
         """The next frame, or None when nothing more has arrived yet.
@@ -134,8 +138,9 @@ class ReplicationStream:
     def confirm(self, lsn: Lsn) -> None:
         """Tell the server that everything before ``lsn`` is durable (I1).
 
-        Never more than the server itself reported: one wrong field would skip every later commit
-        silently (reliability.md, fact 5). Never less than before: old minors move the slot back.
+        Never more than the server itself reported: it takes any LSN (PostgreSQL ``walsender.c``,
+        ``ProcessStandbyReplyMessage``), and one wrong field would skip every later commit silently.
+        Never less than before: old minors move the slot back.
         """
         if lsn > self.received:
             raise AssertionError(f"confirming {format_lsn(lsn)}, server reported {format_lsn(self.received)}")

@@ -38,7 +38,7 @@ def stream_options(settings: Settings, server_version: int) -> dict[str, str]:
 
 
 def _streaming(settings: Settings, server_version: int) -> Streaming:
-    """``auto``: on where the server can, but for messages (pgoutput.md §7).
+    """``auto``: on where the server can, but for messages.
 
     A message in a streamed transaction is sent as one of the whole transaction, also where a savepoint
     made it: if that is rolled back nobody can tell that the message is void.

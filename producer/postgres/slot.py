@@ -1,8 +1,8 @@
 """The replication slot: make, inspect, drop.
 
 The server forwards a START behind ``confirmed_flush_lsn`` without a word, accepts one in the far
-future, and accepts feedback beyond its own end (reliability.md, facts 3–5). So the slot's row is
-read before each START and compared with our progress by ``producer.batch.progress``.
+future, and accepts feedback beyond its own end (PostgreSQL ``walsender.c``). So the slot's row is read
+before each START, and ``guards/start.py`` compares it with our progress.
 """
 
 import select
@@ -93,7 +93,8 @@ def create(
     """
     name = sql.Identifier(slot).as_string(None)
     try:
-        # The keyword form is accepted by every version from 12 to 18; it has no word for the other (pgoutput.md §16).
+        # The keyword form is accepted by every version from 12 to 18 (PostgreSQL ``repl_gram.y``), and has no
+        # word for two_phase.
         form = "(SNAPSHOT 'export', TWO_PHASE)" if two_phase else "EXPORT_SNAPSHOT"
         pgconn.send_query(f"CREATE_REPLICATION_SLOT {name} LOGICAL pgoutput {form}".encode())
         _wait_for_result(pgconn, on_wait, check_stop)

@@ -53,7 +53,7 @@ def describe(
     """The schema of an announced relation.
 
     The key: what the stream flags under identity DEFAULT and USING INDEX, since old tuples hold
-    no more; the catalogue's primary key under FULL and NOTHING; else none (DESIGN §3).
+    no more; the catalogue's primary key under FULL and NOTHING; else none.
     Catalogue facts count only for columns that it still describes as announced.
 
     Args:

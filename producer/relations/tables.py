@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 class Tables:
-    """Announced tables by relation id."""
+    """SessionRelations tables by relation id."""
 
     def __init__(
         self,

@@ -18,17 +18,17 @@ from schemas.progress_record import OWN_OPTIONS
 
 log = structlog.get_logger()
 
-UNFOLLOWED_OPTION = OWN_OPTIONS + "unfollowed"
+DROPPED_OPTION = OWN_OPTIONS + "unfollowed"
 """Of a progress: ids of these relations."""
 Change = Insert | Update | Delete | Truncate
 
 
-class UnfollowedTables:
+class DroppedTables:
     """Of one session."""
 
     def __init__(self, out: OpenBatch) -> None:
         self._out = out
-        self._relation_ids = set(map(int, out.tracker.progress.options.get(UNFOLLOWED_OPTION, "").split()))
+        self._relation_ids = set(map(int, out.tracker.progress.options.get(DROPPED_OPTION, "").split()))
 
     def rest_of(self, change: Change) -> Change | None:
         """What is to be published of a change."""
@@ -39,12 +39,12 @@ class UnfollowedTables:
             return replace(change, relation_ids=left) if left else None
         return None if change.relation_id in self._relation_ids else change
 
-    def leave(self, relation: RelationRecord, position: Position, reason: UnknownValue) -> None:
+    def drop(self, relation: RelationRecord, position: Position, reason: UnknownValue) -> None:
         """Nothing of this table is published from here on; the open batch's cut and progress say so."""
         table = relation.table
         self._relation_ids.add(table.relation_id)
-        self._out.depart(relation, position)
-        self._out.tracker.adopt({UNFOLLOWED_OPTION: " ".join(map(str, sorted(self._relation_ids)))})
+        self._out.drop_table(relation, position)
+        self._out.tracker.remember_options({DROPPED_OPTION: " ".join(map(str, sorted(self._relation_ids)))})
         log.warning(
             "table is followed no more: the lake keeps it as it is, marked stale",
             table=table.qualified_name,

@@ -13,6 +13,7 @@ from producer.encoding.record import KafkaRecord, RecordWriter, TransactionSourc
 from producer.encoding.value_encoders import VALUE
 from producer.pgoutput.messages import LogicalMessage
 from producer.relations.tables import Tables
+from producer.session.transaction import OpenTransaction
 from schemas.avro_codec import bytes_value, string_value
 from schemas.errors import OperatorError
 from schemas.metadata_record import RelationRecord
@@ -59,8 +60,12 @@ class LogicalMessages:
         """By the operator's prefixes; without any, all."""
         return not self._prefixes or message.prefix in self._prefixes
 
-    def publish(self, message: LogicalMessage, source: TransactionSource, ordinal: int) -> None:
-        """Queue an event of the open batch."""
+    def publish_inside(self, message: LogicalMessage, transaction: OpenTransaction) -> None:
+        """Queue an event of the open transaction."""
+        self._publish(message, transaction.source, transaction.ordinal)
+        transaction.ordinal += 1
+
+    def _publish(self, message: LogicalMessage, source: TransactionSource, ordinal: int) -> None:
         assert self._writer is not None  # a session that did not ask for messages decodes none
         self._out.send(self._writer, self._writer.message(message, source, ordinal, self._out.ts_ms))
 
@@ -84,7 +89,7 @@ class LogicalMessages:
             )
         self._last_lsn = message.message_lsn
         self._out.open()
-        self.publish(message, TransactionSource.of(message.message_lsn, sent_us, None, None), OUTSIDE_ORDINAL)
+        self._publish(message, TransactionSource.of(message.message_lsn, sent_us, None, None), OUTSIDE_ORDINAL)
         batch = self._out.batch
         batch.last_message_lsn = message.message_lsn
         if ends_lsn:

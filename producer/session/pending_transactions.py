@@ -10,13 +10,13 @@ transaction is to be replayed as if it had come whole, in the order of commits.
 
 Nothing here outlives its session: Postgres streams an open transaction again from its beginning,
 and sends a prepared one again if its prepare is not confirmed. So nothing at or beyond the first
-prepare that has no end yet (``held_lsn``) is ever confirmed, whatever commits after it (I1).
+prepare that has no end yet (``oldest_prepared_lsn``) is ever confirmed, whatever commits after it (I1).
 
 A cut between two blocks needs no more care than any other: a keepalive tells how far the server has
 decoded, every commit up to there has been sent and replayed, and the commit of what still waits
 here lies beyond. The same holds between a prepare and its commit.
 
-Servers name transactions that they never sent (pgoutput.md §8, §19): an abort of one that was not
+Servers name transactions that they never sent (PostgreSQL ``pgoutput.c``): an abort of one that was not
 streamed, the end of a prepared one that changed nothing. A commit without its changes passes only
 where it was published before, or where this minor version leaves out empty ones; else it is a gap (I7).
 """
@@ -43,7 +43,7 @@ from producer.pgoutput.messages import (
     StreamStop,
 )
 from producer.pgoutput.streamed import split_xid
-from producer.session.session_relations import Announced
+from producer.session.session_relations import SessionRelations
 from producer.session.transaction_spool import Spool, Spooled
 from schemas.errors import OperatorError, ProtocolError
 from schemas.position import Lsn, format_lsn
@@ -78,7 +78,7 @@ class _Prepared:
     relations: list[Relation]
 
 
-class Uncommitted:
+class PendingTransactions:
     """Of one session.
 
     Args:
@@ -88,7 +88,7 @@ class Uncommitted:
     """
 
     def __init__(
-        self, spool: Spool, announced: Announced, decoders: Mapping[int, Decoder], server_version: int, done: Lsn
+        self, spool: Spool, announced: SessionRelations, decoders: Mapping[int, Decoder], server_version: int, done: Lsn
     ) -> None:
         self._spool = spool
         self._announced = announced
@@ -103,7 +103,7 @@ class Uncommitted:
         """Takes every frame but keepalives, while a block or a prepared transaction is open."""
 
     @property
-    def held_lsn(self) -> Lsn | None:
+    def oldest_prepared_lsn(self) -> Lsn | None:
         """Where the first prepared transaction begins its prepare record that has no end yet."""
         return min((each.message.prepare_lsn for each in self._prepared.values()), default=None)
 
@@ -264,15 +264,15 @@ class Uncommitted:
 
 
 _RECEIVERS: Mapping[type[Message], Callable[..., Committed | None]] = {
-    StreamStart: Uncommitted._stream_start,
-    StreamStop: Uncommitted._stream_stop,
-    StreamAbort: Uncommitted._stream_abort,
-    StreamCommit: Uncommitted._stream_commit,
-    BeginPrepare: Uncommitted._begin_prepare,
-    Prepare: Uncommitted._prepare,
-    StreamPrepare: Uncommitted._stream_prepare,
-    CommitPrepared: Uncommitted._commit_prepared,
-    RollbackPrepared: Uncommitted._rollback_prepared,
+    StreamStart: PendingTransactions._stream_start,
+    StreamStop: PendingTransactions._stream_stop,
+    StreamAbort: PendingTransactions._stream_abort,
+    StreamCommit: PendingTransactions._stream_commit,
+    BeginPrepare: PendingTransactions._begin_prepare,
+    Prepare: PendingTransactions._prepare,
+    StreamPrepare: PendingTransactions._stream_prepare,
+    CommitPrepared: PendingTransactions._commit_prepared,
+    RollbackPrepared: PendingTransactions._rollback_prepared,
 }
-UNCOMMITTED = frozenset(_RECEIVERS)
+PENDING_MESSAGES = frozenset(_RECEIVERS)
 """Messages for ``receive``."""

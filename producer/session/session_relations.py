@@ -2,7 +2,7 @@
 
 In: Relations in the order in which they came, and which of them a transaction brings that is
 replayed later. Out: each table installed as its next change wants it. The server announces a table
-once and then takes it for known (pgoutput.md §7, §9):
+once and then takes it for known (PostgreSQL ``pgoutput.c``, ``maybe_send_schema``):
 
 - what came in a streamed block counts for that transaction alone, from its commit on for the
   session, from its abort on for nobody; after a prepare it is announced again;
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from producer.pgoutput.messages import Relation
 
 
-class Announced:
+class SessionRelations:
     """Of one session.
 
     Args:

@@ -4,15 +4,16 @@ OUTSIDE --Begin--> INSIDE --Commit--> OUTSIDE. A change is legal only INSIDE. No
 Begin carries the commit LSN, so a change has its position when it arrives, and memory does not
 grow with the transaction. Whole transactions below ``done`` are skipped, nothing finer, but for
 the resume inside a split one: its first ``messages_done`` changes are counted and hashed, and
-the hash must be that of what was published (I4, DESIGN §4).
+the hash must be that of what was published (I4).
 """
 
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from producer.encoding.record import TransactionSource
 from producer.pgoutput.messages import Begin, Commit, Origin
 from schemas.errors import OperatorError, ProtocolError
-from schemas.position import Lsn, format_lsn
+from schemas.position import Lsn, Position, format_lsn
 from schemas.progress_record import Split
 
 _HELD_MAX = 1_000
@@ -21,13 +22,18 @@ _HELD_MAX = 1_000
 
 @dataclass(slots=True)
 class OpenTransaction:
-    """``ordinal`` is that of the next event."""
+    """``ordinal`` is that of the next event; ``source`` what its events say of it."""
 
     begin: Begin
     skipped: bool
     resume: Split | None
-    origin: Origin | None = None
+    source: TransactionSource
     ordinal: int = 0
+
+    @property
+    def position(self) -> Position:
+        """Of the next event."""
+        return Position(self.begin.final_lsn, self.ordinal)
 
 
 class TransactionTracker:
@@ -66,13 +72,22 @@ class TransactionTracker:
         self.unhashed.clear()
         self._hashed = 0
         self._hash = blake2b(digest_size=16)
-        self.open = OpenTransaction(message, skipped, resume)
+        source = TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None)
+        self.open = OpenTransaction(message, skipped, resume, source)
         self.publishes = not skipped and resume is None and self._split is None
         return self.open
 
     def receive_origin(self, message: Origin) -> None:
-        """Note where a replayed transaction came from."""
-        self._inside().origin = message
+        """Note where a replicated transaction was made first."""
+        transaction = self.inside()
+        begin = transaction.begin
+        transaction.source = TransactionSource.of(
+            begin.final_lsn,
+            begin.commit_time_us,
+            begin.xid,
+            message.name,
+            message.origin_lsn or None,  # 0 in a block: not known yet
+        )
 
     def receive_change(self, body: bytes) -> bool:
         """Count one change by its body (from ``body_at`` on); True when it is to be published.
@@ -80,7 +95,7 @@ class TransactionTracker:
         Raises:
             OperatorError: what is skipped inside a split transaction is not what was published.
         """
-        transaction = self._inside()
+        transaction = self.inside()
         if self.publishes:
             self.unhashed.append(body)
             return True
@@ -107,7 +122,7 @@ class TransactionTracker:
 
     def commit(self, message: Commit) -> OpenTransaction:
         """Leave the transaction; returns it."""
-        transaction = self._inside()
+        transaction = self.inside()
         if message.commit_lsn != transaction.begin.final_lsn:
             raise ProtocolError("Commit of another transaction than Begin announced")
         if transaction.resume is not None:
@@ -120,7 +135,7 @@ class TransactionTracker:
 
     def split(self) -> Split:
         """What is published of the open transaction, for progress."""
-        transaction = self._inside()
+        transaction = self.inside()
         begin = transaction.begin
         digest = self.hash()
         return Split(begin.final_lsn, begin.xid, self._hashed, transaction.ordinal, digest)
@@ -135,7 +150,12 @@ class TransactionTracker:
         self.unhashed.clear()
         return self._hash.hexdigest()
 
-    def _inside(self) -> OpenTransaction:
+    def inside(self) -> OpenTransaction:
+        """The open transaction.
+
+        Raises:
+            ProtocolError: none is open.
+        """
         if self.open is None:
             raise ProtocolError("a change or Commit outside a transaction")
         return self.open

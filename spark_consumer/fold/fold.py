@@ -3,7 +3,7 @@
 In: a segment's events (``schema_join.events``). Out: rows in the form that ``apply`` hands over:
 the column values by place, ``w`` our struct, ``unknown`` the places of columns whose value is not
 known from these events (I6), ``moved`` whether a key change left columns unknown (then
-``lineage.py`` folds again).
+``key_changes.py`` folds again).
 
 A column's value and its exceptional text are one thing: ``infinity`` after a date replaces the
 date, and a date after ``infinity`` removes the text. So both are taken from the same event.

@@ -107,7 +107,7 @@ class CutsSource:
         finally:
             # Stopping interrupts a running batch, so it comes after the last one.
             batches.close()
-            query.stop()
+            _stop(query, batches.failure)
         if batches.failure is not None:
             raise batches.failure
         if (died := query.exception()) is not None:
@@ -143,6 +143,15 @@ class CutsSource:
                 f"{self._topic} holds a record that this version cannot read: {error}",
                 remedy="upgrade the Spark job to the producer's version",
             ) from error
+
+
+def _stop(query: StreamingQuery, failure: BaseException | None) -> None:
+    """What cannot be stopped is no news where something failed before: it may be why."""
+    try:
+        query.stop()
+    except Exception:
+        if failure is None:
+            raise
 
 
 def _collected(records: DataFrame) -> list[Row]:

@@ -11,11 +11,12 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from schemas.errors import COPY_AGAIN, OperatorError, RetryableError
@@ -177,7 +178,8 @@ class KafkaLog:
     def close(self) -> None:
         """Let go of the connection."""
         if self._consumer is not None:
-            self._consumer.close(self._jvm.java.time.Duration.ZERO)
+            with suppress(Py4JError, OSError):  # it went with its JVM, and what raised stays the error
+                self._consumer.close(self._jvm.java.time.Duration.ZERO)
             self._consumer = None
 
     def _ask(self, question: str, places: Iterable[Place]) -> dict[Place, int]:

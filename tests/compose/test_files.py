@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from spark_consumer import spark_session as session
+from spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY
 from walbridge.embedded.jars import read_lock
 
 ROOT = Path(__file__).parents[2]
@@ -122,6 +123,7 @@ def test_spark_of_the_image_is_set_up_as_the_job_sets_up_its_own() -> None:
     lines = (ROOT / "docker" / "spark" / "conf" / "spark-defaults.conf").read_text().splitlines()
     given = dict(line.split(" ", 1) for line in lines if line.startswith("spark."))
     wanted = session._PREFERRED | session._REQUIRED
+    wanted |= {"spark.driver.extraJavaOptions": EXIT_ON_OUT_OF_MEMORY}
 
     assert {name: given.get(name) for name in wanted} == wanted
 

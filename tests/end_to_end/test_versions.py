@@ -66,7 +66,7 @@ KINDS = {14: "kind=StreamCommit", 15: "kind=CommitPrepared"}
 
 
 def shown(major: int) -> list[str]:
-    """Rows of the README's matrix."""
+    """Rows of the matrix in docs/versions.md."""
     parts = [
         (13, "partitions through their root"),
         (14, "values in binary"),

@@ -1,4 +1,4 @@
-"""What only an operator can mend: exit code 2, what and how in one clear message (DESIGN §7)."""
+"""What only an operator can mend: exit code 2, what and how in one clear message."""
 
 from __future__ import annotations
 

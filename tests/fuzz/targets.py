@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from producer.encoding.record import encode_tuple, plain_rests
+from producer.encoding.record import encode_tuple, plain_tails
 from producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
 from producer.pgoutput.frames import decode_frame
 from producer.pgoutput.messages import Message
@@ -96,7 +96,7 @@ def binary_value(data: bytes) -> None:
 def _value(writers: Sequence[TypedWriter], kind: bytes, data: bytes) -> None:
     """Both encoders write the same, or both refuse."""
     writer, schema = writers[data[0] % len(writers) if data else 0]
-    row, rest = one_field(kind, data[1:]), plain_rests(TS_MS)["r"]
+    row, rest = one_field(kind, data[1:]), plain_tails(TS_MS)["r"]
     general = _tried(lambda: writer.copied(row, SOURCE, TS_MS).value)
     plain = _tried(lambda: writer.plain(row, 0, writer.snapshot_source, SOURCE.encoded, -1, rest) or (None, None))
     assert (general is None) == (plain is None)

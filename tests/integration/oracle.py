@@ -76,7 +76,7 @@ def _compared(column: TypedColumn) -> str:
 
 
 def _exceptional(column: TypedColumn) -> str:
-    """DESIGN §3: NaN and infinities of bounded numerics, years outside 1–9999, odd-shaped arrays."""
+    """What no Avro type holds: NaN and infinities of bounded numerics, years outside 1–9999, odd-shaped arrays."""
     base, is_array = _base(column)
     if column.name.startswith("text_"):
         return "false"

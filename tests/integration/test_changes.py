@@ -52,7 +52,7 @@ def test_rows_of_savepoints_rolled_back_never_come(producer: ProducerUnderTest) 
 
 def test_rows_that_share_an_lsn_survive_restarts(producer: ProducerUnderTest) -> None:
     """Rows of one COPY share an LSN, and a commit's end is the next transaction's LSN: a filter finer
-    than transactions loses them (reliability.md, bugs 1 to 3; I4)."""
+    than transactions loses them (I4)."""
     producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v text)")
     producer.publish("t")
     for _ in range(3):

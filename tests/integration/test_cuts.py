@@ -1,4 +1,4 @@
-"""Cuts: what a reader may believe of them, checked record by record (DESIGN §3)."""
+"""Cuts: what a reader may believe of them, checked record by record."""
 
 from __future__ import annotations
 

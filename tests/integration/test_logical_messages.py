@@ -52,7 +52,7 @@ def told(topics: Topics) -> list[tuple[str, Any]]:
 
 
 def test_message_of_a_transaction_takes_its_ordinal_in_it(talking: ProducerUnderTest) -> None:
-    """DESIGN §3: a published message is one event of its transaction; one of another prefix is none."""
+    """A published message is one event of its transaction; one of another prefix is none."""
     talking.settings["postgres"]["message_prefixes"] = ["app"]
     talking.start_streaming()
     with talking.database.connect() as connection, connection.transaction():

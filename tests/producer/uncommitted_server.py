@@ -1,4 +1,4 @@
-"""A walsender in miniature that streams, prepares and announces as pgoutput does (pgoutput.md §7–§9).
+"""A walsender in miniature that streams, prepares and announces as pgoutput does.
 
 In: steps, drawn at random. Out: the payloads of one session, and beside them what they say was
 committed: transactions in order, each change with the columns that its table had when it was made.

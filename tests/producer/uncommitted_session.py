@@ -1,21 +1,13 @@
-"""The producer's session as far as it puts streamed and prepared transactions together, for the tests of that."""
+"""A session without Kafka, for the tests of pending transactions: the replay itself is the producer's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from producer.pgoutput.decoder import decode_message, decode_tuple, decoders_for
 from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
-from producer.pgoutput.messages import (
-    Begin,
-    Commit,
-    Insert,
-    Message,
-    Origin,
-    Relation,
-)
-from producer.session.pending_transactions import Committed, Uncommitted
-from producer.session.session_relations import Announced
+from producer.pgoutput.messages import Begin, Commit, Insert, Message, Origin, Relation
+from producer.session.pending_transactions import PendingTransactions
+from producer.session.replay import Replay
+from producer.session.session_relations import SessionRelations
 from producer.session.transaction_spool import Spool
 from schemas.errors import ProtocolError
 from schemas.position import Lsn
@@ -31,41 +23,38 @@ class Session:
     """Changes by their relation's columns."""
 
     def __init__(self, spool: Spool, *, options: dict[str, str] | None = None, version: int = FIXED) -> None:
-        self.announced = Announced(self._install, lambda relation_id: None)
+        self._relations = SessionRelations(self._install, lambda relation_id: None)
         self._decoders = decoders_for(OPTIONS if options is None else options)
-        self.uncommitted = Uncommitted(spool, self.announced, self._decoders, version, Lsn(100))
+        self.pending = PendingTransactions(spool, self._relations, self._decoders, version, Lsn(100))
+        self._replay = Replay(self.pending, self._relations, lambda: None)
         self.committed: list[tuple[int, list[Change]]] = []
         self.installed: dict[int, Relation] = {}
-        self._replays = False
-        self._arrivals: Iterator[int] = iter(())
 
     def _install(self, relation: Relation) -> None:
         self.installed[relation.relation_id] = relation
 
     def receive(self, message: Message | bytes) -> None:
         frame = xlog_data(message if isinstance(message, bytes) else encode_message(message))
-        if self.uncommitted.takes is not None and not self._replays:
-            self.uncommitted.takes(frame)
-            return
-        self._dispatch(decode_message(frame[XLOG_DATA_HEADER_BYTES:], self._decoders))
+        if self.pending.takes is not None:
+            self.pending.takes(frame)
+        else:
+            self._dispatch(frame)
 
-    def _dispatch(self, message: Message) -> None:
-        match message:
+    def _dispatch(self, frame: bytes) -> None:
+        match message := decode_message(frame[XLOG_DATA_HEADER_BYTES:], self._decoders):
             case Begin():
                 self.committed.append((message.xid, []))
-            case Relation() if self._replays:
-                self.announced.show(message, next(self._arrivals, None))
             case Relation():
-                self.announced.receive(message)
+                self._replay.relation(message)
             case Insert():
-                self.announced.settle(message.relation_id)
+                self._relations.settle(message.relation_id)
                 self._insert(message)
             case Commit() | Origin():
                 pass
             case _:
-                committed = self.uncommitted.receive(message)
-                if committed is not None:
-                    self._replay(committed)
+                begin = self._replay.receive(message)
+                if begin is not None:
+                    self._replay_all(begin)
 
     def _insert(self, message: Insert) -> None:
         relation = self.installed.get(message.relation_id)
@@ -75,15 +64,8 @@ class Session:
         value = fields[0]
         self.committed[-1][1].append((message.relation_id, len(fields), value if isinstance(value, bytes) else b""))
 
-    def _replay(self, committed: Committed) -> None:
-        self.committed.append((committed.xid, []))
-        self.announced.show_all(committed.relations)
-        spooled = committed.spooled
-        if spooled is not None:
-            self._arrivals = spooled.arrivals_left() if committed.joins else iter(())
-            self._replays = True
-            for frame in spooled.frames(lambda: None):
-                self._dispatch(decode_message(frame[XLOG_DATA_HEADER_BYTES:], self._decoders))
-            self._replays = False
-            spooled.remove()
-        self.announced.put_back()
+    def _replay_all(self, begin: Begin) -> None:
+        self.committed.append((begin.xid, []))
+        while (frame := self._replay.read()) is not None:
+            self._dispatch(frame)
+        self._replay.end()

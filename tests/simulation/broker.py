@@ -2,7 +2,7 @@
 
 Transactions V1, as librdkafka speaks it: EndTxn names the producer epoch and nothing else, so one
 that the network held back ends whatever that epoch has open when it arrives. A new epoch
-(``InitProducerId``) aborts what is open and fences everything older (reliability.md, fact 9).
+(``InitProducerId``) aborts what is open and fences everything older.
 """
 
 from collections.abc import Callable

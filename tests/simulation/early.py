@@ -1,6 +1,6 @@
 """What one walsender sends of transactions before they are committed: streamed blocks, prepared ones.
 
-In: the history, and where the session began. Out: frames in the order of pgoutput.md §6–§9: blocks of
+In: the history, and where the session began. Out: frames in the order of ``pgoutput.c``: blocks of
 several transactions in turn, subtransactions and whole transactions that are rolled back, a prepare
 at its place in the WAL, and at the commit only what is left to say. What void changes hold is true
 of other changes, so that one that gets out is seen. Whether a transaction is streamed is the

@@ -1,9 +1,9 @@
 """What the source committed: transactions as pgoutput sends them, and the events they must become.
 
-Made from a seed, or by hand for a named case. The expected events are written from DESIGN §3
+Made from a seed, or by hand for a named case. The expected events are written from the contract
 (position, operation, images), not from the producer. LSNs are laid out as Postgres does it: the
 end of a commit record is often the first LSN of the next transaction, rows of one COPY share one,
-and a Relation message carries 0 (reliability.md, fact 1).
+and a Relation message carries 0.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """What must be in Kafka, and a reader that sees each commit at once and believes nothing.
 
 In: the history, and every commit of the broker. The reader goes from cut to cut as the contract
-says (DESIGN §3): chain unbroken, exact ranges, counts; then each event must be the next one of the
+says: chain unbroken, exact ranges, counts; then each event must be the next one of the
 history that its partition lacks, never seen before (I3, I4), and a complete cut must hold exactly
 the transactions below its end (I8). ``durable_lsn`` is how far Postgres may be told (I1).
 """

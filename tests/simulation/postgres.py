@@ -1,7 +1,7 @@
 """A Postgres server for one slot: its WAL, its slot, and the walsender's end of the connection.
 
 Fakes ``pq.PGconn`` below the real ``ReplicationStream``, so that the bytes of every status update
-are read here as the server reads them. Faithful in what loses data (reliability.md, facts 1–6):
+are read here as the server reads them. Faithful in what loses data:
 START behind ``confirmed_flush_lsn`` is moved forward without a word, feedback beyond the end of
 WAL is taken, a crash forgets acknowledgements that were not saved, keepalives come between any two
 messages, and their ``wal_end`` may stand anywhere up to the next commit record.

@@ -27,10 +27,13 @@ _MODULES = (
     "producer.batch.open_batch",
     "producer.batch.cut_maker",
     "producer.pipeline",
+    "producer.start",
+    "producer.follow",
     "producer.guards.source_watch",
     "producer.waits",
     "producer.session.transaction_spool",
     "producer.session.loop",
+    "producer.session.replay",
     "producer.relations.tables",
     "producer.session.pending_transactions",
     "producer.kafka.control_topics",
@@ -108,11 +111,11 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
         "producer.kafka.instance": {"Producer": make_producer},
         "producer.kafka.control_topics": {"Producer": make_producer},
         "producer.kafka.partition_log": {"Consumer": make_consumer},
-        "producer.pipeline": {
+        "producer.postgres.source": {
             "connect_sql": connect_sql,
             "connect_walsender": lambda *_: Walsender(server, world),
-            "TopicAdmin": lambda *_: Admin(broker),
         },
+        "producer.start": {"TopicAdmin": lambda *_: Admin(broker)},
         "producer.postgres.replication_stream": {
             "select": Select(world),
             "walsender_query": lambda *_: [{"setting": "60000"}],

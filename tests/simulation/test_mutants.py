@@ -16,11 +16,12 @@ import pytest
 
 from producer.batch.cut_maker import CutMaker
 from producer.batch.progress import ProgressTracker
+from producer.follow import follow_once
 from producer.kafka.publisher import Publisher
-from producer.pipeline import Pipeline
 from producer.session.loop import Session
-from producer.session.pending_transactions import Uncommitted
-from producer.session.session_relations import Announced
+from producer.session.pending_transactions import PendingTransactions
+from producer.session.replay import Replay
+from producer.session.session_relations import SessionRelations
 from producer.session.transaction import TransactionTracker
 from producer.session.transaction_spool import Spooled
 from tests.simulation.run import run_seed
@@ -62,14 +63,14 @@ MUTANTS = {
     ),
     "a keepalive is confirmed at once": Mutant(
         Session._keepalive,
-        "self._cuts.wal_end = max(self._cuts.wal_end, frame.wal_end)",
-        "self._cuts.wal_end = max(self._cuts.wal_end, frame.wal_end); self._stream.confirm(frame.wal_end)",
+        "self._stream.has_received(frame.wal_end)",
+        "self._stream.has_received(frame.wal_end); self._stream.confirm(frame.wal_end)",
     ),
     "an idle cut is made inside a half published transaction": Mutant(
         CutMaker.idle_cut, "self._out.tracker.progress.split is not None", "False"
     ),
     "progress is not read again at a restart of the stream": Mutant(
-        Pipeline._stream_once, "progress = read_progress(self._settings)", "progress = self._out.tracker.progress"
+        follow_once, "progress = _published(settings)", "progress = parts.out.tracker.progress"
     ),
     "an unknown outcome of a commit is taken for success": Mutant(
         Publisher.commit,
@@ -80,17 +81,17 @@ MUTANTS = {
         ProgressTracker.close, "complete = split is None", "complete = True"
     ),
     "a prepared transaction does not hold the slot back": Mutant(
-        CutMaker._bound_floor, "min(self.wal_end, held)", "self.wal_end"
+        CutMaker._bound_floor, "min(received, held)", "received"
     ),
     "a prepared transaction is forgotten at the next cut": Mutant(
-        Uncommitted._keep, "self._prepared[key] = prepared", "self._prepared = {key: prepared}"
+        PendingTransactions._keep, "self._prepared[key] = prepared", "self._prepared = {key: prepared}"
     ),
     "changes of an aborted subtransaction are published": Mutant(Spooled.frames, "if xid not in aborted", "if True"),
     "what a streamed transaction announced is not known after its commit": Mutant(
-        Announced.show, "arrival is not None and", "False and"
+        SessionRelations.show, "arrival is not None and", "False and"
     ),
     "a streamed transaction that is published already comes again": Mutant(
-        Session._replay, "committed.commit_lsn, committed.commit_time_us", "committed.end_lsn, committed.commit_time_us"
+        Replay.receive, "Begin(committed.commit_lsn,", "Begin(committed.end_lsn,"
     ),
     "a cut does not move on what is done": Mutant(
         ProgressTracker.close, "done=Lsn(max(done, self.progress.done))", "done=self.progress.done"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from producer.session.dropped_tables import UNFOLLOWED_OPTION
+from producer.session.dropped_tables import DROPPED_OPTION
 from schemas.progress_record import decode_progress, encode_progress
 from schemas.topics import progress_topic
 from tests.simulation.broker import COMMITTED
@@ -41,7 +41,7 @@ def _of_the_table_that_was_left(writer: Writer) -> None:
 def _leave_the_other(run: Run) -> None:
     log = run.broker.log(progress_topic(run.settings.name), 0)
     before = decode_progress(log.entries[-1].value)
-    progress = replace(before, options=before.options | {UNFOLLOWED_OPTION: str(OTHER)}, relation_ids=(KEYED,))
+    progress = replace(before, options=before.options | {DROPPED_OPTION: str(OTHER)}, relation_ids=(KEYED,))
     log.append(progress.key, encode_progress(progress), None, COMMITTED)
 
 

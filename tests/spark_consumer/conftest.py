@@ -16,6 +16,7 @@ from spark_consumer.apply import apply
 from tests.contract_writer import ContractWriter
 from tests.spark_consumer.accounts import ACCOUNT, HISTORY, Run
 from tests.spark_consumer.crash import Crash
+from tests.spark_consumer.program import Program
 from walbridge.embedded.kafka import KafkaBroker
 
 
@@ -32,6 +33,12 @@ def accounts(writer: ContractWriter) -> RelationRecord:
 @pytest.fixture
 def history(writer: ContractWriter) -> RelationRecord:
     return writer.relation("history", HISTORY, relation_id=2)
+
+
+@pytest.fixture
+def program(kafka: KafkaBroker, pipeline_name: str, lake: Path, tmp_path: Path) -> Program:
+    """The job as a program of its own."""
+    return Program(kafka, pipeline_name, lake, tmp_path)
 
 
 @pytest.fixture

@@ -107,3 +107,16 @@ def test_jars_prints_their_folder_or_a_list_for_spark_submit(capsys: pytest.Capt
 
     assert listed == sorted(map(str, folder.glob("*.jar")))
     assert any("spark-sql-kafka" in jar for jar in listed)
+
+
+def test_sql_for_an_administrator_needs_no_server_and_no_password(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who makes the role has no password of it yet."""
+    dsn = "host=nowhere.invalid dbname=shop user=cdc"
+    Path("walbridge.toml").write_text(
+        f'[postgres]\ndsn = "{dsn}"\npassword_file = "missing"\npublication_tables = ["orders"]'
+    )
+
+    assert main(["init", "--sql"]) == 0
+    printed = capsys.readouterr().out
+    assert 'CREATE ROLE "cdc" LOGIN REPLICATION;' in printed
+    assert 'CREATE PUBLICATION "walbridge" FOR TABLE "public"."orders"' in printed

@@ -1,5 +1,7 @@
 """``walbridge init`` makes what it says, once, and prints SQL that gives just enough rights."""
 
+import re
+
 import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -12,6 +14,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
+from walbridge.role import administrator_sql
 
 ODD_TABLE = 'Line "items".€'
 TABLES = sql.SQL(
@@ -148,3 +151,65 @@ def test_printed_sql_says_what_pg_hba_needs(settings: Settings, database: Databa
     printed = initialise(settings, "reader", lambda line: None)
 
     assert f'--   hostssl  "{database.name}"  "reader"' in printed
+
+
+def test_role_that_exists_is_not_printed_again(settings: Settings, database: Database) -> None:
+    role = settings.name
+    database.execute(f'CREATE ROLE "{role}"')
+    try:
+        lines: list[str] = []
+        assert initialise(settings, role, lines.append) == ""
+        assert lines[-1] == f"role {role}: exists; walbridge check says which rights it lacks"
+    finally:
+        database.execute(f'DROP ROLE "{role}"')
+
+
+def as_role(settings: Settings, database: Database, role: str) -> Settings:
+    """The same pipeline, whose connection string names the role that is to be made."""
+    dsn = psycopg.conninfo.make_conninfo(database.dsn, user=role)
+    return Settings.model_validate(settings.model_dump() | {"postgres": {**settings.postgres.model_dump(), "dsn": dsn}})
+
+
+def test_sql_from_settings_alone_makes_a_role_that_init_needs_no_more_rights_than(
+    settings: Settings, database: Database
+) -> None:
+    role = f'{settings.name} "reader"'
+    own = as_role(settings, database, role)
+    database.execute(administrator_sql(own, None))
+    try:
+        lines: list[str] = []
+        assert initialise(own, role, lines.append) == ""
+        assert lines[0] == "publication walbridge: exists"
+        published = database.rows("SELECT schemaname, tablename FROM pg_publication_tables ORDER BY 1")
+        assert published == [("Odd schema", ODD_TABLE), ("public", "orders")]
+    finally:
+        database.execute(
+            "SELECT pg_drop_replication_slot('walbridge') FROM pg_replication_slots WHERE database = current_database()"
+        )
+        name = sql.Identifier(role)
+        database.execute(sql.SQL("DROP OWNED BY {}; DROP ROLE {}").format(name, name).as_string(None))
+
+
+def test_sql_from_settings_alone_is_made_wholly_or_not_at_all(settings: Settings, database: Database) -> None:
+    own = as_role(settings, database, settings.name)
+    database.execute("DROP TABLE orders")
+
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        database.execute(administrator_sql(own, None))
+    assert database.rows("SELECT 1 FROM pg_roles WHERE rolname = %s", (settings.name,)) == []
+
+
+@pytest.mark.parametrize(
+    ("postgres", "remedy"),
+    [
+        ({}, r"\[postgres\] dsn"),
+        ({"dsn": "host=h user=u", "publication_tables": ["a"]}, "add dbname="),
+        ({"dsn": "host=h dbname=d"}, "create the publication yourself"),
+    ],
+)
+def test_sql_from_settings_that_do_not_name_database_and_tables_is_refused(
+    postgres: dict[str, object], remedy: str
+) -> None:
+    with pytest.raises(OperatorError) as refusal:
+        administrator_sql(Settings.model_validate({"postgres": postgres}), None)
+    assert re.search(remedy, refusal.value.remedy)

@@ -36,7 +36,9 @@ class Mistake:
 
 MISTAKES = {
     "not TOML": Mistake("produce", "name = ", "is not TOML", "mend that line"),
-    "unknown setting": Mistake("produce", "[postgres]\nslots = 'x'\n", "postgres.slots: unknown setting", "README"),
+    "unknown setting": Mistake(
+        "produce", "[postgres]\nslots = 'x'\n", "postgres.slots: unknown setting", "docs/settings.md"
+    ),
     "unknown variable": Mistake(
         "produce",
         "",
@@ -44,9 +46,13 @@ MISTAKES = {
         "unset it",
         (("WALBRIDGE_POSTGRES__SLOTS", "x"),),
     ),
-    "slot name that Postgres refuses": Mistake("produce", "[postgres]\nslot = 'A b'\n", "postgres.slot", "README"),
-    "pipeline name with a dot": Mistake("produce", "name = 'a.b'\n", "name", "README"),
-    "number out of range": Mistake("produce", "[producer]\nbatch_rows_max = 0\n", "producer.batch_rows_max", "README"),
+    "slot name that Postgres refuses": Mistake(
+        "produce", "[postgres]\nslot = 'A b'\n", "postgres.slot", "docs/settings.md"
+    ),
+    "pipeline name with a dot": Mistake("produce", "name = 'a.b'\n", "name", "docs/settings.md"),
+    "number out of range": Mistake(
+        "produce", "[producer]\nbatch_rows_max = 0\n", "producer.batch_rows_max", "docs/settings.md"
+    ),
     "no database named": Mistake("produce", PORTS_FREE, "no database is named", "[postgres] dsn"),
     "password of two words without quotes": Mistake(
         "produce",

@@ -7,6 +7,7 @@ server. Only before anybody knows the port is another one tried, should somebody
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import ClassVar, Self
 
 from schemas.errors import OperatorError
 from walbridge.embedded.folders import RunFolder
-from walbridge.embedded.server_process import ServerProcess
+from walbridge.embedded.server_process import ServerProcess, tail
 
 STOP_S = 20.0
 STARTS_MAX = 5  # another process may take the port between our look and the server's
@@ -36,7 +37,7 @@ class Server(ABC):
         self._process: ServerProcess | None = None
         self.data = self._folder.path / "data"
         self.log = self._folder.path / f"{kind}.log"
-        self.port = 0
+        self.host, self.port = "127.0.0.1", 0
 
     @abstractmethod
     def _prepare(self, *, first: bool) -> None:
@@ -90,6 +91,11 @@ class Server(ABC):
             self._process.kill()
             self._process = None
 
+    def clear(self) -> None:
+        """Kill it and delete its data: the next start makes new ones."""
+        self.kill()
+        shutil.rmtree(self.data, ignore_errors=True)
+
     def restart(self) -> None:
         self.stop()
         self.start()
@@ -102,6 +108,15 @@ class Server(ABC):
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.running
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of a process that ended by itself, below 0 the signal; None: it runs, or was stopped or killed from here."""
+        return self._process.exit_code if self._process else None
+
+    def log_end(self) -> str:
+        """The last lines that it wrote, indented for a message."""
+        return tail(self.log)
 
     @property
     def pid(self) -> int | None:

@@ -179,10 +179,10 @@ def _ports_given() -> int:
     return os.open(folder("run") / ".ports", os.O_RDWR | os.O_CREAT, 0o600)
 
 
-def accepts(port: int) -> bool:
-    """Whether a server takes connections on this port of loopback."""
+def accepts(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether a server takes connections on this port."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
+        with socket.create_connection((host, port), timeout=1):
             return True
     except OSError:
         return False

@@ -15,8 +15,8 @@ BASELINE = Baseline(16400, {1: "16401", 2: "16402+16403", 3: "*"}, {"p.metadata"
 NOW = PublicationState(16400, (), BASELINE.members, Lsn(7))
 
 
-def _departed(now: PublicationState | None) -> set[int]:
-    return BASELINE.departed("walbridge", now, lambda relation_id: f"public.t{relation_id}")
+def _dropped(now: PublicationState | None) -> set[int]:
+    return BASELINE.dropped("walbridge", now, lambda relation_id: f"public.t{relation_id}")
 
 
 def test_baseline_is_read_back_from_the_options_that_carry_it() -> None:
@@ -31,14 +31,14 @@ def test_progress_of_earlier_code_has_none() -> None:
 
 def test_generated_columns_are_compared_where_they_were_written_down() -> None:
     published = replace(NOW, generated_columns="s")
-    assert _departed(published) == set()
+    assert _dropped(published) == set()
     with pytest.raises(OperatorError, match="publish_generated_columns of publication walbridge was changed"):
-        replace(BASELINE, generated_columns="n").departed("walbridge", published, str)
+        replace(BASELINE, generated_columns="n").dropped("walbridge", published, str)
 
 
 def test_table_that_left_is_told_and_one_that_came_is_not() -> None:
-    assert _departed(NOW) == set()
-    assert _departed(replace(NOW, members={1: "16401", 3: "*", 4: "16409"})) == {2}
+    assert _dropped(NOW) == set()
+    assert _dropped(replace(NOW, members={1: "16401", 3: "*", 4: "16409"})) == {2}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_table_that_left_is_told_and_one_that_came_is_not() -> None:
 def test_publication_that_may_have_left_out_changes_is_refused(now: PublicationState | None, words: str) -> None:
     """I7."""
     with pytest.raises(OperatorError, match=words) as refusal:
-        _departed(now)
+        _dropped(now)
     assert refusal.value.remedy
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from producer.guards.partitions import PartitionWatch
-from producer.postgres.partitions import Partition
+from producer.postgres.facts import Partition
 from schemas.errors import OperatorError
 
 KEY = frozenset({"id", "day"})

@@ -9,7 +9,7 @@ shortest form: everything in memory, nothing survives.
     → Stream Commit, or Stream Prepare and later Commit Prepared, lets them out
 
 Relations that came in a block are that transaction's alone until its commit, which the server
-takes to be known from then on; aborted, they never were (pgoutput.md §7).
+takes to be known from then on; aborted, they never were.
 """
 
 from collections.abc import Iterable

@@ -23,7 +23,7 @@ def test_transactions_are_streamed_where_the_server_can_and_nothing_else_is_aske
 
 
 def test_messages_are_not_streamed_unless_streaming_is_set_which_is_refused() -> None:
-    """pgoutput.md §7: a savepoint's message could not be told from the transaction's."""
+    """A savepoint's message could not be told from the transaction's."""
     assert "streaming" not in stream_options(settings(messages=True), VERSIONS[-1])
 
     for streaming in ("on", "parallel"):

@@ -10,7 +10,7 @@ from producer.encoding.record import UnknownValue
 from producer.kafka.control_topics import MetadataWriter
 from producer.kafka.publisher import Publisher
 from producer.pgoutput.messages import Delete, Insert, Truncate, Update
-from producer.session.dropped_tables import UNFOLLOWED_OPTION, UnfollowedTables
+from producer.session.dropped_tables import DROPPED_OPTION, DroppedTables
 from schemas.position import Lsn, Position
 from schemas.progress_record import Progress
 from schemas.settings import Settings
@@ -33,31 +33,31 @@ def test_every_change_remains_while_all_tables_are_followed() -> None:
         Delete(OURS, b"", None),
         Truncate(True, False, (OURS,)),
     )
-    unfollowed = UnfollowedTables(batch({"proto_version": "1"}))
-    assert [unfollowed.rest_of(change) for change in changes] == list(changes)
+    dropped_tables = DroppedTables(batch({"proto_version": "1"}))
+    assert [dropped_tables.rest_of(change) for change in changes] == list(changes)
 
 
 def test_changes_of_a_table_that_was_left_are_none_and_those_of_others_remain() -> None:
     out = batch({"proto_version": "1"})
-    unfollowed = UnfollowedTables(out)
+    dropped_tables = DroppedTables(out)
 
-    unfollowed.leave(Written(KEYED).record, Position(Lsn(7), 3), REASON)
+    dropped_tables.drop(Written(KEYED).record, Position(Lsn(7), 3), REASON)
 
     for change in (Insert(OURS, b""), Update(OURS, None, None, b""), Delete(OURS, b"", None)):
-        assert unfollowed.rest_of(change) is None
-    assert unfollowed.rest_of(Truncate(True, False, (OURS,))) is None
-    assert unfollowed.rest_of(Truncate(True, False, (OURS, OTHER))) == Truncate(True, False, (OTHER,))
-    assert unfollowed.rest_of(Insert(OTHER, b"")) == Insert(OTHER, b"")
+        assert dropped_tables.rest_of(change) is None
+    assert dropped_tables.rest_of(Truncate(True, False, (OURS,))) is None
+    assert dropped_tables.rest_of(Truncate(True, False, (OURS, OTHER))) == Truncate(True, False, (OTHER,))
+    assert dropped_tables.rest_of(Insert(OTHER, b"")) == Insert(OTHER, b"")
 
 
 def test_batch_and_progress_say_from_where_on_a_table_was_left() -> None:
     """I8: the next session leaves it too."""
-    out = batch({UNFOLLOWED_OPTION: "5"})
+    out = batch({DROPPED_OPTION: "5"})
 
-    UnfollowedTables(out).leave(Written(KEYED).record, Position(Lsn(7), 3), REASON)
+    DroppedTables(out).drop(Written(KEYED).record, Position(Lsn(7), 3), REASON)
 
     (barrier,) = out.batch.tables[OURS].barriers
-    assert (barrier.kind, barrier.position, out.batch.departed) == ("dropped", Position(Lsn(7), 3), {OURS})
-    assert out.tracker.progress.options == {UNFOLLOWED_OPTION: f"5 {OURS}"}
-    again = UnfollowedTables(out)
+    assert (barrier.kind, barrier.position, out.batch.dropped) == ("dropped", Position(Lsn(7), 3), {OURS})
+    assert out.tracker.progress.options == {DROPPED_OPTION: f"5 {OURS}"}
+    again = DroppedTables(out)
     assert [again.rest_of(Insert(relation_id, b"")) for relation_id in (5, OURS)] == [None, None]

@@ -98,8 +98,8 @@ def test_whatever_comes_in_whatever_order_only_what_is_committed_gets_out(
         session.receive(payload)
 
     assert session.committed == server.committed
-    assert session.uncommitted.prepared_count == len(server.prepared)
-    assert session.uncommitted.held_lsn == min((lsn for _, lsn in server.prepared.values()), default=None)
+    assert session.pending.prepared_count == len(server.prepared)
+    assert session.pending.oldest_prepared_lsn == min((lsn for _, lsn in server.prepared.values()), default=None)
     spool.clear()
     assert spool.byte_count == 0
     spool.close()
@@ -201,7 +201,7 @@ def test_aborted_transaction_leaves_nothing(session: Session, spool: Spool) -> N
     session.receive(StreamAbort(7, 7))
 
     assert spool.byte_count == 0
-    assert session.uncommitted.stream_count == 0
+    assert session.pending.stream_count == 0
     assert session.installed == {}
 
 
@@ -276,10 +276,10 @@ def test_prepared_transaction_holds_its_prepare_until_it_is_committed(session: S
     """I1"""
     prepare(session, b"1")
     prepare(session, b"2", xid=8, gid="later", lsn=170)
-    held = [session.uncommitted.held_lsn]
+    held = [session.pending.oldest_prepared_lsn]
     for end in (commit_prepared(), RollbackPrepared(Lsn(178), Lsn(220), 5, 6, 8, "later")):
         session.receive(end)
-        held.append(session.uncommitted.held_lsn)
+        held.append(session.pending.oldest_prepared_lsn)
 
     assert held == [150, 170, None]
     assert session.committed == [(7, [(1, 1, b"1")])]
@@ -315,7 +315,7 @@ def test_rollback_of_a_prepared_transaction_never_heard_of_is_ignored(session: S
     """It was prepared before two_phase began, or changed nothing."""
     session.receive(RollbackPrepared(Lsn(158), Lsn(190), 5, 6, 7, "one"))
 
-    assert session.uncommitted.prepared_count == 0
+    assert session.pending.prepared_count == 0
 
 
 def test_commit_of_a_prepared_transaction_whose_changes_did_not_come_is_refused(session: Session) -> None:
@@ -339,7 +339,7 @@ def test_commit_without_prepare_passes_where_the_server_leaves_out_empty_ones(sp
 
 
 def test_table_announced_in_a_transaction_that_is_rolled_back_is_known_if_it_was_prepared(session: Session) -> None:
-    """pgoutput.md §7: the server keeps it in mind at the prepare, but not what came in a block."""
+    """The server keeps it in mind at the prepare, but not what came in a block."""
     prepare(session, b"1")
     session.receive(RollbackPrepared(Lsn(158), Lsn(190), 5, 6, 7, ""))
     session.receive(Begin(Lsn(300), 5, 9))

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from producer.encoding.record import TransactionSource
 from producer.pgoutput.messages import Begin, Commit, Origin
 from producer.session.transaction import TransactionTracker
 from schemas.errors import OperatorError, ProtocolError
@@ -97,8 +98,10 @@ def test_origin_is_kept_for_its_transaction() -> None:
     tracker.begin(BEGIN)
     tracker.receive_origin(Origin(Lsn(9), "elsewhere"))
 
-    assert tracker.commit(COMMIT).origin == Origin(Lsn(9), "elsewhere")
-    assert tracker.begin(BEGIN).origin is None
+    own = TransactionSource.of(BEGIN.final_lsn, BEGIN.commit_time_us, BEGIN.xid, None)
+    replicated = TransactionSource.of(BEGIN.final_lsn, BEGIN.commit_time_us, BEGIN.xid, "elsewhere", 9)
+    assert tracker.commit(COMMIT).source == replicated != own
+    assert tracker.begin(BEGIN).source == own
 
 
 def test_resume_publishes_what_was_not_and_goes_on_counting() -> None:

@@ -11,6 +11,7 @@ from spark_consumer.fold.schema_join import events, place_name
 from spark_consumer.fold.shape import TableShape
 from spark_consumer.plan.plan import Segment
 from tests.contract_writer import Event
+from tests.fix_spark import SharedJvm
 from tests.spark_consumer.events import Log, column, relation
 
 LSN = 0x1100
@@ -72,7 +73,11 @@ SCENARIOS = [
 
 
 @pytest.fixture(scope="module")
-def folded(spark: SparkSession) -> dict[int, dict[str, Any]]:
+def folded(shared_jvm: SharedJvm) -> dict[int, dict[str, Any]]:
+    return folded_scenarios(shared_jvm.session)
+
+
+def folded_scenarios(spark: SparkSession) -> dict[int, dict[str, Any]]:
     """The folded row of each key, columns by their names."""
     log = Log()
     for event in SCENARIOS:

@@ -1,0 +1,80 @@
+"""One session of following the stream, from the floor of the progress that Kafka holds.
+
+In: the parts of a pipeline. Out: Kafka transactions until asked to stop, or RetryableError: then the next
+session begins where this one's progress stands, so nothing is lost and nothing comes twice (I4).
+"""
+
+import structlog
+
+from producer.guards.source_watch import SourceWatch
+from producer.guards.start import refuse_bad_start, seen_timeline
+from producer.kafka.control_topics import read_progress
+from producer.metrics import ProducerMetrics
+from producer.postgres import slot
+from producer.postgres.facts import ServerIdentity
+from producer.postgres.replication_stream import ReplicationStream
+from producer.postgres.requirements import stream_options
+from producer.postgres.source import Source
+from producer.relations.binary_support import naming_unreadable
+from producer.session.loop import Session
+from producer.session.transaction_spool import Spool
+from producer.start import Parts
+from producer.waits import Waits
+from schemas.errors import OperatorError
+from schemas.position import format_lsn
+from schemas.progress_record import TIMELINE_OPTION, Progress
+from schemas.settings import Settings
+
+log = structlog.get_logger()
+
+
+def follow_once(
+    settings: Settings, source: Source, parts: Parts, spool: Spool, waits: Waits, metrics: ProducerMetrics
+) -> None:
+    """Stream until asked to stop.
+
+    Raises:
+        OperatorError: a guard refuses, or only a person can go on.
+        RetryableError: a server went away.
+    """
+    connection = source.connect()
+    server = source.identify()
+    parts.publisher.open_instance()
+    progress = _published(settings)
+    options = stream_options(settings, server.version)
+    refuse_bad_start(progress, server, slot.inspect(connection, settings.postgres.slot), options)
+    parts.out.tracker.committed(progress)
+    parts.out.tracker.stream_with(options)
+    _accept_failover(parts, server, progress)
+    parts.tables.forget_session(connection)
+    spool.clear()
+    watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
+    watch.open()
+    postgres = settings.postgres
+    with ReplicationStream(
+        source.walsender(), progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
+    ) as stream:
+        stream.start(progress.floor, options)
+        log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done))
+        metrics.watch_stream(stream)
+        with waits.keeping_alive(stream), naming_unreadable(connection, settings):
+            session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version)
+            metrics.watch_pending(session.pending)
+            session.run(waits.should_stop)
+
+
+def _published(settings: Settings) -> Progress:
+    progress = read_progress(settings)
+    if progress is None:
+        raise OperatorError(
+            f"{settings.name}.progress was emptied while we ran",
+            remedy="its cleanup.policy must be compact; start over with a new name and slot",
+        )
+    return progress
+
+
+def _accept_failover(parts: Parts, server: ServerIdentity, progress: Progress) -> None:
+    """The guards have found that the new primary has all that was published."""
+    if server.timeline != seen_timeline(progress):
+        log.warning("failover accepted", timeline=server.timeline, before=seen_timeline(progress))
+        parts.out.tracker.remember_options({TIMELINE_OPTION: str(server.timeline)})

@@ -1,0 +1,56 @@
+"""The Postgres that a pipeline follows: a connection to ask the catalogue, and walsenders.
+
+In: settings. Out: connections that name themselves in ``pg_stat_activity``.
+"""
+
+from psycopg import pq
+
+from producer import errors
+from producer.postgres import slot
+from producer.postgres.connection import SqlConnection, connect_sql, connect_walsender
+from producer.postgres.facts import ServerIdentity
+from schemas.settings import Settings
+
+
+class Source:
+    """Of one process; has at most one connection to the catalogue at a time.
+
+    Raises:
+        OperatorError: the settings name no server.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._dsn = settings.postgres.dsn.get_secret_value()
+        self._answer_s = settings.postgres.silence_timeout_ms / 1000
+        self._open: list[SqlConnection] = []
+        if not self._dsn:
+            raise errors.no_dsn()
+
+    def connect(self) -> SqlConnection:
+        """A new connection to the catalogue; the last one is closed.
+
+        Raises:
+            OperatorError: the server does not let us in.
+            RetryableError: it is away.
+        """
+        self.close()
+        connection = connect_sql(self._dsn, "walbridge catalog", self._answer_s)
+        self._open.append(connection)
+        return connection
+
+    def close(self) -> None:
+        """Let go of the catalogue."""
+        while self._open:
+            self._open.pop().close()
+
+    def walsender(self, purpose: str = "walbridge") -> pq.abc.PGconn:
+        """A replication connection. Raises as ``connect``."""
+        return connect_walsender(self._dsn, purpose)
+
+    def identify(self) -> ServerIdentity:
+        """Which server this is, and on which timeline. Raises as ``connect``."""
+        walsender = self.walsender("walbridge identify")
+        try:
+            return slot.identify(walsender)
+        finally:
+            walsender.finish()

@@ -1,0 +1,124 @@
+"""The start of a pipeline: both peers are there and fit, and what they hold is known.
+
+In: settings. Out: the parts that live as long as the process, or a refusal by a guard, before anything
+durable is touched but the control topics.
+"""
+
+from dataclasses import dataclass
+
+from producer import copy
+from producer.batch.open_batch import OpenBatch
+from producer.batch.progress import ProgressTracker
+from producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
+from producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
+from producer.kafka.publisher import Publisher
+from producer.kafka.topics import TopicAdmin, control_topics
+from producer.metrics import ProducerMetrics
+from producer.postgres import slot
+from producer.postgres.facts import ServerIdentity
+from producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
+from producer.postgres.source import Source
+from producer.relations.relation_cache import RelationCache
+from producer.relations.tables import Tables
+from producer.session.transaction_spool import Spool
+from producer.waits import Waits
+from schemas.progress_record import Progress
+from schemas.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a pipeline is made of. ``progress``: what Kafka held at the start."""
+
+    server: ServerIdentity
+    progress: Progress | None
+    admin: TopicAdmin
+    publisher: Publisher
+    tables: Tables
+    out: OpenBatch
+
+    @property
+    def needs_copy(self) -> bool:
+        """Kafka holds no finished copy."""
+        return self.progress is None or self.progress.state != "streaming"
+
+
+def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metrics: ProducerMetrics) -> Parts:
+    """Connect to both peers, ask the guards, and read what was published.
+
+    Raises:
+        OperatorError: a guard refuses.
+        RetryableError: a server is away.
+    """
+    connection = source.connect()
+    server = source.identify()
+    refuse_unfit_server(connection, settings)
+    options = stream_options(settings, server.version)
+    if {"streaming", "two_phase"} & options.keys():
+        spool.open()
+    admin = TopicAdmin(settings)
+    admin.ensure(control_topics(settings))
+    transactional_id = f"{settings.name}/{server.system_id}/{settings.postgres.slot}"
+    publisher = Publisher(settings, transactional_id, waits.for_kafka)
+    metrics.watch_publisher(publisher)
+    publisher.open_instance(settings.postgres.start_timeout_s)
+    known, metadata_end = read_metadata(settings)
+    metadata = MetadataWriter(settings, waits.for_kafka, metadata_end)
+    cache = RelationCache(settings.name, known)
+    tables = Tables(settings, connection, admin, cache, metadata, publisher, server.database)
+    progress = read_progress(settings)
+    tracker = ProgressTracker(progress or new_progress(settings, server))
+    out = OpenBatch(settings, publisher, metadata, tracker)
+    out.on_committed = metrics.batch_committed
+    parts = Parts(server, progress, admin, publisher, tables, out)
+    found = slot.inspect(connection, settings.postgres.slot)
+    if progress is None:
+        refuse_foreign_slot(found, settings.postgres.slot)
+    elif progress.state == "streaming":
+        refuse_bad_start(progress, server, found, options)
+    else:
+        refuse_bad_copy(progress, server, found)
+    if parts.needs_copy:
+        ensure_publication(connection, settings)
+    return parts
+
+
+def new_progress(settings: Settings, server: ServerIdentity) -> Progress:
+    """Of a pipeline that has copied nothing yet."""
+    return Progress(
+        state="creating",
+        system_id=server.system_id,
+        timeline=server.timeline,
+        slot=settings.postgres.slot,
+        database=server.database,
+        options=stream_options(settings, server.version),
+    )
+
+
+def reserve_slot(settings: Settings) -> bool:
+    """Make the slot before the first start, beside progress ``creating``; False if it is there.
+
+    It shows that the role may, and keeps its place among max_replication_slots. The first
+    start makes it anew, since only then is there somebody to read its snapshot.
+
+    Raises:
+        OperatorError: a server does not fit, or the slot is somebody else's.
+    """
+    source, name = Source(settings), settings.postgres.slot
+    try:
+        found = slot.inspect(source.connect(), name)
+        if found is not None:
+            # A producer may be running on it: opening a transactional instance would fence it.
+            if read_progress(settings) is None:
+                refuse_foreign_slot(found, name)
+            return False
+        parts = start(settings, source, Spool(settings), Waits(lambda: False), ProducerMetrics())
+        parts.out.publish_progress(new_progress(settings, parts.server))
+        walsender = source.walsender("walbridge init")
+        try:
+            slot.create(walsender, name, copy.report_waiting, two_phase=settings.postgres.two_phase)
+        finally:
+            walsender.finish()
+        return True
+    finally:
+        source.close()

@@ -1,0 +1,122 @@
+"""An end of the driver's JVM, told as what it is.
+
+In: a session, and whatever the job raised. Out: an ``OperatorError`` that says how the JVM ended, if it
+did. One that the kernel kills, that crashes or runs out of memory tells nobody: each call that was
+under way fails in its own way and thread, with a refused or reset connection, an empty answer, a
+stream that broke off, or an exception whose text was still in the JVM. So no error is looked at: the
+JVM is asked, then its process. Nothing is lost by it (I5): what was applied is known from the lake.
+"""
+
+import logging
+import signal
+import subprocess
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from schemas.errors import OperatorError, WalbridgeError
+
+EXIT_ON_OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
+"""An option of our JVM. Without it only the thread that asked for memory ends: where that is one of Netty's or of the
+stream, nobody is told and the job may wait for ever; where it is a task's, Spark ends the JVM in order, which waits for
+the very plan that can go no further. What Spark might have survived by spilling ends it too: then the heap is
+full for all other threads as well. Under spark-submit the JVM was there before us: give it the option there."""
+_OUT_OF_MEMORY = {3, 52}
+"""Exit codes: of that option (HotSpot, report_java_out_of_memory), and Spark's own (SparkExitCode.OOM)."""
+ANSWER_S = 30.0
+"""A collection of a large heap may stop it for seconds."""
+END_S = 10.0
+"""Between the end of its connections and that of its process."""
+
+_CONFESSION = "while the job was running; nothing is lost, the next start finishes the plan"
+_MORE_HEAP = "raise [spark] driver_memory, or lower [lake] plan_rows_max"
+_MORE_MEMORY = "give the machine or container more memory, or lower [lake] plan_rows_max"
+_KERNEL = "the kernel's log (dmesg) tells whether memory was short: then "
+
+
+def silence_py4j() -> None:
+    """What fails in a call between Python and the JVM is raised too, and sorted there: py4j would say it before."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    # Some of it is written to no logger of py4j's but to the root itself.
+    logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
+
+
+@contextmanager
+def told_if_jvm_ends(spark: SparkSession) -> Iterator[None]:
+    """A block whose errors are an end of the JVM, where it ended.
+
+    Raises:
+        OperatorError: it did. Else what the block raised.
+    """
+    process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
+    try:
+        yield
+    except WalbridgeError:
+        raise
+    except Exception as error:
+        if is_up(spark):
+            raise
+        raise ended_jvm(exit_code(process)) from error
+
+
+def is_up(spark: SparkSession) -> bool:
+    """Whether the JVM answers and its Spark context has not been stopped."""
+    answer: list[bool] = []
+
+    def ask() -> None:
+        with suppress(Exception):  # any of many: see above
+            context: Any = spark.sparkContext._jsc
+            answer.append(not context.sc().isStopped())
+
+    # A thread has a connection of its own: this one may be in the middle of a call, and never answer.
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(ANSWER_S)
+    return answer == [True]
+
+
+def exit_code(process: "subprocess.Popen[bytes] | None") -> int | None:
+    """Below 0 the signal that ended it; None: not ours, or still on its way out."""
+    if process is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(END_S)
+    return None
+
+
+def ended_jvm(code: int | None) -> OperatorError:
+    """How it ended, and what may mend it."""
+    return OperatorError(f"the Spark driver's JVM {ending(code)} {_CONFESSION}", f"start again; {_remedy(code)}")
+
+
+def ending(code: int | None) -> str:
+    """In words; ``code`` as ``exit_code`` gives it."""
+    if code is None:
+        return "ended or stopped its Spark context"
+    if code in _OUT_OF_MEMORY:
+        return "ran out of memory"
+    if code < 0:
+        return f"was killed by signal {-code} ({signal.Signals(-code).name})"
+    return f"ended with code {code}"
+
+
+def _remedy(code: int | None) -> str:
+    if code is None:
+        return f"{_KERNEL}{_MORE_MEMORY}; if it ran out of heap, {_MORE_HEAP}"
+    if code in _OUT_OF_MEMORY:
+        return f"if it comes back: {_MORE_HEAP}"
+    if code == -signal.SIGKILL:
+        return f"{_KERNEL}{_MORE_MEMORY}"
+    return "if it comes back: what the JVM said is above, and a crash leaves hs_err_pid*.log in the folder of the start"
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop it. Where its JVM is gone nothing is left to stop, and what raised stays the error."""
+    with suppress(Py4JError, OSError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # pyspark's own, that it could not be stopped cleanly
+        spark.stop()
