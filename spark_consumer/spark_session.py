@@ -16,6 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from schemas.errors import OperatorError
+from schemas.heap import SPARK_SHARE
 from schemas.settings import Settings
 from spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY
 
@@ -40,6 +41,13 @@ _PREFERRED = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "2",
+    # What is left is for large records: see schemas/heap.py.
+    "spark.memory.fraction": str(SPARK_SHARE),
+    # A partition's last answer stays in the heap for five minutes otherwise: unpacked, and in its consumer.
+    "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
+    "spark.kafka.consumer.cache.timeout": "5s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "1s",
     # A trigger costs 37 ms instead of 107 on a local disk (Spark 4.0).
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"

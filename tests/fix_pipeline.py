@@ -50,6 +50,7 @@ class PipelineUnderTest:
             name=self.producer.name,
             postgres={"dsn": self.database.dsn, "slot": self.producer.slot},  # type: ignore[arg-type]
             kafka={"bootstrap_servers": self.producer.kafka.bootstrap_servers},  # type: ignore[arg-type]
+            producer=self.producer.settings.get("producer", {}),  # type: ignore[arg-type]
             lake={"path": str(self.lake), "plan_rows_max": self.plan_rows_max},  # type: ignore[arg-type]
         )
 

@@ -29,7 +29,8 @@ NO_PYTHON = "/nonexistent/python-on-an-executor"
 
 SETTINGS = {
     "spark.master": "local[2]",
-    "spark.driver.memory": "1g",
+    # Less than by default: what is bounded by arithmetic needs no room to spare.
+    "spark.driver.memory": os.environ.get("TEST_DRIVER_MEMORY", "768m"),
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -41,6 +42,11 @@ SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.memory.fraction": "0.4",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
+    "spark.kafka.consumer.cache.timeout": "5s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "1s",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"

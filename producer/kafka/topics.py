@@ -15,13 +15,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from schemas.dsn import MASK
 from schemas.errors import KafkaAway, OperatorError
+from schemas.heap import record_bytes_max
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 CONTACT_TIMEOUT_S = 3.0
 """Of the first request, which nobody can interrupt: whoever asks tries again."""
 REQUEST_TIMEOUT_S = 10.0
-RECORD_OVERHEAD_BYTES = 64 * 1024
 _COLLIDES = (
     'Kafka takes "." and "_" in topic names for equal: give the table another topic in [topics.names], '
     "or this pipeline another name"
@@ -64,7 +64,7 @@ def data_topic_spec(settings: Settings, topic: str, *, has_key: bool) -> TopicSp
 
 def message_bytes_max(settings: Settings) -> int:
     """Of one record with its envelope; a row may stand in it twice, before and after."""
-    return 2 * settings.producer.row_bytes_max + RECORD_OVERHEAD_BYTES
+    return record_bytes_max(settings.producer.row_bytes_max)
 
 
 def client_config(settings: Settings) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
-import numpy as np
 import pyarrow as pa
+
+from spark_consumer.kafka.slices import conformed
 
 
 class Spool:
@@ -64,32 +65,3 @@ def _chain(first: pa.Table, second: pa.Table, rest: Iterator[pa.Table]) -> Itera
     yield second
     del second
     yield from rest
-
-
-def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in another schema's types; columns are taken by place.
-
-    Spark names the session's time zone in its timestamps and calls list items differently.
-    """
-    if rows.num_rows == 0:
-        return schema.empty_table()
-    columns = [_with_offsets(column.cast(field.type)) for column, field in zip(rows.columns, schema, strict=True)]
-    if not columns:
-        return rows.cast(schema)
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _with_offsets(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same values, every offset written out.
-
-    Where all lists or maps of a batch are empty or null, Spark leaves the offsets of their
-    children out, as Arrow's files may; delta-rs then reads what happens to lie there, and panics.
-    """
-    if not pa.types.is_nested(column.type):
-        return column
-    chunks = [chunk.take(_all(len(chunk))) for chunk in column.chunks]
-    return pa.chunked_array(chunks, column.type)
-
-
-def _all(count: int) -> pa.Array:
-    return pa.array(np.arange(count, dtype=np.int64))

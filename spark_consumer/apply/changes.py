@@ -5,6 +5,7 @@ nothing to do. Rows cross from Spark to delta-rs as Arrow slices, through a ``Sp
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -32,22 +33,22 @@ def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, se
     Raises:
         OperatorError: undecodable records, or values that cannot be known.
     """
-    found = SegmentRows(records, shape, segment)
-    changes = Changes(table, found, shape, segment, commit)
-    if found.volume.rows == 0:
-        if segment.empties:
-            changes.empty()
-        return
-    try:
-        if segment.copies or not (shape.key_places or shape.is_multiset):
-            changes.append()
-        elif shape.is_multiset:
-            changes.net()
-        else:
-            changes.merge()
-    except (PySparkException, Py4JError):
-        refuse_malformed(records.frame(), shape.relation)
-        raise
+    with closing(SegmentRows(records, shape, segment)) as found:
+        changes = Changes(table, found, shape, segment, commit)
+        if found.volume.rows == 0:
+            if segment.empties:
+                changes.empty()
+            return
+        try:
+            if segment.copies or not (shape.key_places or shape.is_multiset):
+                changes.append()
+            elif shape.is_multiset:
+                changes.net()
+            else:
+                changes.merge()
+        except (PySparkException, Py4JError):
+            refuse_malformed(records.frame(), shape.relation)
+            raise
 
 
 def _as_table(batch: pa.RecordBatch) -> pa.Table:
@@ -86,7 +87,7 @@ class Changes:
             if not self._needs_chains(rows):
                 self._merge_folded(rows)
                 return
-        with spooled(schema, self.found.folded_by_chain()) as rows:
+        with spooled(schema, self.found.folded_by_chain(schema)) as rows:
             base = None if self.segment.empties else self.table
             with spooled(rows.schema, complete_unknown(base, rows, self.shape)) as complete:
                 self._merge_folded(complete)
@@ -111,7 +112,8 @@ class Changes:
 
     def net(self) -> None:
         """Changes of rows without a key: each takes away or adds one of several equal rows."""
-        with spooled(self._schema(pa.field("net", pa.int32())), self.found.netted()) as rows:
+        schema = self._schema(pa.field("net", pa.int32()))
+        with spooled(schema, self.found.netted(schema)) as rows:
             gone = sum(_gone(batch).num_rows for batch in rows.batches())
             if gone == 0:
                 self._add(rows, _copies)

@@ -59,20 +59,20 @@ def rows_as_they_are(events: DataFrame, shape: TableShape) -> DataFrame:
     return events.select(*values, struct.alias("w"))
 
 
-def fold_by_key(events: DataFrame, shape: TableShape, group: str = "key") -> DataFrame:
+def fold_by_key(events: DataFrame, shape: TableShape, group: str = "key", *, has_large: bool = False) -> DataFrame:
     """One row a group of events: the last operation, each column's last known value, the unknown.
 
     Keeping only the last event would lose what earlier updates set in columns that the last one
-    left out.
+    left out. ``has_large``: any column may have a text, which stands for a large value.
     """
-    prepared, aggregates, folded = _fold_expressions(shape)
+    prepared, aggregates, folded = _fold_expressions(shape, has_large)
     return events.select(group, *prepared).groupBy(group).agg(*aggregates).select(*folded)
 
 
 @lru_cache(maxsize=512)
-def _fold_expressions(shape: TableShape) -> tuple[list[Column], list[Column], list[Column]]:
+def _fold_expressions(shape: TableShape, has_large: bool) -> tuple[list[Column], list[Column], list[Column]]:
     """Built once a shape: every expression is a call into the JVM, and small plans are many."""
-    row = F.coalesce("after", "before")
+    row = _row(shape)
     prepared = [
         F.struct("commit_lsn", "ordinal").alias("position"),
         *[column.alias(name) for name, column in (("row", row), ("texts", _texts()))],
@@ -88,7 +88,21 @@ def _fold_expressions(shape: TableShape) -> tuple[list[Column], list[Column], li
         F.bool_or((F.col("op") == "c") & (F.size("unchanged") > 0)).alias("moved"),
         *[_last_known(shape, place) for place in shape.toastable_places],
     ]
-    return prepared, aggregates, [*_folded_columns(shape), F.col("moved"), *_root_key(shape)]
+    return prepared, aggregates, [*_folded_columns(shape, has_large), F.col("moved"), *_root_key(shape)]
+
+
+def _row(shape: TableShape) -> Column:
+    """The row that an event is about; of a row that is gone only its key is asked for, and decoded."""
+    of_key = set(shape.key_places)
+    names = [place_name(place) for place in range(len(shape.columns))]
+    gone = F.col("after").isNull()
+    values = [
+        F.when(gone, F.col(f"before.{name}")).otherwise(F.col(f"after.{name}"))
+        if place in of_key
+        else F.col(f"after.{name}")
+        for place, name in enumerate(names)
+    ]
+    return F.struct(*[value.alias(name) for value, name in zip(values, names, strict=True)])
 
 
 _OF_LAST = ("texts", "op", "commit_lsn", "ordinal", "commit_time")
@@ -109,7 +123,7 @@ def _last_known(shape: TableShape, place: int) -> Column:
     return F.max_by(value, F.when(knows, F.col("position"))).alias(_known(place))
 
 
-def _folded_columns(shape: TableShape) -> list[Column]:
+def _folded_columns(shape: TableShape, has_large: bool) -> list[Column]:
     toastable = set(shape.toastable_places)
     gone = F.col("last.op") == "d"
     values = [
@@ -122,17 +136,17 @@ def _folded_columns(shape: TableShape) -> list[Column]:
     listed = F.filter(F.array(*unknown), lambda place: place.isNotNull()) if unknown else F.array()
     struct = struct_of(
         F.col("last.op"),
-        F.when(~gone, _folded_exceptional(shape)),
+        F.when(~gone, _folded_exceptional(shape, has_large)),
         _key_text(shape, F.col("last.texts")),
         "last.",
     )
     return [*values, struct.alias("w"), listed.cast("array<int>").alias("unknown")]
 
 
-def _folded_exceptional(shape: TableShape) -> Column:
+def _folded_exceptional(shape: TableShape, has_large: bool) -> Column:
     """The last event's texts, but for columns that it may have left out: those come with their values."""
     texts = F.col("last.texts")
-    apart = shape.toastable_exceptional_places
+    apart = shape.toastable_places if has_large else shape.toastable_exceptional_places
     if not apart:
         return sorted_map(texts)
     names = F.array(*[F.lit(shape.columns[place].name) for place in apart])

@@ -23,7 +23,7 @@ from spark_consumer.fold.shape import TableShape
 Lifetime = tuple[bytes, int]
 
 
-def fold_by_chain(events: DataFrame, shape: TableShape) -> DataFrame:
+def fold_by_chain(events: DataFrame, shape: TableShape, *, has_large: bool = False) -> DataFrame:
     """One row a key: the end of its row's chain, or its delete.
 
     Raises:
@@ -35,7 +35,7 @@ def fold_by_chain(events: DataFrame, shape: TableShape) -> DataFrame:
     chained = lives.join(F.broadcast(_as_frame(lives, roots)), ["key", "life"], "left").withColumn(
         "chain", F.struct(F.coalesce("root_key", "key"), F.coalesce("root_life", "life"))
     )
-    alive = fold_by_key(chained, shape, group="chain").where("w.op <> 'd'")
+    alive = fold_by_key(chained, shape, group="chain", has_large=has_large).where("w.op <> 'd'")
     gone = fold_by_key(events, shape).where("w.op = 'd'")
     return alive.unionByName(gone)
 

@@ -66,9 +66,10 @@ class _Decoder:
 
     def __init__(self, relation: RelationRecord) -> None:
         self._relation = relation
-        self._schema, self._names = _physical(relation.value_schema)
+        self._schema, self._names = physical_schema(relation.value_schema)
         columns = enumerate(relation.table.columns)
         self._maps = [place for place, column in columns if column.column_type.codec == "map"]
+        self._key = frozenset(place for place, column in enumerate(relation.table.columns) if column.is_key)
 
     def events(self, records: pa.Table) -> Iterator[Event]:
         """Events of the records that this very schema wrote."""
@@ -85,6 +86,9 @@ class _Decoder:
         source, after = envelope["source"], envelope["after"]
         row, texts = (after, "exceptional") if after is not None else (envelope["before"], "before_exceptional")
         values = [row[name] for name in self._names] if envelope["op"] != "t" else []
+        if after is None and self._key:
+            # Of a row that is gone only its key is asked for.
+            values = [value if place in self._key else None for place, value in enumerate(values)]
         for place in self._maps if values else ():
             # As Arrow takes them.
             values[place] = None if values[place] is None else list(values[place].items())
@@ -101,7 +105,7 @@ class _Decoder:
 
 
 @lru_cache(maxsize=1024)
-def _physical(value_schema: str) -> tuple[Json, tuple[str, ...]]:
+def physical_schema(value_schema: str) -> tuple[Json, tuple[str, ...]]:
     """The schema to decode with, and the row's field names.
 
     Dates and timestamps stay numbers, as Arrow takes them: Python's have no year 10000 and are slow.

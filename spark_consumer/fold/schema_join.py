@@ -46,21 +46,35 @@ def place_name(place: int) -> str:
 
 
 @lru_cache(maxsize=1024)
-def reader_schema(value_schema: str) -> str:
-    """The Avro schema to decode an envelope into, JSON."""
+def reader_schema(value_schema: str, key_places: tuple[int, ...]) -> str:
+    """The Avro schema to decode an envelope into, JSON.
+
+    Of ``before`` a table with a key needs no more than that: the rest of an old row stays undecoded (I9).
+    """
     schema = subset(json.loads(value_schema), _WANTED)
-    before = next(field for field in schema["fields"] if field["name"] == "before")
-    row = before["type"][1]
-    row["fields"] = [
+    fields = {field["name"]: field for field in schema["fields"]}
+    row = fields["before"]["type"][1]
+    columns = [
         {"name": place_name(place), "aliases": [field["name"]], "type": field["type"], "default": None}
         for place, field in enumerate(row["fields"])
     ]
+    row["fields"] = columns
+    if key_places:
+        # Aliases are looked up by the record's name in the writer's schema, so they stand in ``after`` for both.
+        of_key = [{**columns[place], "aliases": []} for place in key_places]
+        fields["before"]["type"] = ["null", row | {"name": _KEY_ROW, "fields": of_key}]
+        fields["after"]["type"] = ["null", row]
     return json.dumps(schema)
+
+
+_KEY_ROW = "_u0063Key"
+"""No table's own name, as ``place_name`` is no column's."""
 
 
 def events(records: DataFrame, relation: RelationRecord, segment: Segment) -> DataFrame:
     """The segment's events: key, before, after, op, unchanged, exceptional, before_exceptional,
-    commit_lsn, ordinal, commit_time; with partition and offset of the record.
+    commit_lsn, ordinal, commit_time; with partition and offset of the record. ``before`` has
+    the key columns alone, where there are any.
 
     Truncates are left out: they are barriers, and stand for themselves in the plan.
     """
@@ -87,7 +101,12 @@ def of_schema(records: DataFrame, relation: RelationRecord) -> DataFrame:
 
 def _decoded(relation: RelationRecord, mode: str) -> Column:
     body = F.substring("value", HEADER_BYTES + 1, 2**31 - 1)
-    return from_avro(body, relation.value_schema, {"avroSchema": reader_schema(relation.value_schema), "mode": mode})
+    wanted = reader_schema(relation.value_schema, _key_places(relation))
+    return from_avro(body, relation.value_schema, {"avroSchema": wanted, "mode": mode})
+
+
+def _key_places(relation: RelationRecord) -> tuple[int, ...]:
+    return tuple(place for place, column in enumerate(relation.table.columns) if column.is_key)
 
 
 def _between(start: Position | None, end: Position | None) -> Column:

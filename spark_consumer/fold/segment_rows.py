@@ -2,26 +2,41 @@
 
 In: a table's records, a shape, a segment. Out: Arrow slices of rows, bounded by rows and bytes (I9),
 in the form of ``fold``, ``key_changes`` and ``keyless``. Which engine it was makes no difference to them.
+Large records take part as small ones that stand for them (``large_values``), and are whole again
+in the rows that come out.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_consumer.fold import fold, keyless, local_fold
+from schemas.errors import ProtocolError
+from spark_consumer.fold import fold, keyless, large_values, local_fold
 from spark_consumer.fold.key_changes import fold_by_chain
+from spark_consumer.fold.large_values import LargeValues
 from spark_consumer.fold.local_events import Event, decoded_events
-from spark_consumer.fold.schema_join import events, of_schema
+from spark_consumer.fold.schema_join import events, malformed_records, of_schema
 from spark_consumer.fold.shape import TableShape
 from spark_consumer.kafka.change_reader import TableRecords
-from spark_consumer.kafka.slices import ONE_TASK_ROWS_MAX, Volume, in_slice, slices_of
+from spark_consumer.kafka.large_records import LargeRecord
+from spark_consumer.kafka.slices import ONE_TASK_ROWS_MAX, Volume, conformed, handed_over, in_slice, slices_of
 from spark_consumer.plan.plan import Segment
 
 _BY_POSITION = ("w.commit_lsn", "w.ordinal")
+RECORDS = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -37,45 +52,107 @@ class SegmentRows:
         """Of all records of the segment's schema."""
         return self.records.volumes.get(self.segment.schema_id, Volume())
 
+    def close(self) -> None:
+        """Let go of what was set aside on disk."""
+        if "_large_values" in vars(self):  # made when first asked for
+            self._large_values.close()
+
     def as_they_are(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row an event."""
         if self._few is not None:
-            return iter([local_fold.rows_as_they_are(self._few, self.shape, schema)])
+            return self._whole([local_fold.rows_as_they_are(self._few, self.shape, schema)], schema)
         by = F.struct("partition", "offset")
-        return self._slices_of_records(by, lambda some: fold.rows_as_they_are(some, self.shape))
+        return self._whole(self._slices_of_records(by, lambda some: fold.rows_as_they_are(some, self.shape)), schema)
 
     def folded_by_key(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a key."""
         if self._few is not None:
-            return iter([local_fold.fold_by_key(self._few, self.shape, schema)])
-        return self._slices_of_records(F.col("key"), lambda some: fold.fold_by_key(some, self.shape))
+            return self._whole([local_fold.fold_by_key(self._few, self.shape, schema)], schema)
+        folded = partial(fold.fold_by_key, shape=self.shape, has_large=self._small is not None)
+        return self._whole(self._slices_of_records(F.col("key"), folded), schema)
 
-    def folded_by_chain(self) -> Iterator[pa.Table]:
+    def folded_by_chain(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a key, key changes followed."""
-        chained = fold_by_chain(self._events(self.records.frame()), self.shape)
-        return slices_of(chained, F.struct(*_BY_POSITION), self.volume.slices)
+        events = self._events(self._frame())
+        chained = fold_by_chain(events, self.shape, has_large=self._small is not None)
+        return self._whole(slices_of(chained, F.struct(*_BY_POSITION), self.volume), schema)
 
-    def netted(self) -> Iterator[pa.Table]:
+    def netted(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a distinct row, of a table without a key."""
-        net = keyless.net_rows(self._events(self.records.frame()), self.shape)
-        return slices_of(net, F.struct(*_BY_POSITION), self.volume.slices)
+        net = keyless.net_rows(self._events(self._frame()), self.shape)
+        return self._whole(slices_of(net, F.struct(*_BY_POSITION), self.volume), schema)
 
     @cached_property
     def _few(self) -> list[Event] | None:
-        if self.records.fetched is None:
+        fetched = self.records.fetched
+        if fetched is None:
             return None
-        found = decoded_events(self.records.fetched, self.shape.relation, self.segment)
+        if self._small is not None:
+            fetched = pa.concat_tables([fetched.select(self._small.column_names), self._small.cast(_types(fetched))])
+        found = decoded_events(fetched, self.shape.relation, self.segment)
         return None if local_fold.needs_spark(found, self.shape) else found
+
+    @cached_property
+    def _large_values(self) -> LargeValues:
+        return LargeValues(self.shape)
+
+    @cached_property
+    def _small(self) -> pa.Table | None:
+        """Records that stand for the large ones of this schema; None where there are none."""
+        mine = [record for record in self.records.large if record.schema_id == self.segment.schema_id]
+        if not mine:
+            return None
+        rows = []
+        for record, value in chain(self.records.values(mine), self._wide() if self._compares_rows else ()):
+            try:
+                small = self._large_values.stand_in(value)
+            except (ProtocolError, LookupError, TypeError):
+                place = f"partition {record.partition} offsets {record.offset} to {record.offset}"
+                raise malformed_records(self.shape.relation, [place]) from None
+            rows.append((record.topic, record.partition, record.offset, record.key, small))
+        return pa.table([list(column) for column in zip(*rows, strict=True)], schema=RECORDS)
+
+    @property
+    def _compares_rows(self) -> bool:
+        return self.shape.is_multiset and not self.segment.copies
+
+    def _wide(self) -> Iterator[tuple[LargeRecord, bytes]]:
+        """All others that may hold such values: rows are compared, and a value may come in a record of any size."""
+        frame = self.records.frame()
+        wide = of_schema(frame, self.shape.relation).where(F.length("value") > large_values.VALUE_BYTES_MAX)
+        for place in range(self.volume.slices):
+            by = in_slice(F.struct("partition", "offset"), place, self.volume.slices)
+            for row in handed_over(wide.where(by), self.volume).to_pylist():
+                value = row.pop("value")
+                yield LargeRecord(**row, schema_id=self.segment.schema_id, size=len(value)), value
+
+    def _whole(self, slices: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+        """The rows with the large values that they were folded without."""
+        if self._small is None:
+            return iter(slices)
+        return self._large_values.restored(conformed(some, schema) for some in slices)
+
+    def _frame(self) -> DataFrame:
+        frame = self.records.frame()
+        if self._small is None:
+            return frame
+        if self._compares_rows:
+            frame = frame.where(F.length("value") <= large_values.VALUE_BYTES_MAX)
+        return frame.unionByName(frame.sparkSession.createDataFrame(self._small))
 
     def _slices_of_records(self, by: Column, rows: Callable[[DataFrame], DataFrame]) -> Iterator[pa.Table]:
         """Slice by slice of the records: each record is decoded once."""
         slices = self.volume.slices
         for place in range(slices):
-            frame = self.records.frame()
+            frame = self._frame()
             some = frame if slices == 1 else frame.where(in_slice(by, place, slices))
-            yield rows(self._events(some)).toArrow()
+            yield handed_over(rows(self._events(some)), self.volume)
 
     def _events(self, records: DataFrame) -> DataFrame:
         few = self.volume.rows <= ONE_TASK_ROWS_MAX
         mine = of_schema(records, self.shape.relation)
         return events(mine.coalesce(1) if few else mine, self.shape.relation, self.segment)
+
+
+def _types(records: pa.Table) -> pa.Schema:
+    return records.select(RECORDS.names).schema

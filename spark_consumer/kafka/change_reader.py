@@ -3,8 +3,11 @@
 In: a plan. Out: ``PlannedRecords``: how much it holds of each table, and the records themselves. A
 small plan comes to the driver, in one job without a shuffle. A large one stays in Spark: one job
 measures each partition and fills a cache. Tables of few records then have them on the driver, all
-others as a DataFrame (topic, partition, offset, key, value). A count that is not the cuts' stops
-the job (I7): something was lost, repeated or written by somebody else.
+others as a DataFrame (topic, partition, offset, key, value). Values of more than ``LARGE_BYTES``
+are in neither, and null there: of them only place and size are kept (``LargeRecord``), and whoever
+decodes asks for them one at a time, so that no task, slice or batch is larger than its bound (I9).
+A count that is not the cuts' stops the job (I7): something was lost, repeated or written by
+somebody else.
 """
 
 import threading
@@ -24,12 +27,15 @@ from schemas.avro_codec import HEADER_BYTES, MARKER
 from schemas.cut import PartitionRange
 from schemas.errors import COPY_AGAIN, OperatorError
 from spark_consumer.errors import sorted_error
-from spark_consumer.kafka.kafka_log import KafkaLog, Place
+from spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog, Place
+from spark_consumer.kafka.large_records import LargeRecord
 from spark_consumer.kafka.slices import Volume
 from spark_consumer.plan.plan import Plan
 
 FEW = Volume(rows=4_000, bytes=4 * 2**20)
 """Up to here a table's records are decoded on the driver, in a tenth of a second at most."""
+LARGE_BYTES = 256 * 2**10
+"""So many of the largest others are in a slice that the slices' sizes differ little."""
 FETCHED_MAX = Volume(rows=40_000, bytes=32 * 2**20)
 """Of all tables of a plan, on the driver at a time (I9)."""
 
@@ -44,6 +50,16 @@ class Measure:
     volume: Volume
     first_offset: int
     last_offset: int
+    large: int = 0
+    """How many of them are large; their bytes are not in ``volume``."""
+
+
+Values = Callable[[Sequence[LargeRecord]], Iterator[tuple[LargeRecord, bytes]]]
+"""Of large records, one at a time."""
+
+
+def _no_values(_records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
+    return iter(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +67,42 @@ class TableRecords:
     """A plan's records of one topic. ``fetched``: the same as ``frame()``, where they are few."""
 
     frame: Callable[[], DataFrame]
-    """topic, partition, offset, key, value; read from Kafka unless they are here already."""
+    """topic, partition, offset, key, value (null where it is large); from Kafka unless they are here already."""
     volumes: Mapping[str | None, Volume]
+    """Bytes without those of large values."""
     fetched: pa.Table | None
+    large: Sequence[LargeRecord] = ()
+    values: Values = _no_values
 
 
 class PlannedRecords:
     """The records of a plan, measured; read by the tables' threads."""
 
-    def __init__(self, frame: DataFrame, rows: Mapping[str, int]) -> None:
-        """``rows``: as many as each topic must have."""
-        self._frame = frame
+    def __init__(
+        self, frame: DataFrame, rows: Mapping[str, int], values: Values = _no_values, tasks: int | None = None
+    ) -> None:
+        """``rows``: as many as each topic must have; ``values`` fetches large ones. ``tasks``: that many
+        go on with what fewer readers have read; None: as many as read."""
+        self._frame = _without_large(_sizes(frame))
+        self._tasks = tasks
+        self._values = values
         self._is_persisted = False
         self._persisting = threading.Lock()
         self.measures: Sequence[Measure] = ()
         fetched: pa.Table | None = None
+        large: pa.Table | None = None
         total = sum(rows.values())
         if 0 < total <= FETCHED_MAX.rows and max(rows.values()) <= FEW.rows:
-            fetched = _fetch(frame, FETCHED_MAX.bytes // total)
+            fetched = _fetch(self._frame, FETCHED_MAX.bytes // total)
+            large = fetched.filter(pc.is_valid(fetched["large"]))
             self.measures = _measures(_grouped(fetched))
         elif total:
-            self.measures = _measures(_arrow(_sizes(self.persisted()).groupBy(*_GROUP).agg(*_aggregates())))
+            self.measures = _measures(_arrow(self.persisted().groupBy(*_GROUP).agg(*_aggregates())))
+            if any(measure.large for measure in self.measures):
+                large = _arrow(self._frame.where("large is not null"))
             if few := list(_topics_of_few(self.measures)):
                 fetched = _fetch(self._frame.where(F.col("topic").isin(few)), FEW.bytes)
+        self.large: Sequence[LargeRecord] = [] if large is None else _large_records(large)
         self._volumes = _volumes(self.measures)
         self._fetched = {} if fetched is None else _by_topic(fetched)
 
@@ -82,13 +111,15 @@ class PlannedRecords:
         volumes = self._volumes.get(topic, {})
         few = self._few_of(topic, sum(volumes.values(), Volume()))
         frame = partial(self._read, topic) if few is None else partial(self._here, few)
-        return TableRecords(frame, volumes, few)
+        large = [record for record in self.large if record.topic == topic]
+        return TableRecords(frame, volumes, few, large, self._values)
 
     def persisted(self) -> DataFrame:
         """All of them, read and decompressed once, in memory or on local disk."""
         with self._persisting:
             if not self._is_persisted:
-                self._frame = self._frame.persist(StorageLevel.MEMORY_AND_DISK)
+                spread = self._frame if self._tasks is None else self._frame.repartition(self._tasks, "offset")
+                self._frame = spread.persist(StorageLevel.MEMORY_AND_DISK)
                 self._is_persisted = True
         return self._frame
 
@@ -98,7 +129,7 @@ class PlannedRecords:
             self._frame.unpersist()
 
     def _read(self, topic: str) -> DataFrame:
-        return self.persisted().where(F.col("topic") == topic)
+        return self.persisted().where(F.col("topic") == topic).select(*_COLUMNS)
 
     def _here(self, fetched: pa.Table) -> DataFrame:
         return self._frame.sparkSession.createDataFrame(fetched.select(_COLUMNS))
@@ -151,9 +182,14 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
     rows: Counter[str] = Counter()
     for part in plan.ranges.values():
         rows[part.topic] += part.records
-    records = PlannedRecords(log.read(ranges, plan.rows), rows)
+        log.refuse_larger(ranges)
+    tasks = log.heap.cores if plan.rows > TASK_ROWS and log.heap.readers < log.heap.cores else None
+    records = PlannedRecords(log.read(ranges, plan.rows), rows, log.values, tasks)
     try:
         refuse_other_counts(plan.ranges, _counted(records.measures))
+        for each in records.large:
+            if each.size > log.heap.largest_record:
+                raise log.heap.too_large(each.topic, each.partition, each.offset, each.size)
         yield records
     finally:
         records.close()
@@ -182,11 +218,27 @@ def _sizes(records: DataFrame) -> DataFrame:
     return records.select("*", schema_id.alias("schema_id"), F.coalesce(F.length("value"), F.lit(0)).alias("size"))
 
 
+def _without_large(sized: DataFrame) -> DataFrame:
+    """``large``: bytes of a value that is left out, else null; ``size`` is then 0."""
+    is_large = F.col("size") > LARGE_BYTES
+    return sized.select(
+        *["topic", "partition", "offset", "key", "schema_id"],
+        F.when(~is_large, F.col("value")).alias("value"),
+        F.when(is_large, 0).otherwise(F.col("size")).alias("size"),
+        F.when(is_large, F.col("size")).alias("large"),
+    )
+
+
 def _fetch(records: DataFrame, value_bytes_max: int) -> pa.Table:
     """The records on the driver; values above the limit are left out, so that all of them have a bound (I9)."""
     is_left_out = F.col("size") > value_bytes_max
-    sized = _sizes(records).withColumn("is_left_out", is_left_out)
-    return _arrow(sized.withColumn("value", F.when(~is_left_out, F.col("value"))))
+    limited = records.withColumn("is_left_out", is_left_out)
+    return _arrow(limited.withColumn("value", F.when(~is_left_out, F.col("value"))))
+
+
+def _large_records(found: pa.Table) -> list[LargeRecord]:
+    names = ("topic", "partition", "offset", "key", "schema_id", "large")
+    return [LargeRecord(*each) for each in zip(*(found[name].to_pylist() for name in names), strict=True)]
 
 
 _COLUMNS = ["topic", "partition", "offset", "key", "value"]
@@ -194,20 +246,20 @@ _GROUP = ("topic", "partition", "schema_id")
 
 
 def _aggregates() -> list[Column]:
-    return [F.count("size"), F.sum("size"), F.min("offset"), F.max("offset")]
+    return [F.count("size"), F.sum("size"), F.min("offset"), F.max("offset"), F.count("large")]
 
 
 def _grouped(records: pa.Table) -> pa.Table:
     """What Spark's ``_aggregates`` say, of records that are here."""
-    wanted = [("size", "count"), ("size", "sum"), ("offset", "min"), ("offset", "max")]
+    wanted = [("size", "count"), ("size", "sum"), ("offset", "min"), ("offset", "max"), ("large", "count")]
     found = records.group_by(list(_GROUP)).aggregate(wanted)
     return found.select([*_GROUP, *(f"{column}_{function}" for column, function in wanted)])
 
 
 def _measures(found: pa.Table) -> list[Measure]:
     return [
-        Measure(topic, partition, of, Volume(rows, size), first, last)
-        for topic, partition, of, rows, size, first, last in zip(
+        Measure(topic, partition, of, Volume(rows, size), first, last, large)
+        for topic, partition, of, rows, size, first, last, large in zip(
             *(each.to_pylist() for each in found.columns), strict=True
         )
     ]

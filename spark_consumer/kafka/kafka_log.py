@@ -10,8 +10,9 @@ is never set (I7).
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
@@ -20,6 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from schemas.settings import Settings, flatten
+from spark_consumer.kafka.driver_heap import driver_heap
+from spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, reading
 
 Place = tuple[str, int]
 API_TIMEOUT_MS = 5_000
@@ -35,6 +38,9 @@ _ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
 Range = tuple[int, int]
 """Start and end offset, the end excluded."""
 VISIBLE_POLL_S = 0.02
+FETCH_BYTES = 128 * 2**10
+"""Of one answer for one partition, unless its first batch alone is larger. lz4 makes 255 times as much
+of it at the most: 32 MiB, what one record may take by default."""
 TASK_ROWS = 20_000
 """A read of more rows is split over all cores, also where the topic has one partition."""
 
@@ -51,6 +57,7 @@ class KafkaLog:
         self._bootstrap_servers = settings.kafka.bootstrap_servers
         self._client = flatten(settings.kafka.spark)
         self._visible_timeout_s = settings.lake.visible_timeout_s
+        self.heap = driver_heap(spark, settings)
         self._consumer: Any = None
         self._places: dict[Place, Any] = {}
 
@@ -59,18 +66,20 @@ class KafkaLog:
         wanted = {place: bounds for place, bounds in ranges.items() if bounds[0] < bounds[1]}
         if not wanted:
             return self._spark.range(0).selectExpr(*_empty_columns())
-        cores = self._spark.sparkContext.defaultParallelism
+        # Each of them may hold the largest record there is.
+        readers = self.heap.readers
         reader = self._spark.read.format("kafka").options(**self.options())
         if rows > TASK_ROWS:
-            reader = reader.option("minPartitions", str(cores))
+            reader = reader.option("minPartitions", str(readers))
         found = (
             reader.option("assign", _by_topic({place: place[1] for place in wanted}, list_of=True))
             .option("startingOffsets", _by_topic({place: bounds[0] for place, bounds in wanted.items()}))
             .option("endingOffsets", _by_topic({place: bounds[1] for place, bounds in wanted.items()}))
             .load()
         )
-        # A task for each of many small partitions costs more than reading them one after another.
-        return found.select("topic", "partition", "offset", "key", "value").coalesce(cores)
+        # A task for each of many small partitions costs more than reading them one after another. Columns are
+        # chosen behind that: before it, each row would be copied once more.
+        return found.coalesce(readers).select("topic", "partition", "offset", "key", "value")
 
     def options(self) -> dict[str, str]:
         """Source options, the same for every read: cached consumers are reused only then."""
@@ -81,7 +90,8 @@ class KafkaLog:
             "fetch.max.wait.ms": "10",
             "group.id": f"walbridge-{self._name}",
         }
-        client = {f"kafka.{name}": value for name, value in (_PATIENCE | self._client | fixed).items()}
+        client = {"max.partition.fetch.bytes": str(FETCH_BYTES)} | self._client
+        client = {f"kafka.{name}": value for name, value in (_PATIENCE | client | fixed).items()}
         # Giving up is cheap: the job comes again, and says so.
         return client | {"fetchOffset.numRetries": "1", "kafkaConsumer.pollTimeoutMs": str(API_TIMEOUT_MS)}
 
@@ -118,6 +128,27 @@ class KafkaLog:
     @staticmethod
     def _below(ends: Mapping[Place, int], ranges: Mapping[Place, Range]) -> Place | None:
         return next((place for place, (_, end) in ranges.items() if ends[place] < end), None)
+
+    def refuse_larger(self, ranges: Mapping[Place, Range]) -> None:
+        """Where the settings allow records that the heap does not take: look for one before Spark reads.
+
+        Raises:
+            OperatorError: there is one (I9).
+            RetryableError: the broker is away.
+        """
+        if self.heap.record_bytes_max > self.heap.largest_record:
+            with reading(self._spark, self._connect(PROPERTIES)) as reader:
+                for place, bounds in ranges.items():
+                    reader.refuse_larger(place, bounds, self.heap)
+
+    def values(self, records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
+        """The values of single records, one at a time.
+
+        Raises:
+            RetryableError: the broker is away.
+        """
+        with reading(self._spark, self._connect(PROPERTIES | ONE_BY_ONE)) as reader:
+            yield from reader.values(records)
 
     def starts(self, places: Iterable[Place]) -> dict[Place, int]:
         """The first offset that is still there, by partition.
@@ -182,9 +213,9 @@ class KafkaLog:
         except Py4JJavaError as error:
             raise self._sorted(error.java_exception) from None
 
-    def _connect(self) -> Any:
+    def _connect(self, more: Mapping[str, str] = MappingProxyType({})) -> Any:
         properties = self._jvm.java.util.HashMap()
-        for name, value in (self._client | self._consumer_properties()).items():
+        for name, value in (self._client | self._consumer_properties() | dict(more)).items():
             properties.put(name, value)
         return self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties)
 

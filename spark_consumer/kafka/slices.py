@@ -3,9 +3,11 @@
 In: frames, and how much they hold. Out: Arrow slices that are bounded by rows and bytes (I9).
 """
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,6 +17,8 @@ SLICE_BYTES_MAX = 32 * 2**20
 """A slice is in Spark's heap several times over: rows, folded rows, Arrow, the answer to the driver."""
 ONE_TASK_ROWS_MAX = 20_000
 """Up to here one task is quicker than a shuffle between two."""
+AT_A_TIME_BYTES = 4 * 2**20
+"""Slices of tables with more than this are handed over one after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +49,55 @@ def in_slice(by: Column, place: int, slices: int) -> Column:
     return F.pmod(F.xxhash64(by), F.lit(slices)) == F.lit(place)
 
 
-def slices_of(frame: DataFrame, by: Column, slices: int) -> Iterator[pa.Table]:
+def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
     """The frame in slices; held in Spark meanwhile, so that it is computed once."""
+    slices = volume.slices
     if slices == 1:
-        yield frame.toArrow()
+        yield handed_over(frame, volume)
         return
     held = frame.persist()
     try:
         for place in range(slices):
-            yield held.where(in_slice(by, place, slices)).toArrow()
+            yield handed_over(held.where(in_slice(by, place, slices)), volume)
     finally:
         held.unpersist()
+
+
+def handed_over(slice_of_frame: DataFrame, volume: Volume) -> pa.Table:
+    """A slice on the driver. Of large ones one is in Spark's heap at a time, however many tables are written."""
+    if volume.bytes <= AT_A_TIME_BYTES:
+        return slice_of_frame.toArrow()
+    with _HANDING_OVER:
+        return slice_of_frame.toArrow()
+
+
+_HANDING_OVER = threading.Lock()
+
+
+def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in another schema's types; columns are taken by place.
+
+    Spark names the session's time zone in its timestamps and calls list items differently.
+    """
+    if rows.num_rows == 0:
+        return schema.empty_table()
+    columns = [_with_offsets(column.cast(field.type)) for column, field in zip(rows.columns, schema, strict=True)]
+    if not columns:
+        return rows.cast(schema)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _with_offsets(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same values, every offset written out.
+
+    Where all lists or maps of a batch are empty or null, Spark leaves the offsets of their
+    children out, as Arrow's files may; delta-rs then reads what happens to lie there, and panics.
+    """
+    if not pa.types.is_nested(column.type):
+        return column
+    chunks = [chunk.take(_all(len(chunk))) for chunk in column.chunks]
+    return pa.chunked_array(chunks, column.type)
+
+
+def _all(count: int) -> pa.Array:
+    return pa.array(np.arange(count, dtype=np.int64))

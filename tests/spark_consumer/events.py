@@ -7,8 +7,9 @@ needs Spark after all fails.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from schemas.topics import data_topic
 from spark_consumer.apply.apply import apply_table
 from spark_consumer.delta.table import LakeTable
 from spark_consumer.kafka.change_reader import PlannedRecords, TableRecords
+from spark_consumer.kafka.large_records import LargeRecord
 from spark_consumer.kafka.slices import Volume
 from spark_consumer.plan.plan import Plan, Segment, TableHead, TablePlan
 from tests.contract_writer import Event, encode_event, encode_key
@@ -132,7 +134,13 @@ def records_frame(spark: SparkSession, rows: Sequence[Mapping[str, object]]) -> 
 
 def table_records(frame: DataFrame, part: TablePlan) -> TableRecords:
     """The table's part of a plan's records."""
-    return PlannedRecords(frame, {part.topic: frame.count()}).of(part.topic)
+    return PlannedRecords(frame, {part.topic: frame.count()}, partial(values_of, frame)).of(part.topic)
+
+
+def values_of(frame: DataFrame, records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
+    """Values of single records, as Kafka would give them."""
+    values = {(row.partition, row.offset): bytes(row.value) for row in frame.where("value is not null").collect()}
+    return ((record, values[record.partition, record.offset]) for record in records)
 
 
 def plan_of(to_cut: int, tables: Sequence[TablePlan], rows: int = 0, end_lsn: int = 0x2000) -> Plan:

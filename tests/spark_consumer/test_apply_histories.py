@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from schemas.metadata_record import RelationRecord
 from spark_consumer.apply.apply import apply_table
-from spark_consumer.kafka import slices
+from spark_consumer.fold import large_values
+from spark_consumer.kafka import change_reader, slices
 from spark_consumer.plan.plan import TableHead, make_plan
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import PIPELINE, Log, head_rows, table_records
@@ -55,6 +56,9 @@ class Follower:
         self.cut_id += 1
         heads = {} if self.head is None else {self.head.relation_id: self.head}
         plan = make_plan([(0, cut(self.cut_id, self.of, len(log.rows), first + barriers, world.lsn))], heads)
+        # So must records that are decoded without their large values.
+        self.patch.setattr(change_reader, "LARGE_BYTES", world.random.choice([150, 250, 2**18]))
+        self.patch.setattr(large_values, "VALUE_BYTES_MAX", world.random.choice([0, 10]))
         records = table_records(log.frame(self.spark), plan.tables[0])
         relations = {self.of.schema_id: self.of}
         # Small plans in many slices must come to the same.

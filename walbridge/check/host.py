@@ -1,4 +1,4 @@
-"""This machine: the producer's spool, and for ``walbridge materialize`` Java and Spark's jars. Fetches nothing.
+"""This machine: the producer's spool; for ``walbridge materialize`` its heap, Java and Spark's jars. Fetches nothing.
 
 In: settings. Out: findings. ``walbridge produce`` needs neither, so a machine without Java is at
 fault only where the job is meant to run too: where its jars or its lake are.
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from producer.session.transaction_spool import spool_parent
 from schemas.errors import OperatorError
+from schemas.heap import SPARK_SHARE, heap_needed, largest_record, largest_row, record_bytes_max, size_bytes
 from schemas.settings import Settings
 from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.embedded.folders import folder
@@ -19,6 +20,7 @@ from walbridge.embedded.java import find_java
 from walbridge_runtime.host import probe_folder
 
 SPOOL = "spool"
+MEMORY = "memory"
 JAVA = "java"
 JARS = "jars"
 
@@ -47,6 +49,33 @@ def spool_findings(settings: Settings) -> Iterator[Finding]:
 
 def _mib(count_bytes: int) -> str:
     return f"{count_bytes // 2**20:,} MiB"
+
+
+def memory_findings(settings: Settings) -> Iterator[Finding]:
+    """Whether the Spark driver's heap takes the largest row that the producer may send."""
+    conf = settings.spark.conf
+    text = conf.get("spark.driver.memory", settings.spark.driver_memory)
+    heap = size_bytes(text)
+    if heap is None:
+        yield error(MEMORY, f"Spark does not take {text!r} as its driver's memory", 'write it as "1g" or "1536m"')
+        return
+    share = float(conf.get("spark.memory.fraction", SPARK_SHARE))
+    row = settings.producer.row_bytes_max
+    record, takes = record_bytes_max(row), largest_record(heap, share)
+    if record <= takes:
+        yield ok(
+            MEMORY,
+            f"a Spark driver with {text} takes rows of {_mib(largest_row(takes))} with their old row, "
+            f"the producer sends at most {_mib(row)}",
+        )
+        return
+    yield warning(
+        MEMORY,
+        f"a Spark driver with {text} takes rows of {_mib(largest_row(takes))} with their old row, the producer sends "
+        f"up to {_mib(row)}: a larger one stops the job, and all is read twice to look for one",
+        f'set [spark] driver_memory = "{heap_needed(record, share) // 2**20}m", '
+        f"or [producer] row_bytes_max = {largest_row(takes)}",
+    )
 
 
 def java_findings(settings: Settings) -> Iterator[Finding]:

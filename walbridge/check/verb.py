@@ -202,6 +202,10 @@ def _spool(reached: Reached) -> Iterator[Finding]:
     return host.spool_findings(reached.settings)
 
 
+def _memory(reached: Reached) -> Iterator[Finding]:
+    return host.memory_findings(reached.settings)
+
+
 def _java(reached: Reached) -> Iterator[Finding]:
     return host.java_findings(reached.settings)
 
@@ -222,6 +226,7 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[Reached], Iterator[Finding]
     (lake.AREA, (), _lake),
     (lake.AREA, ("Kafka",), _lake_beside_kafka),
     (host.SPOOL, (), _spool),
+    (host.MEMORY, (), _memory),
     (host.JAVA, (), _java),
     (host.JARS, (), _jars),
 )

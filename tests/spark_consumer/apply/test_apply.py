@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from schemas.errors import COPY_AGAIN, OperatorError
 from spark_consumer.delta.table import Commit, LakeTable
+from spark_consumer.kafka import change_reader
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan, values
 from tests.spark_consumer.world import (
@@ -198,3 +199,20 @@ def test_change_that_names_no_row_stops(spark: SparkSession, lake: Path) -> None
 
     with pytest.raises(OperatorError, match="identity tells no rows apart"):
         changed(spark, lake, head, Event(keyless, "u", LSN, 0, after={"n": 2}))
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_large_value_of_a_keyless_row_is_the_same_in_a_small_record_and_in_a_large_one(
+    spark: SparkSession, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I9: an insert holds the row once, its update twice, and only the update is set aside as large."""
+    monkeypatch.setattr(change_reader, "LARGE_BYTES", 5_000)
+    bag = relation([column("v"), column("n", "int4")], identity="f")
+    head = copied(spark, lake, bag, {"v": "y", "n": 1})
+    row = {"v": "x" * 3_000, "n": 0}
+
+    insert = Event(bag, "c", 0x2000, 0, after=row)
+    update = Event(bag, "u", 0x3000, 0, before=row, after=row | {"n": 1}, before_image="full")
+    head = changed(spark, lake, head, insert, update)
+
+    assert values(head_rows(lake, head)) == values([{"v": "y", "n": 1}, row | {"n": 1}])

@@ -3,17 +3,20 @@
 import datetime
 import random
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
 from schemas.metadata_record import RelationRecord
 from schemas.position import Lsn, Position
-from spark_consumer.apply.arrow_spool import conformed
 from spark_consumer.delta.table import LakeField, arrow_schema
+from spark_consumer.fold import large_values
 from spark_consumer.fold.fold import root_name
 from spark_consumer.fold.local_events import decoded_events
 from spark_consumer.fold.local_fold import needs_spark
@@ -21,10 +24,11 @@ from spark_consumer.fold.schema_join import place_name
 from spark_consumer.fold.segment_rows import SegmentRows
 from spark_consumer.fold.shape import STRUCT, TableShape
 from spark_consumer.kafka.change_reader import TableRecords
-from spark_consumer.kafka.slices import Volume
+from spark_consumer.kafka.large_records import LargeRecord
+from spark_consumer.kafka.slices import Volume, conformed
 from spark_consumer.plan.plan import Segment
 from tests.contract_writer import Event
-from tests.spark_consumer.events import Log, column, relation
+from tests.spark_consumer.events import Log, column, relation, values_of
 
 SEEDS = range(3)
 EVENTS = 250
@@ -113,6 +117,22 @@ def both(spark: SparkSession, log: Log, shape: TableShape, segment: Segment) -> 
     return driver, jvm
 
 
+def with_large(records: SegmentRows, log: Log, spark: SparkSession, limit: int) -> SegmentRows:
+    """The same, records above the limit left out and fetched one at a time."""
+    is_large = [len(row["value"]) > limit for row in log.rows]  # type: ignore[arg-type]
+    small = Log([row | {"value": None} if large else row for row, large in zip(log.rows, is_large, strict=True)])
+    large = [
+        LargeRecord(str(row["topic"]), row["partition"], row["offset"], row["key"], ITEMS.schema_id, 1)  # type: ignore[arg-type]
+        for row, is_one in zip(log.rows, is_large, strict=True)
+        if is_one
+    ]
+    assert 0 < len(large) < len(log.rows)
+    frame, values = small.frame(spark), partial(values_of, log.frame(spark))
+    fetched = None if records.records.fetched is None else frame.toArrow()
+    found = TableRecords(lambda: frame, records.records.volumes, fetched, large, values)
+    return SegmentRows(found, records.shape, records.segment)
+
+
 def schema_of(shape: TableShape, *, folded: bool) -> pa.Schema:
     fields = [LakeField(place_name(place), each.column_type.lake, {}) for place, each in enumerate(shape.columns)]
     plain = arrow_schema([*fields, LakeField("w", STRUCT.type, {})])
@@ -138,6 +158,50 @@ def test_driver_and_spark_fold_events_to_the_same_rows(spark: SparkSession, seed
     ours = in_order(driver.folded_by_key(schema), schema)
     assert ours == in_order(jvm.folded_by_key(schema), schema)
     assert len(ours) > 50
+
+
+@pytest.mark.parametrize("value_bytes_max", [0, 100, 2**10])
+def test_rows_are_the_same_though_large_values_are_set_aside(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, value_bytes_max: int
+) -> None:
+    """I6, I9: of every type, also where the last event of a key left the column out. Of rows that are
+    gone nobody asks for more than the key.
+    """
+    monkeypatch.setattr(large_values, "VALUE_BYTES_MAX", value_bytes_max)
+    shape = TableShape(ITEMS)
+    log = logged(list(random_events(11, ITEMS)), 11)
+    whole = Segment(0, ITEMS.schema_id, None, None)
+    schema = schema_of(shape, folded=True)
+
+    plain, *_ = engines = both(spark, log, shape, whole)
+    expected = in_order(map(alive, plain.folded_by_key(schema)), schema)
+    for engine in engines:
+        with closing(with_large(engine, log, spark, 600)) as rows:
+            assert in_order(map(alive, rows.folded_by_key(schema)), schema) == expected
+    assert len(expected) > 50
+
+
+def alive(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.not_equal(pc.struct_field(rows.column("w"), "op"), "d"))
+
+
+def test_of_rows_that_are_gone_only_the_key_is_known(spark: SparkSession) -> None:
+    """Under identity FULL a delete brings the whole row, of which nothing else is asked for."""
+    of = relation([column("id", "int4", is_key=True), column("v"), column("n", "int4")], identity="f")
+    log = Log()
+    old = {"id": 1, "v": "x" * 50, "n": 7}
+    log.add(Event(of, "u", 0x1000, 0, before=old, after=old | {"n": 8}, before_image="full"))
+    log.add(Event(of, "d", 0x1000, 1, before=old | {"n": 8}, before_image="full"))
+    log.add(Event(of, "u", 0x1000, 2, before=old | {"id": 2}, after=old | {"id": 2, "n": 9}, before_image="full"))
+    shape = TableShape(of)
+    schema = schema_of(shape, folded=True)
+
+    driver, jvm = both(spark, log, shape, Segment(0, of.schema_id, None, None))
+    ours = driver.folded_by_key(schema)
+    rows = [row for some in ours for row in some.to_pylist()]
+    by_place = [[row[place_name(place)] for place in range(3)] for row in rows]
+    assert sorted(by_place) == [[1, None, None], [2, "x" * 50, 9]]
+    assert in_order(jvm.folded_by_key(schema), schema) == in_order(driver.folded_by_key(schema), schema)
 
 
 def test_driver_and_spark_take_the_same_part_of_the_records(spark: SparkSession) -> None:

@@ -57,7 +57,7 @@ def test_slices_hold_each_row_once(spark: SparkSession) -> None:
 
     assert column_of(rows.as_they_are(pa.schema([])), 1) == list(range(ROWS))
     assert column_of(rows.folded_by_key(pa.schema([])), 1) == last
-    assert column_of(rows.folded_by_chain(), 1) == last
+    assert column_of(rows.folded_by_chain(pa.schema([])), 1) == last
 
 
 @pytest.mark.usefixtures("small_slices")
@@ -66,7 +66,7 @@ def test_slices_of_a_multiset_hold_each_row_once(spark: SparkSession) -> None:
     for n in range(ROWS):
         log.add(Event(BAG, "c", 0x1100, n, after={"n": n}))
 
-    assert column_of(by_spark(spark, log).netted(), 0) == list(range(ROWS))
+    assert column_of(by_spark(spark, log).netted(pa.schema([])), 0) == list(range(ROWS))
 
 
 def test_keys_with_texts_are_folded_by_spark_though_they_are_few(spark: SparkSession) -> None:

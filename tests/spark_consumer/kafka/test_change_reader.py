@@ -1,5 +1,6 @@
 """Reading a plan's records: exact ranges, counted, with waiting and refusing told apart."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
+from schemas import heap
 from schemas.cut import Cut, PartitionRange
 from schemas.errors import OperatorError
 from schemas.settings import Settings
 from spark_consumer.kafka import change_reader
 from spark_consumer.kafka.change_reader import planned_records, refuse_other_counts
+from spark_consumer.kafka.driver_heap import DriverHeap
 from spark_consumer.kafka.kafka_log import KafkaLog, Place, Range
 from spark_consumer.kafka.slices import Volume
 from spark_consumer.plan.plan import Plan, make_plan
@@ -112,6 +115,55 @@ def test_the_driver_holds_no_more_than_it_may_of_all_tables(
         fetched = [records.of(table.topic).fetched for table in tables]
     assert sum(found.num_rows for found in fetched if found is not None) <= 5
     assert any(found is not None for found in fetched)
+
+
+@pytest.mark.parametrize("few", [change_reader.FEW, Volume()], ids=["driver", "spark"])
+def test_large_values_come_one_at_a_time_and_never_to_spark(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, few: Volume
+) -> None:
+    """I9: in any order of partitions and offsets, behind compression, beside small ones of the same batch."""
+    monkeypatch.setattr(change_reader, "FEW", few)
+    monkeypatch.setattr(change_reader, "LARGE_BYTES", 1_000)
+    table = writer.relation("t", COLUMNS, relation_id=1, partitions=2)
+    rows = [{"id": i, "v": str(i) * (2_000 * i if i % 3 == 0 else 1)} for i in range(1, 20)]
+    cut = writer.copy([(table, rows)])
+
+    with planned_records(log, plan_of(cut)) as records:
+        found = records.of(table.topic)
+        frame = found.frame().toArrow()
+        decoded = [(record.size == len(value), len(value) > 6_000) for record, value in found.values(found.large)]
+        assert [value for value in frame["value"].to_pylist() if value and len(value) > 1_000] == []
+    assert (found.fetched is None) == (few == Volume())
+    assert decoded == [(True, True)] * 6
+    assert frame["value"].null_count == 6
+    assert sum(volume.bytes for volume in found.volumes.values()) < 10_000
+
+
+@pytest.mark.parametrize("promised", [1, 2**30], ids=["measured by Spark", "looked for before Spark reads"])
+def test_a_record_that_the_heap_does_not_take_is_refused_by_its_place(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch, promised: int
+) -> None:
+    """I9: before any of it is applied; nobody reads it through Spark where the settings allow such records."""
+    log.heap = DriverHeap(heap.BASE_BYTES + heap.READ_COPIES * 400_000, 2, promised)
+    table = writer.relation("t", COLUMNS, relation_id=1)
+    large = {"id": 7, "v": "secret" * 100_000}
+    plan = plan_of(
+        writer.copy([(table, [{"id": i} for i in range(5)])]), writer.send([Event(table, "c", 0x2000, 0, after=large)])
+    )
+    if promised > 1:
+        monkeypatch.setattr(log, "read", None)
+
+    with pytest.raises(OperatorError) as refused, planned_records(log, plan):
+        pass
+    said = re.fullmatch(r"the record at (\S+)\[0\] offset (\d+) takes ([\d,]+) bytes: .*", refused.value.what)
+    assert said is not None
+    assert (said[1], int(said[2])) == (table.topic, plan.ranges[table.topic, 0].end_offset - 1)
+    assert 600_000 < int(said[3].replace(",", "")) < 601_000
+    assert "takes records of up to 400,000 bytes" in refused.value.what
+    wanted = re.search(r'driver_memory to "(\d+)m" or more', refused.value.remedy)
+    assert wanted is not None
+    assert heap.largest_record(int(wanted[1]) * 2**20) > 600_000
+    assert "secret" not in str(refused.value)
 
 
 def test_a_plan_of_barriers_alone_reads_nothing(log: KafkaLog, writer: ContractWriter) -> None:

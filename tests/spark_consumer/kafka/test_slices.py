@@ -37,7 +37,7 @@ def test_volumes_add_and_subtract_rows_and_bytes(one: Volume, other: Volume) -> 
 @pytest.mark.parametrize("slices", [1, 3])
 def test_slices_hold_every_row_once(spark: SparkSession, slices: int) -> None:
     """I7: a hash may be negative."""
-    found = list(slices_of(spark.range(200), F.col("id"), slices))
+    found = list(slices_of(spark.range(200), F.col("id"), Volume(rows=slices * SLICE_ROWS_MAX)))
 
     assert sorted(pa.concat_tables(found)["id"].to_pylist()) == list(range(200))
     assert len(found) == slices

@@ -6,6 +6,7 @@ import hashlib
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,6 +81,33 @@ def test_a_spool_that_is_not_there_is_an_error_with_its_setting(machine: Path) -
 
 def test_without_streaming_no_spool_is_asked_for(machine: Path) -> None:
     assert list(host.spool_findings(spooling(machine, "off"))) == []
+
+
+def memory(row_mib: int, **spark: Any) -> Finding:
+    settings = Settings.model_validate({"producer": {"row_bytes_max": row_mib * 2**20}, "spark": spark})
+    (found,) = host.memory_findings(settings)
+    return found
+
+
+def test_a_heap_that_takes_the_largest_row_is_told_with_what_it_takes() -> None:
+    text = "a Spark driver with 1g takes rows of 21 MiB with their old row, the producer sends at most 16 MiB"
+    assert memory(16) == ok("memory", text)
+
+
+def test_a_heap_that_is_too_small_is_warned_of_with_both_settings_that_mend_it() -> None:
+    """I9: and what the remedy says is accepted."""
+    found = memory(64, driver_memory="768m")
+    heap, row = re.findall(r"\d+", found.remedy or "")
+
+    assert found.severity is Severity.WARNING
+    assert "takes rows of 16 MiB with their old row, the producer sends up to 64 MiB" in found.text
+    assert memory(64, driver_memory=f"{heap}m").severity is Severity.OK
+    assert memory(64, conf={"spark.driver.memory": f"{heap}m"}).severity is Severity.OK
+    assert memory(int(row) // 2**20, driver_memory="768m").severity is Severity.OK
+
+
+def test_memory_that_spark_would_not_take_is_an_error() -> None:
+    assert memory(16, driver_memory="much").severity is Severity.ERROR
 
 
 def test_without_java_a_machine_that_only_produces_is_warned_and_no_more(machine: Path) -> None:

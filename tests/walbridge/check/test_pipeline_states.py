@@ -30,7 +30,20 @@ from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
 
-AREAS = ["server", "role", "publication", "tables", "broker", "topics", "slot", "lake", "spool", "java", "jars"]
+AREAS = [
+    "server",
+    "role",
+    "publication",
+    "tables",
+    "broker",
+    "topics",
+    "slot",
+    "lake",
+    "spool",
+    "memory",
+    "java",
+    "jars",
+]
 OF_A_TEST_SERVER = {("server", Severity.WARNING), ("broker", Severity.ADVICE)}
 """No max_slot_wal_keep_size, and one replica: so are the servers that tests share."""
 CONFIGURE = re.compile(r"kafka-configs (.*?); or mend \[topics\]")

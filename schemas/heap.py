@@ -1,0 +1,55 @@
+"""What a heap of Spark takes: how large a record may be, and how many are read at a time (I9).
+
+In: bytes of heap, and of the largest record. Out: bytes, readers. The Spark job and ``walbridge
+check`` ask the same functions. ARCHITECTURE.md, "Memory of a row", says where each number is from.
+"""
+
+import re
+
+RECORD_OVERHEAD_BYTES = 64 * 2**10
+"""An envelope beside its rows."""
+BASE_BYTES = 90 * 2**20
+"""Classes, plans and caches of Spark, Delta and the Kafka client, after a full collection."""
+RESERVED_BYTES = 300 * 2**20
+"""What Spark itself leaves out before it takes its share (``RESERVED_SYSTEM_MEMORY_BYTES``)."""
+SPARK_SHARE = 0.4
+"""``spark.memory.fraction`` of our sessions: blocks that are kept, sorts, aggregates."""
+READ_COPIES = 15
+"""Of one record while a reader has it in its hands, and the one before it still: the most that was measured."""
+
+_UNITS = {"": 2**20, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_SIZE = re.compile(r"(\d+)([bkmgtp]?)b?")
+
+
+def size_bytes(text: str) -> int | None:
+    """Spark's notation of memory, ``1g`` or ``768m``; None where it is none."""
+    found = _SIZE.fullmatch(text.strip().lower())
+    return int(found[1]) * _UNITS[found[2]] if found else None
+
+
+def record_bytes_max(row_bytes_max: int) -> int:
+    """Of one record with its envelope; a row may stand in it twice, before and after."""
+    return 2 * row_bytes_max + RECORD_OVERHEAD_BYTES
+
+
+def largest_row(record_bytes: int) -> int:
+    """That may stand twice in a record of that size."""
+    return max(record_bytes - RECORD_OVERHEAD_BYTES, 0) // 2
+
+
+def largest_record(heap_bytes: int, spark_share: float = SPARK_SHARE, readers: int = 1) -> int:
+    """Bytes of the largest record that the heap takes, with so many readers at a time."""
+    of_spark = spark_share * max(heap_bytes - RESERVED_BYTES, 0)
+    return max(int((heap_bytes - BASE_BYTES - of_spark) / (READ_COPIES * readers)), 0)
+
+
+def readers_at_a_time(heap_bytes: int, record_bytes: int, cores: int, spark_share: float = SPARK_SHARE) -> int:
+    """Tasks that may each hold a record of that size; one at least, which then refuses what is larger."""
+    return max(min(cores, largest_record(heap_bytes, spark_share) // max(record_bytes, 1)), 1)
+
+
+def heap_needed(record_bytes: int, spark_share: float = SPARK_SHARE) -> int:
+    """The smallest heap that takes such a record, in whole MiB."""
+    wanted = READ_COPIES * record_bytes + BASE_BYTES
+    heap = wanted if wanted <= RESERVED_BYTES else (wanted - spark_share * RESERVED_BYTES) / (1 - spark_share)
+    return -(-int(heap) // 2**20) * 2**20 + 2**20

@@ -1,0 +1,62 @@
+"""The heap that this job really has, whoever started its JVM (I9).
+
+In: a session, the settings. Out: readers at a time, the largest record, and words for a larger one.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from schemas.errors import OperatorError
+from schemas.heap import SPARK_SHARE, heap_needed, largest_record, readers_at_a_time, record_bytes_max, size_bytes
+from schemas.settings import Settings
+
+_MIB = 2**20
+_SHARE_UNLESS_SET = "0.6"
+"""Spark's own; a session of ours sets less."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverHeap:
+    """``record_bytes_max``: what the producer may send, by the settings."""
+
+    heap_bytes: int
+    cores: int
+    record_bytes_max: int
+    spark_share: float = SPARK_SHARE
+
+    @property
+    def readers(self) -> int:
+        """Tasks that read Kafka at a time."""
+        return readers_at_a_time(self.heap_bytes, self.record_bytes_max, self.cores, self.spark_share)
+
+    @property
+    def largest_record(self) -> int:
+        return largest_record(self.heap_bytes, self.spark_share)
+
+    def too_large(self, topic: str, partition: int, offset: int, size: int | None) -> OperatorError:
+        """A record that the heap does not take; ``size`` is None where it could not even be fetched."""
+        said = "more bytes than the heap has room for" if size is None else f"{size:,} bytes"
+        needed = heap_needed(size or 2 * self.largest_record, self.spark_share) // _MIB
+        return OperatorError(
+            f"the record at {topic}[{partition}] offset {offset} takes {said}: the Spark driver's heap of "
+            f"{self.heap_bytes // _MIB:,} MiB takes records of up to {self.largest_record:,} bytes",
+            remedy=f'nothing of it was applied: set [spark] driver_memory to "{needed}m" or more'
+            + (" and start again" if size else ", until it is fetched"),
+        )
+
+
+def driver_heap(spark: SparkSession, settings: Settings) -> DriverHeap:
+    """What the JVM says; on a cluster the smaller one of driver and executor, which fetches."""
+    jvm: Any = spark._jvm
+    conf = spark.sparkContext.getConf()
+    heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
+    if not str(spark.sparkContext.master).startswith("local"):
+        heap = min(heap, size_bytes(conf.get("spark.executor.memory", "1g") or "1g") or heap)
+    return DriverHeap(
+        heap,
+        spark.sparkContext.defaultParallelism,
+        record_bytes_max(settings.producer.row_bytes_max),
+        float(conf.get("spark.memory.fraction", _SHARE_UNLESS_SET) or _SHARE_UNLESS_SET),
+    )

@@ -1,0 +1,120 @@
+"""Large records, fetched one at a time past Spark: the heap holds one of them, thrice at most (I9).
+
+In: partition and offsets. Out: their bytes. The JVM's own client fetches, so brokers, credentials
+and properties are those of every other read; the bytes pass through a file, since over py4j they
+would become text.
+"""
+
+import mmap
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from schemas.errors import RetryableError
+from spark_consumer.kafka.driver_heap import DriverHeap
+
+Place = tuple[str, int]
+Range = tuple[int, int]
+
+POLL_MS = 5_000
+_BUFFERS = "org.apache.kafka.common.serialization.ByteBufferDeserializer"
+ONE_BY_ONE = {"max.poll.records": "1"}
+PROPERTIES = {
+    "key.deserializer": _BUFFERS,
+    "value.deserializer": _BUFFERS,
+    # A fetch brings one batch at least, however large, and no more behind a large one.
+    "fetch.max.bytes": "1048576",
+    "max.partition.fetch.bytes": "65536",
+}
+_SIZE = re.compile(r"offset = (\d+), \w+ = -?\d+, serialized key size = -?\d+, serialized value size = (-?\d+),")
+
+
+@dataclass(frozen=True, slots=True)
+class LargeRecord:
+    """Where it stands, and what is known without its value."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    schema_id: str | None
+    size: int
+
+
+class RecordReader:
+    """A consumer of the JVM that takes records one by one."""
+
+    def __init__(self, spark: SparkSession, consumer: Any) -> None:
+        jvm: Any = spark._jvm
+        self._jvm, self._consumer = jvm, consumer
+        self._patience = self._jvm.java.time.Duration.ofMillis(POLL_MS)
+
+    def values(self, records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
+        """Each record's value, in order of partition and offset.
+
+        Raises:
+            RetryableError: a record does not come.
+        """
+        with tempfile.NamedTemporaryFile(prefix="walbridge-record-") as scratch:
+            file = self._jvm.java.io.RandomAccessFile(scratch.name, "rw")
+            try:
+                for record in sorted(records, key=lambda each: (each.topic, each.partition, each.offset)):
+                    self._write(record, file)
+                    with mmap.mmap(scratch.fileno(), record.size, access=mmap.ACCESS_READ) as mapped:
+                        yield record, mapped.read()
+            finally:
+                file.close()
+
+    def _write(self, record: LargeRecord, file: Any) -> None:
+        place = self._jvm.org.apache.kafka.common.TopicPartition(record.topic, record.partition)
+        self._assign(place, record.offset)
+        polled = self._consumer.poll(self._patience).records(place)
+        if polled.isEmpty() or polled.get(0).offset() != record.offset:
+            raise RetryableError(f"Kafka does not send the record at {place.toString()} offset {record.offset}")
+        file.setLength(0)
+        file.seek(0)
+        self._jvm.org.apache.kafka.common.utils.Utils.writeTo(file, polled.get(0).value(), record.size)
+
+    def _assign(self, place: Any, offset: int) -> None:
+        self._consumer.assign(self._jvm.java.util.Collections.singletonList(place))
+        self._consumer.seek(place, offset)
+
+    def refuse_larger(self, place: Place, bounds: Range, heap: DriverHeap) -> None:
+        """Walk the range, and stop at a record that the heap does not take.
+
+        Raises:
+            OperatorError: there is one.
+        """
+        partition = self._jvm.org.apache.kafka.common.TopicPartition(*place)
+        offset, end = bounds
+        self._assign(partition, offset)
+        while offset < end:
+            try:
+                # As one text: a call a record would take a hundred times as long.
+                found = _SIZE.findall(self._consumer.poll(self._patience).records(partition).toString())
+            except Py4JJavaError as error:
+                if "java.lang.OutOfMemoryError" in str(error.java_exception.toString()):
+                    raise heap.too_large(*place, offset, None) from None
+                raise
+            for at, size in found:
+                if int(at) < end and int(size) > heap.largest_record:
+                    raise heap.too_large(*place, int(at), int(size))
+            reached = self._consumer.position(partition)
+            if reached == offset:
+                raise RetryableError(f"Kafka does not send {place[0]}[{place[1]}] from offset {offset} on")
+            offset = reached
+
+
+@contextmanager
+def reading(spark: SparkSession, consumer: Any) -> Iterator[RecordReader]:
+    """A reader of this consumer, which is closed at the end: what it fetched goes with it."""
+    try:
+        yield RecordReader(spark, consumer)
+    finally:
+        consumer.close()
