@@ -38,9 +38,9 @@ def follow_once(
         RetryableError: a server went away.
     """
     connection = source.connect()
-    server = source.identify()
     parts.publisher.open_instance()
     progress = _published(settings)
+    server = source.identify()  # after the progress that it is compared with
     options = stream_options(settings, server.version)
     refuse_bad_start(progress, server, slot.inspect(connection, settings.postgres.slot), options)
     parts.out.tracker.committed(progress)

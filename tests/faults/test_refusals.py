@@ -10,7 +10,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import NewTopic
 
+from producer.kafka.publisher import Publisher
+from producer.metrics import ProducerMetrics
+from producer.postgres.source import Source
+from producer.session.transaction_spool import Spool
+from producer.start import start
+from producer.waits import Waits
 from schemas.progress_record import Progress, encode_progress
+from schemas.settings_file import load_settings
 from schemas.topics import cuts_topic, data_topic, progress_topic
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of
@@ -287,3 +294,30 @@ def test_second_producer_of_a_slot_takes_it_over_and_the_first_ends(producer: Pr
     producer.database.execute("INSERT INTO t SELECT generate_series(101, 120)")
     producer.check_equal()
     assert second.process.poll() is None
+
+
+def test_what_the_first_published_while_the_second_started_is_no_older_backup(
+    producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the second has fenced it, the first goes on, past the end of the WAL that the second saw before."""
+    _table(producer)
+    producer.publish("t")
+    producer.start_streaming()
+    opened = Publisher.open_instance
+
+    def publish_first(publisher: Publisher, timeout_s: float) -> None:
+        producer.database.execute("INSERT INTO t VALUES (2)")
+        with producer.topics() as topics:
+            producer.caught_up(topics)
+        opened(publisher, timeout_s)
+
+    monkeypatch.setattr(Publisher, "open_instance", publish_first)
+    settings = load_settings(str(producer.folder / "walbridge.toml"))
+    source, spool = Source(settings), Spool(settings)
+
+    second = start(settings, source, spool, Waits(lambda: False), ProducerMetrics())
+    spool.close()
+    source.close()
+
+    assert second.progress is not None
+    assert second.server.wal_end >= second.progress.done
