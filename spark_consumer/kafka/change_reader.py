@@ -182,7 +182,7 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
     rows: Counter[str] = Counter()
     for part in plan.ranges.values():
         rows[part.topic] += part.records
-        log.refuse_larger(ranges)
+    log.refuse_larger(ranges)
     tasks = log.heap.cores if plan.rows > TASK_ROWS and log.heap.readers < log.heap.cores else None
     records = PlannedRecords(log.read(ranges, plan.rows), rows, log.values, tasks)
     try:

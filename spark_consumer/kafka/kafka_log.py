@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from schemas.settings import Settings, flatten
-from spark_consumer.kafka.driver_heap import driver_heap
+from spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, reading
 
 Place = tuple[str, int]
@@ -57,9 +58,14 @@ class KafkaLog:
         self._bootstrap_servers = settings.kafka.bootstrap_servers
         self._client = flatten(settings.kafka.spark)
         self._visible_timeout_s = settings.lake.visible_timeout_s
-        self.heap = driver_heap(spark, settings)
+        self._settings = settings
         self._consumer: Any = None
         self._places: dict[Place, Any] = {}
+
+    @cached_property
+    def heap(self) -> DriverHeap:
+        """What the JVM that reads has room for."""
+        return driver_heap(self._spark, self._settings)
 
     def read(self, ranges: Mapping[Place, Range], rows: int = 0) -> DataFrame:
         """Exactly these records: topic, partition, offset, key, value. ``rows``: how many, if known."""

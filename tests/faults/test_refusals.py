@@ -313,10 +313,11 @@ def test_what_the_first_published_while_the_second_started_is_no_older_backup(
 
     monkeypatch.setattr(Publisher, "open_instance", publish_first)
     settings = load_settings(str(producer.folder / "walbridge.toml"))
-    source = Source(settings)
+    source, spool = Source(settings), Spool(settings)
 
-    parts = start(settings, source, Spool(settings), Waits(lambda: False), ProducerMetrics())
+    second = start(settings, source, spool, Waits(lambda: False), ProducerMetrics())
+    spool.close()
     source.close()
 
-    assert parts.progress is not None
-    assert parts.server.wal_end >= parts.progress.done
+    assert second.progress is not None
+    assert second.server.wal_end >= second.progress.done

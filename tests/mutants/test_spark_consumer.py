@@ -225,7 +225,7 @@ NOTICED = {
         partial(test_kafka_log.test_records_that_are_gone_or_never_decided_stop_the_job, [6], [9], "are gone"),
     ),
     "aborted records are read when a setting says so": Noticed(
-        Mutant(KafkaLog.options, "(_PATIENCE | self._client | fixed)", "(_PATIENCE | fixed | self._client)"),
+        Mutant(KafkaLog.options, "(_PATIENCE | client | fixed)", "(_PATIENCE | fixed | client)"),
         test_kafka_log.test_no_setting_makes_aborted_records_readable_or_loss_silent,
     ),
     "metadata records are left out between two plans": Noticed(

@@ -44,10 +44,10 @@ class Rows:
     def folded_by_key(self, _schema: pa.Schema) -> Iterator[pa.Table]:
         return iter(self.by_key)
 
-    def folded_by_chain(self) -> Iterator[pa.Table]:
+    def folded_by_chain(self, _schema: pa.Schema) -> Iterator[pa.Table]:
         return iter(self.by_chain)
 
-    def netted(self) -> Iterator[pa.Table]:
+    def netted(self, _schema: pa.Schema) -> Iterator[pa.Table]:
         return iter(self.net)
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from schemas.errors import OperatorError, RetryableError
 from schemas.settings import Settings
+from spark_consumer.kafka.driver_heap import DriverHeap
 from spark_consumer.kafka.kafka_log import KafkaLog, Place
 
 SECRET = "hunter2-canary"
@@ -80,7 +81,9 @@ def without_broker(**client: str) -> tuple[KafkaLog, Reader]:
     spark = MagicMock()
     spark.read = reader
     spark.sparkContext.defaultParallelism = 2
-    return KafkaLog(cast(SparkSession, spark), settings(**client)), reader
+    log = KafkaLog(cast(SparkSession, spark), settings(**client))
+    log.heap = DriverHeap(heap_bytes=2**30, cores=2, record_bytes_max=2**20)
+    return log, reader
 
 
 def test_read_is_of_exactly_the_ranges() -> None:
