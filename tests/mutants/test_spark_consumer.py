@@ -29,6 +29,7 @@ from spark_consumer.kafka.kafka_log import KafkaLog
 from spark_consumer.kafka.metadata_topic import MetadataTopic
 from spark_consumer.plan import lake_state, plan
 from spark_consumer.plan.lake_state import LakeState
+from spark_consumer.plan_runner import PlanRunner
 from tests.mutants.mutant import Mutant, Noticed
 from tests.spark_consumer import test_job_in_memory
 from tests.spark_consumer.apply import test_apply_without_spark, test_changes, test_head, test_merge, test_reshape
@@ -162,11 +163,11 @@ NOTICED = {
         over_topics(test_job_in_memory.test_open_plan_of_which_a_cut_is_gone_stops_the_job),
     ),
     "an open plan is forgotten": Noticed(
-        Mutant(Job._resume, "self._manifest.finished_before(opened) if opened else newest", "newest"),
+        Mutant(Job._resume, "self._plans.manifest.finished_before(opened) if opened else newest", "newest"),
         over_topics(test_job_in_memory.test_a_job_killed_at_any_step_applies_every_row_once, "job:table-applied"),
     ),
     "a failed table does not fail its plan": Noticed(
-        Mutant(Job._apply_tables, "for each in applied]", "for each in applied if not each.exception()]"),
+        Mutant(PlanRunner._apply_tables, "for each in applied]", "for each in applied if not each.exception()]"),
         over_topics(test_job_in_memory.test_table_that_cannot_be_applied_fails_its_plan),
     ),
     "cuts that were applied are applied again": Noticed(

@@ -19,7 +19,7 @@ from schemas.cut import Barrier, Cut, PartitionRange, TableChanges, encode_cut
 from schemas.metadata_record import RelationRecord, encode_metadata
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, metadata_topic
-from spark_consumer import job
+from spark_consumer import job, plan_runner
 from spark_consumer.kafka.change_reader import TableRecords
 from spark_consumer.kafka.cuts_source import Cuts, CutsSource
 from spark_consumer.plan.plan import Plan
@@ -105,7 +105,7 @@ def job_over(pipeline: MemoryPipeline, lake: Path) -> Iterator[Callable[..., Non
     settings = Settings(name=PIPELINE, lake={"path": str(lake), "plan_rows_max": 4, "apply_threads": 2})  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "KafkaLog", lambda _spark, _settings: pipeline.topics)
-        patch.setattr(job, "planned_records", pipeline.planned)
+        patch.setattr(plan_runner, "planned_records", pipeline.planned)
 
         def run(*, follows: bool = False) -> None:
             def follow(_self: object, _start: int, receive: Callable[[Cuts], None], *_: Any, **__: Any) -> None:

@@ -13,7 +13,7 @@ from schemas.cut import Barrier
 from schemas.errors import OperatorError
 from schemas.metadata_record import RelationRecord
 from schemas.position import Lsn, Position
-from spark_consumer import job
+from spark_consumer import plan_runner
 from spark_consumer.apply.apply import apply_table
 from spark_consumer.read import published, tables_at
 from tests.contract_writer import ContractWriter, Event, copy_barriers
@@ -150,7 +150,7 @@ def test_a_failed_table_fails_the_plan_but_every_other_table_is_finished_first(
             raise OperatorError("no", remedy="none")
         return real(*arguments, **named)
 
-    monkeypatch.setattr(job, "apply_table", fail_first)
+    monkeypatch.setattr(plan_runner, "apply_table", fail_first)
     with pytest.raises(OperatorError):
         run()
     assert DeltaTable(str(lake / "public" / "history")).version() >= 0

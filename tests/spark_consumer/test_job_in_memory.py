@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from schemas.cut import Barrier
 from schemas.errors import OperatorError
 from schemas.position import Lsn, Position
-from spark_consumer import job
+from spark_consumer import plan_runner
 from spark_consumer.apply import apply
 from spark_consumer.delta.manifest import Manifest
 from spark_consumer.delta.manifest_reader import open_table, published_rows, rows_where
@@ -90,7 +90,7 @@ def killed_at(point: str, run: Run, *, passing: int = 0) -> bool:
                 raise Crash
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "kill_point", kill)
+        patch.setattr(plan_runner, "kill_point", kill)
         patch.setattr(apply, "kill_point", kill)
         try:
             run()

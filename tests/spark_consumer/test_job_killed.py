@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from schemas.metadata_record import RelationRecord
-from spark_consumer import job
+from spark_consumer import plan_runner
 from tests.contract_writer import ContractWriter, Event
 from tests.spark_consumer.accounts import Run, newest, rows, transfer
 
@@ -43,7 +43,7 @@ def test_a_job_killed_at_a_durable_step_applies_every_event_once(
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, "kill_point", kill)
+        patch.setattr(plan_runner, "kill_point", kill)
         with pytest.raises(Killed):
             run()
     if point != "job:published":
@@ -75,7 +75,7 @@ def test_a_plan_killed_again_while_it_is_finished_is_still_applied_once(
                 raise Killed
 
         with monkeypatch.context() as patch:
-            patch.setattr(job, "kill_point", kill)
+            patch.setattr(plan_runner, "kill_point", kill)
             with pytest.raises(Killed):
                 run()
     run()

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from schemas.errors import OperatorError
 from schemas.settings import Settings
-from spark_consumer import job
+from spark_consumer import job, plan_runner
 from spark_consumer.apply import apply
 from spark_consumer.read import published
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
@@ -50,7 +50,7 @@ def test_job_that_was_overtaken_at_any_step_stops_and_harms_nothing(
             run()
 
     once = threading.Semaphore(1)
-    monkeypatch.setattr(job, "kill_point", overtake)
+    monkeypatch.setattr(plan_runner, "kill_point", overtake)
     monkeypatch.setattr(apply, "kill_point", overtake)
     transfer(1)
     # Behind its own published row it has nothing left to do, and learns of nothing.

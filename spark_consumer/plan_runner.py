@@ -1,0 +1,104 @@
+"""One plan from its row to the published row.
+
+In: a plan and the state of the lake before it. Out: the state after it. Applying a plan has five durable
+steps, and a job killed between any two is finished by the next start:
+
+    1. the plan row is appended       "job:plan-open"       nothing but intent
+    2. each table is committed        "job:table-applied"   skipped when it is done again (I5)
+    3. every table is done            "job:before-publish"
+    4. the published row is appended  "job:published"       readers see it, all tables at once (I8)
+    5. the stream's checkpoint moves                        decides nothing
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from schemas.position import format_lsn
+from schemas.settings import Settings, flatten
+from spark_consumer.apply.apply import apply_table
+from spark_consumer.delta.maintenance import Maintenance
+from spark_consumer.delta.manifest import Manifest
+from spark_consumer.kafka.change_reader import TableRecords, planned_records
+from spark_consumer.kafka.kafka_log import KafkaLog
+from spark_consumer.kafka.metadata_topic import MetadataTopic
+from spark_consumer.metrics import JobMetrics
+from spark_consumer.plan.lake_state import LakeState, Relations
+from spark_consumer.plan.manifest_row import CutRow
+from spark_consumer.plan.plan import Plan, TableHead, TablePlan
+from spark_consumer.stopwatch import Stopwatch
+from walbridge_runtime.kill_points import kill_point
+
+log = structlog.get_logger()
+
+
+class PlanRunner:
+    """Carries out the plans of one job, one at a time."""
+
+    def __init__(self, kafka: KafkaLog, metadata: MetadataTopic, settings: Settings, metrics: JobMetrics) -> None:
+        self._kafka, self._metadata, self._metrics = kafka, metadata, metrics
+        self._pipeline, self._threads = settings.name, settings.lake.apply_threads
+        self._lake = settings.lake.path.rstrip("/")
+        self._storage_options = flatten(settings.lake.storage_options)
+        self.manifest = Manifest(self._lake, settings.name, self._storage_options)
+        self._maintenance = Maintenance(self._lake, self.manifest, settings)
+
+    def carry_out(self, plan: Plan, state: LakeState, *, is_open: bool) -> LakeState:
+        """Apply the plan; the state after it. ``is_open``: its row is there already.
+
+        Raises:
+            OperatorError: only a person can go on; the plan stays open.
+            RetryableError: Kafka is away.
+        """
+        watch = Stopwatch()
+        relations = self._metadata.relations(plan)
+        if plan.tables and not is_open:
+            kill_point("job:before-plan")
+            self.manifest.append(state.planned(plan, relations))
+            kill_point("job:plan-open")
+        watch.lap("plan_ms")
+        heads = self._apply_tables(plan, relations, watch) if plan.tables else []
+        row = state.applied(plan, heads, relations)
+        if not plan.tables and row.kind != "published":
+            return state.passed(plan)
+        kill_point("job:before-publish")
+        self.manifest.append(row)
+        kill_point("job:published")
+        watch.lap("publish_ms")
+        self._metrics.plan_done(plan, row, watch.laps_ms)
+        _report(plan, row, watch)
+        self._maintenance.after_plan([head.path for head in heads])
+        return LakeState.after(self._pipeline, row)
+
+    def _apply_tables(self, plan: Plan, relations: Relations, watch: Stopwatch) -> list[TableHead]:
+        with planned_records(self._kafka, plan) as records:
+            watch.lap("read_ms")
+
+            def apply_one(table: TablePlan) -> TableHead:
+                head = self._apply_table(records.of(table.topic), relations, table, plan)
+                self._metrics.pulse.beat()
+                kill_point("job:table-applied")
+                return head
+
+            with ThreadPoolExecutor(self._threads) as threads:
+                applied = [threads.submit(apply_one, table) for table in plan.tables]
+            # All have ended: a failed table fails the plan, but nothing runs on behind it.
+            watch.lap("apply_ms")
+            return [each.result() for each in applied]
+
+    def _apply_table(self, records: TableRecords, relations: Relations, table: TablePlan, plan: Plan) -> TableHead:
+        return apply_table(
+            self._lake, records, relations, table, plan, self._pipeline, storage_options=self._storage_options
+        )
+
+
+def _report(plan: Plan, row: CutRow, watch: Stopwatch) -> None:
+    log.info(
+        row.kind,
+        from_cut=plan.from_cut,
+        to_cut=plan.to_cut,
+        rows=plan.rows,
+        tables=len(plan.tables),
+        end_lsn=format_lsn(plan.end_lsn),
+        **watch.laps_ms,
+    )
