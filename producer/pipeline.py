@@ -18,9 +18,10 @@ from producer.postgres.connection import retry_at_start
 from producer.postgres.source import Source
 from producer.session.transaction_spool import Spool
 from producer.start import Parts, new_progress, start
-from producer.waits import BACKOFF_MIN_S, Stopped, Waits
+from producer.waits import Stopped, Waits
 from schemas.errors import RetryableError
 from schemas.settings import Settings
+from walbridge_runtime.back_off import BackOff
 
 log = structlog.get_logger()
 
@@ -64,7 +65,7 @@ class Pipeline:
     def _copy(self, parts: Parts) -> None:
         """Until a copy is whole: one that was interrupted begins again."""
         progress = new_progress(self._settings, parts.server)
-        pause_s = 2 * BACKOFF_MIN_S
+        pause = BackOff(first_s=0.5)
         while True:
             try:
                 connection = self._source.connect()
@@ -76,11 +77,11 @@ class Pipeline:
                 self._metrics.peer_away(error)
                 log.warning("copy begins again", reason=str(error))
                 parts.out.abandon()
-                pause_s = self._waits.back_off(pause_s)
+                self._waits.back_off(pause)
 
     def _follow(self, parts: Parts) -> None:
         """Session after session, each from what Kafka holds."""
-        pause_s = 0.0
+        pause = BackOff(first_s=0)
         while True:
             cut_before = parts.out.tracker.progress.cut_id
             try:
@@ -89,7 +90,7 @@ class Pipeline:
             except RetryableError as error:
                 self._metrics.peer_away(error)
                 if parts.out.tracker.progress.cut_id > cut_before:
-                    pause_s = 0.0  # it worked meanwhile: this is another trouble than the last one
-                log.warning("stream begins again", reason=str(error), pause_s=round(pause_s, 1))
+                    pause.reset()  # it worked meanwhile: this is another trouble than the last one
+                log.warning("stream begins again", reason=str(error), pause_s=round(pause.pause_s, 1))
                 parts.out.abandon()
-                pause_s = self._waits.back_off(pause_s)
+                self._waits.back_off(pause)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-BACKOFF_MIN_S = 0.25
-BACKOFF_MAX_S = 30.0
+from walbridge_runtime.back_off import BackOff
+
 PATIENCE_S = 3.0
 """For the open batch, once asked to stop while Kafka does not answer. What it gives up comes again."""
 _SLICE_S = 0.1
@@ -85,7 +85,7 @@ class Waits:
             time.sleep(min(_SLICE_S, left_s))
             self.check()
 
-    def back_off(self, pause_s: float) -> float:
-        """Sleep between two attempts; the pause before the next. Raises as ``check``."""
-        self.sleep(pause_s)
-        return min(max(2 * pause_s, BACKOFF_MIN_S), BACKOFF_MAX_S)
+    def back_off(self, due: BackOff) -> None:
+        """Sleep between two attempts, longer the next time. Raises as ``check``."""
+        self.sleep(due.pause_s)
+        due.grow()

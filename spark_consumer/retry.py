@@ -10,11 +10,10 @@ from collections.abc import Callable
 import structlog
 
 from schemas.errors import OperatorError, RetryableError
+from walbridge_runtime.back_off import BackOff
 
 log = structlog.get_logger()
 
-PAUSE_S = 0.5
-PAUSE_MAX_S = 30.0
 STEADY_S = 60.0
 """An attempt that ran this long had recovered: the next pause is short again."""
 
@@ -33,7 +32,7 @@ def keep_going(
         OperatorError: nothing answered within ``start_timeout_s``; or what ``attempt`` raised.
     """
     began = time.monotonic()
-    pause_s = PAUSE_S
+    due = BackOff(first_s=0.5)
     while not stop.is_set():
         since = time.monotonic()
         try:
@@ -47,7 +46,7 @@ def keep_going(
                     remedy="start the broker, or correct [kafka] bootstrap_servers",
                 ) from error
             if time.monotonic() - since > STEADY_S:
-                pause_s = PAUSE_S
-            log.warning("trying again", error=str(error), pause_s=pause_s)
-            stop.wait(pause_s)
-            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+                due.reset()
+            log.warning("trying again", error=str(error), pause_s=due.pause_s)
+            stop.wait(due.pause_s)
+            due.grow()

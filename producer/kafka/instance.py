@@ -22,6 +22,7 @@ from producer.errors import another_runs
 from producer.kafka.topics import refusing_properties, transactional_config
 from schemas.errors import KafkaAway, OperatorError
 from schemas.settings import Settings
+from walbridge_runtime.back_off import BackOff
 
 log = structlog.get_logger()
 
@@ -32,7 +33,6 @@ SERVE_S = 0.15
 """Of a wait that serves callbacks. From 200 ms on the client serves them in turns, and goes on with the
 next turn after a fatal error: only then does another callback meet the exception."""
 _SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
-_PAUSE_MAX_S = 1.0
 
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _DEFINITE = frozenset(
@@ -164,7 +164,7 @@ def opened(
     with refusing_properties(settings):
         client = Producer(transactional_config(settings, transactional_id) | {"error_cb": on_error}, logger=_SILENT)
     instance = Instance(client)
-    pause_s, deadline_s = 0.1, time.monotonic() + timeout_s
+    due, deadline_s = BackOff(first_s=0.1, max_s=1.0), time.monotonic() + timeout_s
     while True:
         try:
             instance.init(SLICE_S)
@@ -177,8 +177,8 @@ def opened(
                 raise KafkaAway(f"Kafka at {where} opens no transactions: {reason.str()}") from None
             on_wait()
             with contextlib.suppress(KafkaException):
-                instance.poll(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+                instance.poll(due.pause_s)
+            due.grow()
 
 
 def _refuse_definite(reason: KafkaError, settings: Settings, transactional_id: str) -> None:

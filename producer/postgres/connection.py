@@ -20,6 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from schemas.dsn import MASK, mask_dsn
 from schemas.errors import OperatorError, RetryableError
+from walbridge_runtime.back_off import BackOff
 
 T = TypeVar("T")
 ANSWER_TIMEOUT_S = 60.0
@@ -263,15 +264,15 @@ def retry_at_start(
     Raises:
         OperatorError: still unreachable.
     """
-    deadline, pause_s = clock() + timeout_s, 0.1
+    deadline, due = clock() + timeout_s, BackOff(first_s=0.1, max_s=2.0)
     while True:
         try:
             return attempt()
         except RetryableError as error:
-            if clock() + pause_s > deadline:
+            if clock() + due.pause_s > deadline:
                 raise OperatorError(
                     f"no answer within {timeout_s:g} s: {error}",
                     remedy="start the server, or check the address in the settings (walbridge config)",
                 ) from None
-            pause(pause_s)
-            pause_s = min(2 * pause_s, 2.0)
+            pause(due.pause_s)
+            due.grow()
