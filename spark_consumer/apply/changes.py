@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 
 from schemas.errors import COPY_AGAIN, OperatorError
 from spark_consumer.apply.arrow_spool import Spool, spooled
-from spark_consumer.apply.merge import key_merge, missing_sql, multiset_merge, same_key
+from spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
 from spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
 from spark_consumer.fold import keyless
@@ -40,9 +40,9 @@ def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, se
                 changes.empty()
             return
         try:
-            if segment.copies or not (shape.key_places or shape.is_multiset):
+            if segment.copies or not (shape.key_places or shape.is_keyless):
                 changes.append()
-            elif shape.is_multiset:
+            elif shape.is_keyless:
                 changes.net()
             else:
                 changes.merge()
@@ -75,7 +75,7 @@ class Changes:
         with spooled(schema, self.found.as_they_are(schema)) as rows:
             allowed = ["r"] if self.segment.copies else ["c", "r"]
             for batch in rows.batches():
-                ops = pc.struct_field(batch.column("w"), "op")
+                ops = pc.struct_field(batch.column("change"), "op")
                 if not pc.all(pc.is_in(ops, pa.array(allowed)), min_count=0).as_py():
                     raise self._unexpected(allowed)
             self._add(rows)
@@ -113,7 +113,7 @@ class Changes:
     def net(self) -> None:
         """Changes of rows without a key: each takes away or adds one of several equal rows."""
         schema = self._schema(pa.field("net", pa.int32()))
-        with spooled(schema, self.found.netted(schema)) as rows:
+        with spooled(schema, self.found.row_deltas(schema)) as rows:
             gone = sum(_gone(batch).num_rows for batch in rows.batches())
             if gone == 0:
                 self._add(rows, _copies)
@@ -132,7 +132,7 @@ class Changes:
             kept = self.table.query(keyless.kept_rows_sql(self.shape), source)
             marked = self._schema(pa.field("gone", pa.bool_()))
             with spooled(marked, _exchanged(rows, kept)) as all_rows:
-                merge = multiset_merge(self.shape, keyless.same_row(self.shape))
+                merge = keyless_merge(self.shape, keyless.same_row(self.shape))
                 self.table.merge(merge, all_rows.reader(), self.commit)
 
     def _add(self, rows: Spool, of: Callable[[pa.RecordBatch], pa.Table] = _as_table) -> None:
@@ -147,7 +147,7 @@ class Changes:
     def _in_lake(self, rows: Iterator[pa.Table], fields: list[LakeField]) -> pa.RecordBatchReader:
         """The rows under the lake's names, in the table's own order of columns."""
         names = {name: place_name(place) for place, name in enumerate(self.shape.lake_names)}
-        sources = [names.get(field.name, "w") for field in fields]
+        sources = [names.get(field.name, "change") for field in fields]
         schema = arrow_schema(fields)
         batches = (
             pa.RecordBatch.from_arrays([batch.column(source) for source in sources], schema=schema)
@@ -170,7 +170,7 @@ class Changes:
         fields = [
             LakeField(place_name(place), column.column_type.lake, {}) for place, column in enumerate(self.shape.columns)
         ]
-        schema = arrow_schema([*fields, LakeField("w", STRUCT.type, {})])
+        schema = arrow_schema([*fields, LakeField("change", STRUCT.type, {})])
         return pa.schema([*schema, *more])
 
     def _fold_fields(self) -> list[pa.Field]:
@@ -203,7 +203,7 @@ def _unknown(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _alive(batch: pa.RecordBatch) -> pa.Table:
-    return _as_table(batch.filter(pc.not_equal(pc.struct_field(batch.column("w"), "op"), "d")))
+    return _as_table(batch.filter(pc.not_equal(pc.struct_field(batch.column("change"), "op"), "d")))
 
 
 def _gone(batch: pa.RecordBatch) -> pa.Table:

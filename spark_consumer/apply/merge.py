@@ -1,7 +1,7 @@
 """The SQL of merges: which lake row a folded row means, and what becomes of it.
 
 In: a table's shape. Out: conditions and assignments for delta-rs, where ``source`` holds columns
-by place, ``w`` and ``unknown``, and ``target`` is the lake table.
+by place, ``change`` and ``unknown``, and ``target`` is the lake table.
 
 A newer position is required of every change, so an older event never overwrites a newer one (I5).
 An unknown column keeps the target's value (I6).
@@ -14,8 +14,8 @@ from spark_consumer.fold.shape import TableShape
 
 _STRUCT = 'target."_walbridge"'
 _NEWER = (
-    f"(source.w['commit_lsn'] > {_STRUCT}['commit_lsn'] OR (source.w['commit_lsn'] = {_STRUCT}['commit_lsn'] "
-    f"AND source.w['ordinal'] > {_STRUCT}['ordinal']))"
+    f"(source.change['commit_lsn'] > {_STRUCT}['commit_lsn'] OR (source.change['commit_lsn'] = {_STRUCT}['commit_lsn'] "
+    f"AND source.change['ordinal'] > {_STRUCT}['ordinal']))"
 )
 _FLOATS = frozenset({"float", "double"})
 
@@ -23,7 +23,7 @@ _FLOATS = frozenset({"float", "double"})
 def same_key(shape: TableShape) -> str:
     """A folded row and the lake's row have the same key."""
     columns = {place: f"source.{place_name(place)}" for place in shape.key_places}
-    return _same_key(shape, columns, "source.w['key_text']")
+    return _same_key(shape, columns, "source.change['key_text']")
 
 
 def same_root(shape: TableShape) -> str:
@@ -60,15 +60,15 @@ def key_merge(shape: TableShape, *, with_unknown: bool) -> Merge:
             )
     return Merge(
         condition=same_key(shape),
-        delete_when=f"source.w['op'] = 'd' AND {_NEWER}",
-        update_when=f"source.w['op'] <> 'd' AND {_NEWER}",
+        delete_when=f"source.change['op'] = 'd' AND {_NEWER}",
+        update_when=f"source.change['op'] <> 'd' AND {_NEWER}",
         updates=updates,
-        insert_when="source.w['op'] <> 'd'",
+        insert_when="source.change['op'] <> 'd'",
         inserts=inserts,
     )
 
 
-def multiset_merge(shape: TableShape, same_row: str) -> Merge:
+def keyless_merge(shape: TableShape, same_row: str) -> Merge:
     """Rows marked ``gone`` take all their equals out of the lake; the others are added."""
     return Merge(
         condition=f"source.gone AND {same_row}",
@@ -80,7 +80,7 @@ def multiset_merge(shape: TableShape, same_row: str) -> Merge:
 
 def _values(shape: TableShape) -> dict[str, str]:
     values = {quoted(name): f"source.{place_name(place)}" for place, name in enumerate(shape.lake_names)}
-    return values | {'"_walbridge"': "source.w"}
+    return values | {'"_walbridge"': "source.change"}
 
 
 def missing_sql(condition: str) -> str:

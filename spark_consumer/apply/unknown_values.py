@@ -63,7 +63,7 @@ def _completing_sql(shape: TableShape) -> str:
     roots = [f"source.{root_name(place)} AS {root_name(place)}" for place in shape.key_places]
     struct = 'target."_walbridge"'
     rest = [
-        "source.w AS w",
+        "source.change AS change",
         "source.unknown AS unknown",
         "source.moved AS moved",
         *roots,
@@ -77,8 +77,8 @@ def _completing_sql(shape: TableShape) -> str:
 def _completed(rows: pa.Table, schema: pa.Schema, shape: TableShape) -> pa.Table:
     refuse_missing(rows.column("base_lsn").null_count, shape)
     if rows.column("base_exceptional").null_count < rows.num_rows:
-        at = rows.schema.get_field_index("w")
-        rows = rows.set_column(at, "w", pa.array(_structs(rows, shape), schema.field("w").type))
+        at = rows.schema.get_field_index("change")
+        rows = rows.set_column(at, "change", pa.array(_structs(rows, shape), schema.field("change").type))
     nothing = pa.array([[]] * rows.num_rows, schema.field("unknown").type)
     rows = rows.set_column(rows.schema.get_field_index("unknown"), "unknown", nothing)
     return rows.select(schema.names)
@@ -86,7 +86,7 @@ def _completed(rows: pa.Table, schema: pa.Schema, shape: TableShape) -> pa.Table
 
 def _structs(rows: pa.Table, shape: TableShape) -> Iterator[dict[str, object]]:
     """Our struct with the base row's exceptional texts of the columns that were unknown."""
-    columns = (rows.column(name).to_pylist() for name in ("w", "unknown", "base_exceptional"))
+    columns = (rows.column(name).to_pylist() for name in ("change", "unknown", "base_exceptional"))
     for struct, unknown, base in zip(*columns, strict=True):
         names = {shape.columns[place].name for place in unknown}
         texts = dict(struct["exceptional"] or ()) | {

@@ -1,7 +1,7 @@
 """Events to rows: what a segment does to a table, at most one row a key.
 
 In: a segment's events (``schema_join.events``). Out: rows in the form that ``apply`` hands over:
-the column values by place, ``w`` our struct, ``unknown`` the places of columns whose value is not
+the column values by place, ``change`` our struct, ``unknown`` the places of columns whose value is not
 known from these events (I6), ``moved`` whether a key change left columns unknown (then
 ``key_changes.py`` folds again).
 
@@ -56,7 +56,7 @@ def rows_as_they_are(events: DataFrame, shape: TableShape) -> DataFrame:
     values = [F.col(f"after.{place_name(place)}") for place in range(len(shape.columns))]
     texts = F.col("exceptional")
     struct = struct_of(F.col("op"), sorted_map(texts), _key_text(shape, texts))
-    return events.select(*values, struct.alias("w"))
+    return events.select(*values, struct.alias("change"))
 
 
 def fold_by_key(events: DataFrame, shape: TableShape, group: str = "key", *, has_large: bool = False) -> DataFrame:
@@ -140,7 +140,7 @@ def _folded_columns(shape: TableShape, has_large: bool) -> list[Column]:
         _key_text(shape, F.col("last.texts")),
         "last.",
     )
-    return [*values, struct.alias("w"), listed.cast("array<int>").alias("unknown")]
+    return [*values, struct.alias("change"), listed.cast("array<int>").alias("unknown")]
 
 
 def _folded_exceptional(shape: TableShape, has_large: bool) -> Column:

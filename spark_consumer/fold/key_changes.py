@@ -35,8 +35,8 @@ def fold_by_chain(events: DataFrame, shape: TableShape, *, has_large: bool = Fal
     chained = lives.join(F.broadcast(_as_frame(lives, roots)), ["key", "life"], "left").withColumn(
         "chain", F.struct(F.coalesce("root_key", "key"), F.coalesce("root_life", "life"))
     )
-    alive = fold_by_key(chained, shape, group="chain", has_large=has_large).where("w.op <> 'd'")
-    gone = fold_by_key(events, shape).where("w.op = 'd'")
+    alive = fold_by_key(chained, shape, group="chain", has_large=has_large).where("change.op <> 'd'")
+    gone = fold_by_key(events, shape).where("change.op = 'd'")
     return alive.unionByName(gone)
 
 

@@ -17,8 +17,8 @@ from spark_consumer.fold.schema_join import place_name
 from spark_consumer.fold.shape import TableShape
 
 
-def net_rows(events: DataFrame, shape: TableShape) -> DataFrame:
-    """Columns by place, ``w`` and ``net`` (never 0) of every distinct row."""
+def row_deltas(events: DataFrame, shape: TableShape) -> DataFrame:
+    """Columns by place, ``change`` and ``net`` (never 0) of every distinct row."""
     common = ("op", "commit_lsn", "ordinal", "commit_time")
     new = F.struct(F.lit(1).alias("sign"), F.col("after").alias("row"), F.col("exceptional").alias("texts"))
     old = F.struct(F.lit(-1).alias("sign"), F.col("before").alias("row"), F.col("before_exceptional").alias("texts"))
@@ -37,7 +37,7 @@ def net_rows(events: DataFrame, shape: TableShape) -> DataFrame:
     )
     values = [F.col(f"last.row.{place_name(place)}") for place in range(len(shape.columns))]
     struct = struct_of(F.col("last.op"), F.col("texts"), F.lit(None).cast("string"), "last.")
-    return netted.where("net != 0").select(*values, struct.alias("w"), F.col("net").cast("int").alias("net"))
+    return netted.where("net != 0").select(*values, struct.alias("change"), F.col("net").cast("int").alias("net"))
 
 
 def _identity(shape: TableShape, place: int) -> Column:
@@ -65,15 +65,15 @@ def same_row(shape: TableShape, target: str = "target") -> str:
         if shape.columns[place].column_type.codec in _FLOATS:
             # DataFusion joins the two zeros as well.
             pairs.append((f"CAST({ours} AS VARCHAR)", f"CAST({theirs} AS VARCHAR)"))
-    pairs.append(("source.w['exceptional']", f"{target}.\"_walbridge\"['exceptional']"))
+    pairs.append(("source.change['exceptional']", f"{target}.\"_walbridge\"['exceptional']"))
     return " AND ".join(f"({ours} IS NOT DISTINCT FROM {theirs})" for ours, theirs in pairs)
 
 
 def kept_rows_sql(shape: TableShape) -> str:
     """SELECT of the lake's rows that stay although equal ones go: all but ``-net`` of each kind."""
     values = [f"target.{quoted(name)} AS {place_name(place)}" for place, name in enumerate(shape.lake_names)]
-    values.append('target."_walbridge" AS w')
-    columns = [*[place_name(place) for place in range(len(shape.lake_names))], "w"]
+    values.append('target."_walbridge" AS change')
+    columns = [*[place_name(place) for place in range(len(shape.lake_names))], "change"]
     number = (
         "row_number() OVER (PARTITION BY source.number "
         "ORDER BY target.\"_walbridge\"['commit_lsn'] DESC, target.\"_walbridge\"['ordinal'] DESC)"

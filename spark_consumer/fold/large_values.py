@@ -103,7 +103,7 @@ class LargeValues:
     def restored(self, slices: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """The rows with their values, one such row at a time. The slices have the lake's types."""
         for rows in slices:
-            texts = pc.struct_field(rows.column("w"), "exceptional").to_pylist()
+            texts = pc.struct_field(rows.column("change"), "exceptional").to_pylist()
             done = 0
             for at, of_row in enumerate(texts):
                 tokens = {name: text for name, text in of_row or () if text.startswith(self._prefix)}
@@ -125,8 +125,8 @@ class LargeValues:
                 continue
             del texts[name]
             row = row.set_column(int(kind), row.schema.field(int(kind)), pa.chunked_array([value]))
-        at = row.schema.get_field_index("w")
-        return row.set_column(at, row.schema.field(at), _with_texts(row.column("w"), texts))
+        at = row.schema.get_field_index("change")
+        return row.set_column(at, row.schema.field(at), _with_texts(row.column("change"), texts))
 
     def _get(self, token: str) -> pa.Array:
         start, size = self._places[token]

@@ -2,7 +2,7 @@
 
 In: a segment's events in position order, a shape. Out: Arrow rows in the form and the types that
 ``changes`` takes. What has no twin here is left to Spark, whole segments at a time: keys told
-apart by exceptional texts, whose JSON only Spark writes; chains of key changes; multisets.
+apart by exceptional texts, whose JSON only Spark writes; chains of key changes; keyless tables.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -82,7 +82,7 @@ def _struct(of: Sequence[Event], exceptional: Sequence[Any], schema: pa.Schema) 
     """Our struct; ``key_text`` is null here, see ``needs_spark``."""
     values: dict[str, Values] = {name: [read(event) for event in of] for name, read in _STRUCT_VALUES.items()}
     values |= {"exceptional": list(exceptional), "key_text": [None] * len(of)}
-    fields = list(schema.field("w").type)
+    fields = list(schema.field("change").type)
     return pa.StructArray.from_arrays([pa.array(values[field.name], field.type) for field in fields], fields=fields)
 
 

@@ -27,7 +27,7 @@ from spark_consumer.kafka.large_records import LargeRecord
 from spark_consumer.kafka.slices import ONE_TASK_ROWS_MAX, Volume, conformed, handed_over, in_slice, slices_of
 from spark_consumer.plan.plan import Segment
 
-_BY_POSITION = ("w.commit_lsn", "w.ordinal")
+_BY_POSITION = ("change.commit_lsn", "change.ordinal")
 RECORDS = pa.schema(
     {
         "topic": pa.string(),
@@ -77,9 +77,9 @@ class SegmentRows:
         chained = fold_by_chain(events, self.shape, has_large=self._small is not None)
         return self._whole(slices_of(chained, F.struct(*_BY_POSITION), self.volume), schema)
 
-    def netted(self, schema: pa.Schema) -> Iterator[pa.Table]:
+    def row_deltas(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a distinct row, of a table without a key."""
-        net = keyless.net_rows(self._events(self._frame()), self.shape)
+        net = keyless.row_deltas(self._events(self._frame()), self.shape)
         return self._whole(slices_of(net, F.struct(*_BY_POSITION), self.volume), schema)
 
     @cached_property
@@ -114,7 +114,7 @@ class SegmentRows:
 
     @property
     def _compares_rows(self) -> bool:
-        return self.shape.is_multiset and not self.segment.copies
+        return self.shape.is_keyless and not self.segment.copies
 
     def _wide(self) -> Iterator[tuple[LargeRecord, bytes]]:
         """All others that may hold such values: rows are compared, and a value may come in a record of any size."""

@@ -70,7 +70,7 @@ class TableShape:
         return [self.columns[place].name for place in self.key_places]
 
     @property
-    def is_multiset(self) -> bool:
+    def is_keyless(self) -> bool:
         """No key, but old rows are complete: each change removes one of several equal rows."""
         return not self.key_places and self.relation.table.replica_identity == "f"
 

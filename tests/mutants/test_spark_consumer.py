@@ -264,15 +264,15 @@ NOTICED = {
         in_lake(test_changes.test_texts_of_known_columns_are_not_taken_from_the_row_it_was),
     ),
     "an older change overwrites a newer one": Noticed(
-        Mutant(merge.key_merge, "source.w['op'] <> 'd' AND {_NEWER}", "source.w['op'] <> 'd'"),
+        Mutant(merge.key_merge, "source.change['op'] <> 'd' AND {_NEWER}", "source.change['op'] <> 'd'"),
         in_lake(test_merge.test_only_a_newer_position_changes_a_row),
     ),
     "an older delete takes a newer row": Noticed(
-        Mutant(merge.key_merge, "source.w['op'] = 'd' AND {_NEWER}", "source.w['op'] = 'd'"),
+        Mutant(merge.key_merge, "source.change['op'] = 'd' AND {_NEWER}", "source.change['op'] = 'd'"),
         in_lake(test_merge.test_only_a_newer_position_changes_a_row),
     ),
     "a deleted row is inserted": Noticed(
-        Mutant(merge.key_merge, "insert_when=\"source.w['op'] <> 'd'\"", 'insert_when="true"'),
+        Mutant(merge.key_merge, "insert_when=\"source.change['op'] <> 'd'\"", 'insert_when="true"'),
         in_lake(test_merge.test_delete_of_a_row_that_is_not_there_adds_nothing),
     ),
     "infinity and -infinity are one key": Noticed(

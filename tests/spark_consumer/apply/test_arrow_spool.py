@@ -18,12 +18,12 @@ def test_children_of_empty_lists_and_maps_have_their_offsets(spark: SparkSession
     """Spark's batches lack them, and delta-rs panicked on what lay in their place."""
     nothing = F.lit(None).cast("map<string,string>")
     empty = F.array().cast("array<string>")
-    rows = spark.range(3).select(F.struct(nothing.alias("texts")).alias("w"), empty.alias("l"))
-    schema = pa.schema({"w": pa.struct({"texts": TEXTS}), "l": pa.list_(pa.string())})
+    rows = spark.range(3).select(F.struct(nothing.alias("texts")).alias("change"), empty.alias("l"))
+    schema = pa.schema({"change": pa.struct({"texts": TEXTS}), "l": pa.list_(pa.string())})
 
     made = conformed(rows.toArrow(), schema)
 
-    children = made.column("w").chunk(0).field(0).keys, made.column("l").chunk(0).values
+    children = made.column("change").chunk(0).field(0).keys, made.column("l").chunk(0).values
     assert [child.buffers()[1].size for child in children] == [4, 4]
     assert made.to_pylist() == rows.toArrow().to_pylist()
 

@@ -47,7 +47,7 @@ class Rows:
     def folded_by_chain(self, _schema: pa.Schema) -> Iterator[pa.Table]:
         return iter(self.by_chain)
 
-    def netted(self, _schema: pa.Schema) -> Iterator[pa.Table]:
+    def row_deltas(self, _schema: pa.Schema) -> Iterator[pa.Table]:
         return iter(self.net)
 
 
@@ -57,14 +57,17 @@ def changes(table: LakeTable, rows: Rows, shape: TableShape, part: Segment) -> C
 
 def row_schema(shape: TableShape) -> pa.Schema:
     fields = [LakeField(place_name(place), of.column_type.lake, {}) for place, of in enumerate(shape.columns)]
-    return arrow_schema([*fields, LakeField("w", STRUCT.type, {})])
+    return arrow_schema([*fields, LakeField("change", STRUCT.type, {})])
 
 
 def netted(shape: TableShape, rows: Sequence[tuple[Row, int]]) -> pa.Table:
     schema = row_schema(shape)
     found = [
         {place_name(place): plain(row)[of.name] for place, of in enumerate(shape.columns)}
-        | {"w": {"commit_lsn": LSN, "op": "u", "exceptional": sorted((texts(row) or {}).items()) or None}, "net": net}
+        | {
+            "change": {"commit_lsn": LSN, "op": "u", "exceptional": sorted((texts(row) or {}).items()) or None},
+            "net": net,
+        }
         for row, net in rows
     ]
     return pa.Table.from_pylist(found, pa.schema([*schema, pa.field("net", pa.int32())]))
@@ -158,7 +161,7 @@ def folded(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     }
     found = [
         {place_name(place): row.get(of.name) for place, of in enumerate(shape.columns)}
-        | {"w": {"commit_lsn": LSN, "ordinal": 0, "op": row.get("op", "u"), "exceptional": row.get("texts")}}
+        | {"change": {"commit_lsn": LSN, "ordinal": 0, "op": row.get("op", "u"), "exceptional": row.get("texts")}}
         | {"unknown": row.get("unknown", []), "moved": row.get("moved", False), root_name(0): row.get("root")}
         for row in rows
     ]

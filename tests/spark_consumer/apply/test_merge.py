@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_consumer.apply.merge import key_merge, missing_sql, multiset_merge, same_key, same_root
+from spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key, same_root
 from spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
 from spark_consumer.fold.fold import root_name
 from spark_consumer.fold.keyless import same_row
@@ -29,7 +29,7 @@ def struct(lsn: int = 1, ordinal: int = 0, op: str = "u", key_text: str | None =
 
 def source_schema(shape: TableShape) -> pa.Schema:
     fields = [LakeField(place_name(place), of.column_type.lake, {}) for place, of in enumerate(shape.columns)]
-    own = arrow_schema([*fields, LakeField("w", STRUCT.type, {})])
+    own = arrow_schema([*fields, LakeField("change", STRUCT.type, {})])
     roots = [pa.field(root_name(place), own.field(place).type) for place in shape.key_places]
     more = [pa.field("unknown", pa.list_(pa.int32())), *roots, pa.field("root_key_text", pa.string())]
     return pa.schema([*own, *more, pa.field("gone", pa.bool_())])
@@ -37,7 +37,7 @@ def source_schema(shape: TableShape) -> pa.Schema:
 
 def source(shape: TableShape, *rows: tuple[Sequence[Any], dict[str, Any]], **more: Any) -> pa.Table:
     """Folded rows: values by place, and our struct."""
-    named = [{place_name(place): value for place, value in enumerate(values)} | {"w": w} for values, w in rows]
+    named = [{place_name(place): value for place, value in enumerate(values)} | {"change": w} for values, w in rows]
     return pa.Table.from_pylist([{"unknown": []} | row | more for row in named], source_schema(shape))
 
 
@@ -142,7 +142,7 @@ def test_rows_that_go_take_their_equals_and_others_are_added_beside_theirs(lake:
     gone = source(BAG, *[((n,), struct(2, op="d")) for n in (1, 9)], gone=True)
     added = source(BAG, *[((n,), struct(2, op="c")) for n in (2, 4, 4)], gone=False)
 
-    merge = multiset_merge(BAG, same_row(BAG))
+    merge = keyless_merge(BAG, same_row(BAG))
     table.merge(merge, pa.concat_tables([gone, added]).to_reader(), Commit("p"))
 
     assert rows_of(table) == [[2], [2], [3], [4], [4]]

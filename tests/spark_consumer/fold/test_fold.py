@@ -88,7 +88,7 @@ def folded_scenarios(spark: SparkSession) -> dict[int, dict[str, Any]]:
     for row in frame.toArrow().to_pylist():
         named = {each.name: row.pop(place_name(place)) for place, each in enumerate(shape.columns)}
         unknown = [shape.columns[place].name for place in row.pop("unknown")]
-        rows[named["id"]] = named | row["w"] | {"unknown": unknown, "moved": row["moved"]}
+        rows[named["id"]] = named | row["change"] | {"unknown": unknown, "moved": row["moved"]}
     return rows
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
-from spark_consumer.fold.keyless import kept_rows_sql, missing_rows_sql, net_rows
+from spark_consumer.fold.keyless import kept_rows_sql, missing_rows_sql, row_deltas
 from spark_consumer.fold.schema_join import events, place_name
 from spark_consumer.fold.shape import STRUCT, TableShape
 from spark_consumer.plan.plan import Segment
@@ -36,9 +36,9 @@ def table_of(lake: Path, *rows: Mapping[str, Any]) -> LakeTable:
 def going(*rows: tuple[Mapping[str, Any], int]) -> pa.Table:
     """Rows of which so many go."""
     fields = [LakeField(place_name(place), of.column_type.lake, {}) for place, of in enumerate(BAG.columns)]
-    schema = arrow_schema([*fields, LakeField("w", STRUCT.type, {})])
+    schema = arrow_schema([*fields, LakeField("change", STRUCT.type, {})])
     found = [
-        {place_name(0): row.get("x"), "w": {"exceptional": row.get("texts")}, "net": -count, "number": number}
+        {place_name(0): row.get("x"), "change": {"exceptional": row.get("texts")}, "net": -count, "number": number}
         for number, (row, count) in enumerate(rows)
     ]
     return pa.Table.from_pylist(
@@ -113,7 +113,7 @@ def test_net_of_events_is_the_difference_that_they_make(spark: SparkSession, see
     for event in world.take()[0]:
         log.add(event)
 
-    found = net_rows(of_segment(spark, log), TableShape(MULTISET))
+    found = row_deltas(of_segment(spark, log), TableShape(MULTISET))
 
     after = Counter(map(canonical, world.rows))
     expected = {row: after[row] - before[row] for row in before | after if after[row] != before[row]}
@@ -124,7 +124,7 @@ def test_net_of_events_is_the_difference_that_they_make(spark: SparkSession, see
 
 def named(row: Mapping[str, Any]) -> Row:
     values = {of.name: row[place_name(place)] for place, of in enumerate(MULTISET.table.columns)}
-    return values | {name: Text(text) for name, text in row["w"]["exceptional"] or ()}
+    return values | {name: Text(text) for name, text in row["change"]["exceptional"] or ()}
 
 
 def test_row_that_came_and_went_is_no_difference(spark: SparkSession) -> None:
@@ -132,7 +132,7 @@ def test_row_that_came_and_went_is_no_difference(spark: SparkSession) -> None:
     log.add(Event(MULTISET, "c", 0x1100, 0, after={"x": 0.0}))
     log.add(Event(MULTISET, "d", 0x1100, 1, before={"x": 0.0}))
 
-    found = net_rows(of_segment(spark, log), TableShape(MULTISET))
+    found = row_deltas(of_segment(spark, log), TableShape(MULTISET))
 
     assert found.collect() == []
 
@@ -145,7 +145,7 @@ def test_the_two_zeros_are_two_rows_also_within_an_array(spark: SparkSession) ->
         minus = [-0.0] if isinstance(zero, list) else -0.0
         log.add(Event(MULTISET, "d", 0x1100, ordinal + 1, before={name: minus}))
 
-    found = net_rows(of_segment(spark, log), TableShape(MULTISET)).toArrow().to_pylist()
+    found = row_deltas(of_segment(spark, log), TableShape(MULTISET)).toArrow().to_pylist()
 
     assert sorted(row["net"] for row in found) == [-1, -1, 1, 1]
 
@@ -156,6 +156,9 @@ def test_text_of_a_value_is_another_row_than_no_value(spark: SparkSession) -> No
     log.add(Event(MULTISET, "c", 0x1100, 0, after={"x": 0.5}, exceptional={"on": "infinity"}))
     log.add(Event(MULTISET, "d", 0x1100, 1, before={"x": 0.5}))
 
-    found = net_rows(of_segment(spark, log), TableShape(MULTISET)).toArrow().to_pylist()
+    found = row_deltas(of_segment(spark, log), TableShape(MULTISET)).toArrow().to_pylist()
 
-    assert sorted((row["net"], row["w"]["exceptional"]) for row in found) == [(-1, None), (1, [("on", "infinity")])]
+    assert sorted((row["net"], row["change"]["exceptional"]) for row in found) == [
+        (-1, None),
+        (1, [("on", "infinity")]),
+    ]

@@ -135,7 +135,7 @@ def with_large(records: SegmentRows, log: Log, spark: SparkSession, limit: int) 
 
 def schema_of(shape: TableShape, *, folded: bool) -> pa.Schema:
     fields = [LakeField(place_name(place), each.column_type.lake, {}) for place, each in enumerate(shape.columns)]
-    plain = arrow_schema([*fields, LakeField("w", STRUCT.type, {})])
+    plain = arrow_schema([*fields, LakeField("change", STRUCT.type, {})])
     roots = [pa.field(root_name(place), plain.field(place).type) for place in shape.key_places]
     more = [pa.field("unknown", pa.list_(pa.int32())), pa.field("moved", pa.bool_()), *roots]
     return pa.schema([*plain, *more, pa.field("root_key_text", pa.string())]) if folded else plain
@@ -182,7 +182,7 @@ def test_rows_are_the_same_though_large_values_are_set_aside(
 
 
 def alive(rows: pa.Table) -> pa.Table:
-    return rows.filter(pc.not_equal(pc.struct_field(rows.column("w"), "op"), "d"))
+    return rows.filter(pc.not_equal(pc.struct_field(rows.column("change"), "op"), "d"))
 
 
 def test_of_rows_that_are_gone_only_the_key_is_known(spark: SparkSession) -> None:
@@ -292,7 +292,12 @@ def test_changes_of_one_row_become_one(case: str) -> None:
 
     named = {each.name: row[place_name(place)] for place, each in enumerate(shape.columns)}
     unknown = [shape.columns[place].name for place in row["unknown"]]
-    found = named | {"op": row["w"]["op"], "texts": row["w"]["exceptional"], "unknown": unknown, "moved": row["moved"]}
+    found = named | {
+        "op": row["change"]["op"],
+        "texts": row["change"]["exceptional"],
+        "unknown": unknown,
+        "moved": row["moved"],
+    }
     nothing: dict[str, Any] = {
         "id": 1,
         "body": None,
@@ -303,7 +308,7 @@ def test_changes_of_one_row_become_one(case: str) -> None:
         "moved": False,
     }
     assert found == nothing | expected
-    assert row["w"]["ordinal"] == logged[-1].ordinal
+    assert row["change"]["ordinal"] == logged[-1].ordinal
 
 
 def test_each_key_has_one_row() -> None:

@@ -66,7 +66,7 @@ def test_slices_of_a_multiset_hold_each_row_once(spark: SparkSession) -> None:
     for n in range(ROWS):
         log.add(Event(BAG, "c", 0x1100, n, after={"n": n}))
 
-    assert column_of(by_spark(spark, log).netted(pa.schema([])), 0) == list(range(ROWS))
+    assert column_of(by_spark(spark, log).row_deltas(pa.schema([])), 0) == list(range(ROWS))
 
 
 def test_keys_with_texts_are_folded_by_spark_though_they_are_few(spark: SparkSession) -> None:
@@ -79,9 +79,9 @@ def test_keys_with_texts_are_folded_by_spark_though_they_are_few(spark: SparkSes
     records = TableRecords(lambda: frame, here.volumes, here.fetched)
     shape = TableShape(DATED)
     fields = [LakeField(place_name(place), of.column_type.lake, {}) for place, of in enumerate(shape.columns)]
-    schema = arrow_schema([*fields, LakeField("w", STRUCT.type, {})])
+    schema = arrow_schema([*fields, LakeField("change", STRUCT.type, {})])
 
     (rows,) = SegmentRows(records, shape, Segment(0, DATED.schema_id, None, None)).folded_by_key(schema)
 
-    texts = {row["w"]["op"]: row["w"]["key_text"] for row in rows.to_pylist()}
+    texts = {row["change"]["op"]: row["change"]["key_text"] for row in rows.to_pylist()}
     assert texts == {"c": '{"on":"infinity"}', "d": '{"on":"-infinity"}'}

@@ -169,4 +169,4 @@ def test_column_may_be_left_out_of_an_update_only_where_postgres_may_leave_it_ou
 def test_table_is_a_multiset_when_it_has_no_key_and_old_rows_are_whole(
     identity: str, is_key: bool, expected: bool
 ) -> None:
-    assert TableShape(relation([column("n", "int4", is_key=is_key)], identity=identity)).is_multiset is expected
+    assert TableShape(relation([column("n", "int4", is_key=is_key)], identity=identity)).is_keyless is expected
