@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from schemas.dsn import MASK
 from schemas.errors import KafkaAway, OperatorError
-from schemas.heap import record_bytes_max
 from schemas.settings import Settings
 from schemas.topics import cuts_topic, metadata_topic, progress_topic
+from walbridge_runtime.heap import record_bytes_max
 
 CONTACT_TIMEOUT_S = 3.0
 """Of the first request, which nobody can interrupt: whoever asks tries again."""

@@ -9,8 +9,15 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from schemas.errors import OperatorError
-from schemas.heap import SPARK_SHARE, heap_needed, largest_record, readers_at_a_time, record_bytes_max, size_bytes
 from schemas.settings import Settings
+from walbridge_runtime.heap import (
+    SPARK_SHARE,
+    heap_needed,
+    largest_record,
+    readers_at_a_time,
+    record_bytes_max,
+    size_bytes,
+)
 
 _MIB = 2**20
 _SHARE_UNLESS_SET = "0.6"

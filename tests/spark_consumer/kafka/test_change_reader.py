@@ -11,7 +11,6 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas import heap
 from schemas.cut import Cut, PartitionRange
 from schemas.errors import OperatorError
 from schemas.settings import Settings
@@ -24,6 +23,7 @@ from spark_consumer.plan.plan import Plan, make_plan
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.spark_consumer import events
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge_runtime import heap
 
 COLUMNS = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")]
 

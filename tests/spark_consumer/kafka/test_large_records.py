@@ -7,9 +7,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from schemas.errors import OperatorError, RetryableError
-from schemas.heap import BASE_BYTES
 from spark_consumer.kafka.driver_heap import DriverHeap
 from spark_consumer.kafka.large_records import RecordReader
+from walbridge_runtime.heap import BASE_BYTES
 
 HEAP = DriverHeap(BASE_BYTES, 2, 2**20)
 
