@@ -59,7 +59,12 @@ def memory_findings(settings: Settings) -> Iterator[Finding]:
     if heap is None:
         yield error(MEMORY, f"Spark does not take {text!r} as its driver's memory", 'write it as "1g" or "1536m"')
         return
-    share = float(conf.get("spark.memory.fraction", SPARK_SHARE))
+    fraction = conf.get("spark.memory.fraction", str(SPARK_SHARE))
+    try:
+        share = float(fraction)
+    except ValueError:
+        yield error(MEMORY, f"Spark does not take {fraction!r} as spark.memory.fraction", 'write it as "0.4"')
+        return
     row = settings.producer.row_bytes_max
     record, takes = record_bytes_max(row), largest_record(heap, share)
     if record <= takes:

@@ -108,6 +108,7 @@ def test_a_heap_that_is_too_small_is_warned_of_with_both_settings_that_mend_it()
 
 def test_memory_that_spark_would_not_take_is_an_error() -> None:
     assert memory(16, driver_memory="much").severity is Severity.ERROR
+    assert memory(16, conf={"spark.memory.fraction": "half"}).severity is Severity.ERROR
 
 
 def test_without_java_a_machine_that_only_produces_is_warned_and_no_more(machine: Path) -> None:
