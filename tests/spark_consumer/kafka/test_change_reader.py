@@ -1,7 +1,7 @@
 """Reading a plan's records: exact ranges, counted, with waiting and refusing told apart."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +18,7 @@ from spark_consumer.kafka import change_reader
 from spark_consumer.kafka.change_reader import planned_records, refuse_other_counts
 from spark_consumer.kafka.driver_heap import DriverHeap
 from spark_consumer.kafka.kafka_log import KafkaLog, Place, Range
+from spark_consumer.kafka.large_records import LargeRecord
 from spark_consumer.kafka.slices import Volume
 from spark_consumer.plan.plan import Plan, make_plan
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
@@ -257,6 +258,9 @@ ITEMS = events.relation([events.column("id", "int4", is_key=True), events.column
 WIDER = events.relation([events.column("id", "int8", is_key=True), events.column("v")], revision=1)
 
 
+HEAP = DriverHeap(heap_bytes=2**30, cores=2, record_bytes_max=2**20)
+
+
 @dataclass
 class FrameLog:
     """Stands for Kafka: records from memory, as a read_committed reader gets them."""
@@ -264,6 +268,13 @@ class FrameLog:
     spark: SparkSession
     rows: Sequence[Mapping[str, object]]
     waited_for: list[Mapping[Place, Range]] = field(default_factory=list)
+    heap: DriverHeap = HEAP
+
+    def refuse_larger(self, _ranges: Mapping[Place, Range]) -> None:
+        """None of them is large."""
+
+    def values(self, _records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
+        raise AssertionError("none of them is large")
 
     def wait_visible(self, ranges: Mapping[Place, Range]) -> None:
         self.waited_for.append(ranges)
