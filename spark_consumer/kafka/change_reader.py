@@ -27,8 +27,9 @@ from schemas.avro_codec import HEADER_BYTES, MARKER
 from schemas.cut import PartitionRange
 from schemas.errors import COPY_AGAIN, OperatorError
 from spark_consumer.errors import sorted_error
-from spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog, Place
+from spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from spark_consumer.kafka.large_records import LargeRecord
+from spark_consumer.kafka.ranges import Place
 from spark_consumer.kafka.slices import Volume
 from spark_consumer.plan.plan import Plan
 

@@ -19,7 +19,8 @@ from schemas.errors import OperatorError, ProtocolError
 from schemas.settings import Settings
 from schemas.topics import cuts_topic
 from spark_consumer.errors import sorted_error
-from spark_consumer.kafka.kafka_log import KafkaLog, Range
+from spark_consumer.kafka.kafka_log import KafkaLog
+from spark_consumer.kafka.ranges import Range
 
 Cuts = list[tuple[int, Cut]]
 OFFSETS_PER_READ = 2_048

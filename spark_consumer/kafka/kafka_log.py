@@ -24,8 +24,8 @@ from schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from schemas.settings import Settings, flatten
 from spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, reading
+from spark_consumer.kafka.ranges import Place, Range
 
-Place = tuple[str, int]
 API_TIMEOUT_MS = 5_000
 """How long one question may take; the caller repeats it."""
 
@@ -36,8 +36,6 @@ _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
 
 
-Range = tuple[int, int]
-"""Start and end offset, the end excluded."""
 VISIBLE_POLL_S = 0.02
 FETCH_BYTES = 128 * 2**10
 """Of one answer for one partition, unless its first batch alone is larger. lz4 makes 255 times as much

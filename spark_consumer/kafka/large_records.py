@@ -18,9 +18,7 @@ from pyspark.sql import SparkSession
 
 from schemas.errors import RetryableError
 from spark_consumer.kafka.driver_heap import DriverHeap
-
-Place = tuple[str, int]
-Range = tuple[int, int]
+from spark_consumer.kafka.ranges import Place, Range
 
 POLL_MS = 5_000
 _BUFFERS = "org.apache.kafka.common.serialization.ByteBufferDeserializer"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from schemas.errors import OperatorError
-from spark_consumer.kafka.kafka_log import Place, Range
+from spark_consumer.kafka.ranges import Place, Range
 
 
 class Record(NamedTuple):

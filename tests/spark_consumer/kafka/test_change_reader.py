@@ -17,8 +17,9 @@ from schemas.settings import Settings
 from spark_consumer.kafka import change_reader
 from spark_consumer.kafka.change_reader import planned_records, refuse_other_counts
 from spark_consumer.kafka.driver_heap import DriverHeap
-from spark_consumer.kafka.kafka_log import KafkaLog, Place, Range
+from spark_consumer.kafka.kafka_log import KafkaLog
 from spark_consumer.kafka.large_records import LargeRecord
+from spark_consumer.kafka.ranges import Place, Range
 from spark_consumer.kafka.slices import Volume
 from spark_consumer.plan.plan import Plan, make_plan
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
