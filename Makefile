@@ -90,17 +90,12 @@ format: setup
 
 # What a Spark cluster needs: the job and the contract. Executors run no Python.
 dist: setup
-	@mkdir -p dist
-	@$(BIN)/python -c "import pathlib, zipfile; \
-	  out = zipfile.ZipFile('dist/walbridge.zip', 'w', zipfile.ZIP_DEFLATED); \
-	  [out.write(p) for d in ('schemas', 'walbridge_runtime', 'spark_consumer') for p in sorted(pathlib.Path(d).rglob('*')) \
-	   if p.suffix in ('.py', '.avsc')]; out.close()"
-	$(SAY) dist/walbridge.zip
+	@$(BIN)/python -m walbridge.spark_archive dist/walbridge.zip
 
 clean:
 	@$(PYTHON) walbridge/embedded/home.py --remove
 	@rm -rf dist walbridge.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	@find producer schemas spark_consumer walbridge walbridge_runtime tests -name __pycache__ -type d -exec rm -rf {} +
+	@find producer schemas spark_consumer walbridge tests -name __pycache__ -type d -exec rm -rf {} +
 
 # -- set-up, each step once ------------------------------------------------------------------
 

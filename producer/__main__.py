@@ -1,4 +1,4 @@
-"""``python -m producer [--config FILE]``: run the producer until SIGTERM or Ctrl-C.
+"""``python -m walbridge.producer [--config FILE]``: run the producer until SIGTERM or Ctrl-C.
 
 Exit 0: stopped at a batch boundary. 1: a bug; nothing was confirmed, a restart replays.
 2: the operator must act; what and how is on stderr.
@@ -12,15 +12,15 @@ from types import FrameType
 
 import structlog
 
-from producer.metrics import ProducerMetrics
-from producer.pipeline import Pipeline
-from schemas.errors import OperatorError, report
-from schemas.settings import Settings
-from schemas.settings_file import load_settings
-from walbridge_runtime.crash_report import report_bug
-from walbridge_runtime.health import STOPPED
-from walbridge_runtime.http_endpoint import HttpEndpoint
-from walbridge_runtime.logs import FORMATS, LEVELS, configure_logs
+from walbridge.producer.metrics import ProducerMetrics
+from walbridge.producer.pipeline import Pipeline
+from walbridge.runtime.crash_report import report_bug
+from walbridge.runtime.health import STOPPED
+from walbridge.runtime.http_endpoint import HttpEndpoint
+from walbridge.runtime.logs import FORMATS, LEVELS, configure_logs
+from walbridge.schemas.errors import OperatorError, report
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import load_settings
 
 log = structlog.get_logger()
 

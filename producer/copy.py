@@ -13,21 +13,21 @@ from dataclasses import replace
 
 import structlog
 
-from producer.batch.open_batch import OpenBatch
-from producer.encoding.record import RecordWriter, TransactionSource
-from producer.guards.replica_identity import refuse_unfit_identities
-from producer.guards.source_watch import SourceWatch
-from producer.postgres import catalog, slot
-from producer.postgres.connection import SqlConnection, connect_walsender
-from producer.postgres.facts import PublishedTable
-from producer.postgres.snapshot import Snapshot
-from producer.relations.tables import Tables
-from schemas.cut import Cut, PartitionRange
-from schemas.errors import RetryableError
-from schemas.position import COPIED_ORDINAL, Lsn, Position
-from schemas.progress_record import Progress
-from schemas.settings import Settings
-from walbridge_runtime.kill_points import kill_point
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.encoding.record import RecordWriter, TransactionSource
+from walbridge.producer.guards.replica_identity import refuse_unfit_identities
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.postgres import catalog, slot
+from walbridge.producer.postgres.connection import SqlConnection, connect_walsender
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.snapshot import Snapshot
+from walbridge.producer.relations.tables import Tables
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.cut import Cut, PartitionRange
+from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import fastavro
 
-from schemas.avro_codec import decode_body
-from schemas.errors import OperatorError
-from schemas.message_schema import MESSAGES_RELATION_ID
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, format_lsn
+from walbridge.schemas.avro_codec import decode_body
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, format_lsn
 
 _ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
 

@@ -6,24 +6,24 @@ session begins where this one's progress stands, so nothing is lost and nothing 
 
 import structlog
 
-from producer.guards.source_watch import SourceWatch
-from producer.guards.start import refuse_bad_start, seen_timeline
-from producer.kafka.control_topics import read_progress
-from producer.metrics import ProducerMetrics
-from producer.postgres import slot
-from producer.postgres.facts import ServerIdentity
-from producer.postgres.replication_stream import ReplicationStream
-from producer.postgres.requirements import stream_options
-from producer.postgres.source import Source
-from producer.relations.binary_support import naming_unreadable
-from producer.session.loop import Session
-from producer.session.transaction_spool import Spool
-from producer.start import Parts
-from producer.waits import Waits
-from schemas.errors import OperatorError
-from schemas.position import format_lsn
-from schemas.progress_record import TIMELINE_OPTION, Progress
-from schemas.settings import Settings
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.guards.start import refuse_bad_start, seen_timeline
+from walbridge.producer.kafka.control_topics import read_progress
+from walbridge.producer.metrics import ProducerMetrics
+from walbridge.producer.postgres import slot
+from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.postgres.requirements import stream_options
+from walbridge.producer.postgres.source import Source
+from walbridge.producer.relations.binary_support import naming_unreadable
+from walbridge.producer.session.loop import Session
+from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.start import Parts
+from walbridge.producer.waits import Waits
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import format_lsn
+from walbridge.schemas.progress_record import TIMELINE_OPTION, Progress
+from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
 

@@ -12,14 +12,14 @@ from prometheus_client import Counter, Enum, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from producer.batch.progress import Batch
-from producer.kafka.publisher import Publisher
-from producer.postgres.replication_stream import ReplicationStream
-from producer.session.pending_transactions import PendingTransactions
-from schemas.cut import Cut
-from schemas.errors import KafkaAway, RetryableError
-from walbridge_runtime.health import STARTING, STOPPED, WAITING, Pulse
-from walbridge_runtime.http_endpoint import new_registry
+from walbridge.producer.batch.progress import Batch
+from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.session.pending_transactions import PendingTransactions
+from walbridge.runtime.health import STARTING, STOPPED, WAITING, Pulse
+from walbridge.runtime.http_endpoint import new_registry
+from walbridge.schemas.cut import Cut
+from walbridge.schemas.errors import KafkaAway, RetryableError
 
 COPYING = "copying"
 STREAMING = "streaming"

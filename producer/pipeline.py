@@ -10,18 +10,18 @@ from contextlib import ExitStack, suppress
 
 import structlog
 
-from producer import copy
-from producer.follow import follow_once
-from producer.guards.source_watch import SourceWatch
-from producer.metrics import COPYING, ProducerMetrics
-from producer.postgres.connection import retry_at_start
-from producer.postgres.source import Source
-from producer.session.transaction_spool import Spool
-from producer.start import Parts, new_progress, start
-from producer.waits import Stopped, Waits
-from schemas.errors import RetryableError
-from schemas.settings import Settings
-from walbridge_runtime.back_off import BackOff
+from walbridge.producer import copy
+from walbridge.producer.follow import follow_once
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.metrics import COPYING, ProducerMetrics
+from walbridge.producer.postgres.connection import retry_at_start
+from walbridge.producer.postgres.source import Source
+from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.start import Parts, new_progress, start
+from walbridge.producer.waits import Stopped, Waits
+from walbridge.runtime.back_off import BackOff
+from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
 

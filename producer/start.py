@@ -6,24 +6,24 @@ durable is touched but the control topics.
 
 from dataclasses import dataclass
 
-from producer import copy
-from producer.batch.open_batch import OpenBatch
-from producer.batch.progress import ProgressTracker
-from producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
-from producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
-from producer.kafka.publisher import Publisher
-from producer.kafka.topics import TopicAdmin, control_topics
-from producer.metrics import ProducerMetrics
-from producer.postgres import slot
-from producer.postgres.facts import ServerIdentity
-from producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
-from producer.postgres.source import Source
-from producer.relations.relation_cache import RelationCache
-from producer.relations.tables import Tables
-from producer.session.transaction_spool import Spool
-from producer.waits import Waits
-from schemas.progress_record import Progress
-from schemas.settings import Settings
+from walbridge.producer import copy
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
+from walbridge.producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
+from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.kafka.topics import TopicAdmin, control_topics
+from walbridge.producer.metrics import ProducerMetrics
+from walbridge.producer.postgres import slot
+from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
+from walbridge.producer.postgres.source import Source
+from walbridge.producer.relations.relation_cache import RelationCache
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.waits import Waits
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from walbridge_runtime.back_off import BackOff
+from walbridge.runtime.back_off import BackOff
 
 PATIENCE_S = 3.0
 """For the open batch, once asked to stop while Kafka does not answer. What it gives up comes again."""

@@ -15,7 +15,7 @@ from typing import Any
 import fastavro
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from schemas.errors import ProtocolError
+from walbridge.schemas.errors import ProtocolError
 
 MARKER = b"\xc3\x01"
 HEADER_BYTES = 10
@@ -52,12 +52,12 @@ def schema_id_of(value: bytes) -> str:
 @cache
 def control_schema(name: str) -> Any:
     """The frozen schema of a control record, parsed. ``name``: one of CONTROL_RECORDS."""
-    return fastavro.parse_schema(json.loads(files("schemas").joinpath(f"{name}.avsc").read_text()))
+    return fastavro.parse_schema(json.loads(files("walbridge.schemas").joinpath(f"{name}.avsc").read_text()))
 
 
 @cache
 def _control_id(name: str) -> str:
-    return schema_id(json.loads(files("schemas").joinpath(f"{name}.avsc").read_text()))
+    return schema_id(json.loads(files("walbridge.schemas").joinpath(f"{name}.avsc").read_text()))
 
 
 def encode_control(name: str, record: dict[str, Any]) -> bytes:

@@ -12,8 +12,8 @@ type, typmod and attnum ride as field properties, so that readers need no escapi
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.table_schema import Column, TableSchema
-from schemas.topics import avro_name
+from walbridge.schemas.table_schema import Column, TableSchema
+from walbridge.schemas.topics import avro_name
 
 Json = Any
 

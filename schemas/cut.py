@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from schemas.avro_codec import decode_control, encode_control
-from schemas.position import Position, format_lsn
+from walbridge.schemas.avro_codec import decode_control, encode_control
+from walbridge.schemas.position import Position, format_lsn
 
 
 class Epoch(NamedTuple):

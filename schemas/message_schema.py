@@ -7,11 +7,11 @@ metadata topic is that of a relation without columns under an id that no relatio
 
 import json
 
-from schemas.avro_codec import schema_id
-from schemas.avro_schema import Json, value_schema
-from schemas.metadata_record import RelationRecord
-from schemas.table_schema import TableSchema
-from schemas.topics import avro_name, messages_topic
+from walbridge.schemas.avro_codec import schema_id
+from walbridge.schemas.avro_schema import Json, value_schema
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.table_schema import TableSchema
+from walbridge.schemas.topics import avro_name, messages_topic
 
 MESSAGES_RELATION_ID = 0
 """In metadata and cuts; Postgres gives nothing this oid. Who makes tables of events leaves it out."""

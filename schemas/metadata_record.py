@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.avro_codec import decode_control, encode_control
-from schemas.errors import ProtocolError
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, type_of_avro
-from schemas.table_schema import Column, TableSchema
+from walbridge.schemas.avro_codec import decode_control, encode_control
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, type_of_avro
+from walbridge.schemas.table_schema import Column, TableSchema
 
 
 @dataclass(frozen=True, slots=True)

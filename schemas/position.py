@@ -8,7 +8,7 @@ its ordinal among the transaction's events, counted over all tables from 0 (inva
 import re
 from typing import NamedTuple, NewType
 
-from schemas.errors import ProtocolError
+from walbridge.schemas.errors import ProtocolError
 
 Lsn = NewType("Lsn", int)
 """A byte position in the WAL, 64 bits."""

@@ -7,10 +7,10 @@ instance can write any more.
 
 from dataclasses import asdict, dataclass, field
 
-from schemas.avro_codec import decode_control, encode_control
-from schemas.cut import Epoch
-from schemas.errors import ProtocolError
-from schemas.position import Lsn
+from walbridge.schemas.avro_codec import decode_control, encode_control
+from walbridge.schemas.cut import Epoch
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import Lsn
 
 FORMAT_VERSION = 1
 OWN_OPTIONS = "walbridge."

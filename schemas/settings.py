@@ -12,8 +12,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from schemas.dsn import MASK, mask_dsn
-from schemas.topics import is_pipeline_name
+from walbridge.schemas.dsn import MASK, mask_dsn
+from walbridge.schemas.topics import is_pipeline_name
 
 ENV_PREFIX = "WALBRIDGE_"
 _SPARK_REDACTS = re.compile(r"(?i)secret|password|token|access[.]?key")
@@ -118,7 +118,7 @@ class Lake(_Section):
 
 
 class Spark(_Section):
-    """The session that ``python -m spark_consumer`` makes; ``spark-submit`` brings its own."""
+    """The session that ``python -m walbridge.spark_consumer`` makes; ``spark-submit`` brings its own."""
 
     jars_dir: str | None = None
     master: str = "local[*]"

@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import SecretStr, ValidationError
 from pydantic_settings import SettingsError
 
-from schemas.dsn import with_password
-from schemas.errors import OperatorError
-from schemas.settings import ENV_PREFIX, Settings
+from walbridge.schemas.dsn import with_password
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import ENV_PREFIX, Settings
 
 ENV_NOT_SETTINGS = {"CONFIG", "HOME", "JAVA", "KILL_POINT", "TEST_SERVERS"}
 """Variables read elsewhere: the settings file, embedded servers, Java, tests."""

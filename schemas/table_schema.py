@@ -7,7 +7,7 @@ longer describes the relation as it was announced: it says *now*, the WAL says *
 
 from dataclasses import dataclass, field
 
-from schemas.pg_types import ColumnType
+from walbridge.schemas.pg_types import ColumnType
 
 
 @dataclass(frozen=True, slots=True)

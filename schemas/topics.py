@@ -8,7 +8,7 @@ names never meet (Debezium's ``foo@bar`` and ``foo$bar`` did).
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError
 
 TOPIC_NAME_LENGTH_MAX = 249
 PATH_PART_BYTES_MAX = 255

@@ -1,4 +1,4 @@
-"""``python -m spark_consumer [--config F] [--once]``: Kafka topics to Delta tables.
+"""``python -m walbridge.spark_consumer [--config F] [--once]``: Kafka topics to Delta tables.
 
 The same file runs under ``spark-submit --py-files dist/walbridge.zip spark_consumer/__main__.py``.
 Exit codes: 0 done or stopped (SIGTERM, Ctrl-C), 1 a bug, 2 the operator must act.
@@ -14,20 +14,20 @@ from types import FrameType
 import structlog
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError, report
-from schemas.settings import Settings
-from schemas.settings_file import load_settings
-from spark_consumer.job import Job
-from spark_consumer.jvm_end import silence_py4j, stop_session, told_if_jvm_ends
-from spark_consumer.jvm_shutdown import stopping_with_jvm
-from spark_consumer.metrics import JobMetrics
-from spark_consumer.preflight import preflight
-from spark_consumer.retry import keep_going
-from spark_consumer.spark_session import spark_session
-from walbridge_runtime.crash_report import report_bug
-from walbridge_runtime.health import STOPPED
-from walbridge_runtime.http_endpoint import HttpEndpoint
-from walbridge_runtime.logs import FORMATS, configure_logs
+from walbridge.runtime.crash_report import report_bug
+from walbridge.runtime.health import STOPPED
+from walbridge.runtime.http_endpoint import HttpEndpoint
+from walbridge.runtime.logs import FORMATS, configure_logs
+from walbridge.schemas.errors import OperatorError, report
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import load_settings
+from walbridge.spark_consumer.job import Job
+from walbridge.spark_consumer.jvm_end import silence_py4j, stop_session, told_if_jvm_ends
+from walbridge.spark_consumer.jvm_shutdown import stopping_with_jvm
+from walbridge.spark_consumer.metrics import JobMetrics
+from walbridge.spark_consumer.preflight import preflight
+from walbridge.spark_consumer.retry import keep_going
+from walbridge.spark_consumer.spark_session import spark_session
 
 log = structlog.get_logger()
 

@@ -6,7 +6,7 @@ error class that says who must act. The text itself is never shown: it may quote
 
 import re
 
-from schemas.errors import OperatorError, RetryableError, WalbridgeError
+from walbridge.schemas.errors import OperatorError, RetryableError, WalbridgeError
 
 _KAFKA = r"org\.apache\.kafka\.common\.errors\."
 

@@ -8,16 +8,16 @@ import threading
 
 from pyspark.sql import SparkSession
 
-from schemas.errors import COPY_AGAIN, OperatorError
-from schemas.settings import Settings
-from spark_consumer.kafka.cuts_source import Cuts, CutsSource
-from spark_consumer.kafka.kafka_log import KafkaLog
-from spark_consumer.kafka.metadata_topic import MetadataTopic
-from spark_consumer.metrics import RUNNING, JobMetrics
-from spark_consumer.plan.lake_state import LakeState, same_tables
-from spark_consumer.plan.manifest_row import CutRow
-from spark_consumer.plan.plan import cut_fault, make_plan, take_cuts
-from spark_consumer.plan_runner import PlanRunner
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
+from walbridge.spark_consumer.metrics import RUNNING, JobMetrics
+from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
+from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.plan import cut_fault, make_plan, take_cuts
+from walbridge.spark_consumer.plan_runner import PlanRunner
 
 
 class Job:

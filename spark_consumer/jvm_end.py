@@ -19,7 +19,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError, WalbridgeError
+from walbridge.schemas.errors import OperatorError, WalbridgeError
 
 EXIT_ON_OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """An option of our JVM. Without it only the thread that asked for memory ends: where that is one of Netty's or of the

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from prometheus_client import Counter, Enum, Gauge, Histogram
 
-from spark_consumer.plan.manifest_row import CutRow
-from spark_consumer.plan.plan import Plan
-from walbridge_runtime.health import STARTING, STOPPED, WAITING, Pulse
-from walbridge_runtime.http_endpoint import new_registry
+from walbridge.runtime.health import STARTING, STOPPED, WAITING, Pulse
+from walbridge.runtime.http_endpoint import new_registry
+from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.plan import Plan
 
 RUNNING = "running"
 STATES = (STARTING, RUNNING, WAITING, STOPPED)

@@ -14,20 +14,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-from schemas.position import format_lsn
-from schemas.settings import Settings, flatten
-from spark_consumer.apply.apply import apply_table
-from spark_consumer.delta.maintenance import Maintenance
-from spark_consumer.delta.manifest import Manifest
-from spark_consumer.kafka.change_reader import TableRecords, planned_records
-from spark_consumer.kafka.kafka_log import KafkaLog
-from spark_consumer.kafka.metadata_topic import MetadataTopic
-from spark_consumer.metrics import JobMetrics
-from spark_consumer.plan.lake_state import LakeState, Relations
-from spark_consumer.plan.manifest_row import CutRow
-from spark_consumer.plan.plan import Plan, TableHead, TablePlan
-from spark_consumer.stopwatch import Stopwatch
-from walbridge_runtime.kill_points import kill_point
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.position import format_lsn
+from walbridge.schemas.settings import Settings, flatten
+from walbridge.spark_consumer.apply.apply import apply_table
+from walbridge.spark_consumer.delta.maintenance import Maintenance
+from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
+from walbridge.spark_consumer.metrics import JobMetrics
+from walbridge.spark_consumer.plan.lake_state import LakeState, Relations
+from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
+from walbridge.spark_consumer.stopwatch import Stopwatch
 
 log = structlog.get_logger()
 

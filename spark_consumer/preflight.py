@@ -15,10 +15,10 @@ from pathlib import Path
 
 import structlog
 
-from schemas.errors import OperatorError
-from schemas.settings import Settings
-from spark_consumer.spark_session import connector_jars, is_submitted
-from walbridge_runtime.host import JAVA_SUPPORTED, java_major, probe_folder
+from walbridge.runtime.host import JAVA_SUPPORTED, java_major, probe_folder
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.spark_session import connector_jars, is_submitted
 
 log = structlog.get_logger()
 

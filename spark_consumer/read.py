@@ -9,10 +9,10 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.errors import OperatorError
-from schemas.position import format_lsn, parse_lsn
-from spark_consumer.delta.manifest_reader import newest_published, open_table, published_rows
-from spark_consumer.plan.manifest_row import CutRow
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import format_lsn, parse_lsn
+from walbridge.spark_consumer.delta.manifest_reader import newest_published, open_table, published_rows
+from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 CURRENT = "current"
 
@@ -77,7 +77,7 @@ def published_at(
         )
     raise OperatorError(
         f"nothing is published in {lake} at or before {format_lsn(limit)}",
-        remedy="ask for a later LSN; see spark_consumer.read.published, and [lake] cut_retention_hours",
+        remedy="ask for a later LSN; see walbridge.spark_consumer.read.published, and [lake] cut_retention_hours",
     )
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import structlog
 
-from schemas.errors import OperatorError, RetryableError
-from walbridge_runtime.back_off import BackOff
+from walbridge.runtime.back_off import BackOff
+from walbridge.schemas.errors import OperatorError, RetryableError
 
 log = structlog.get_logger()
 

@@ -1,4 +1,4 @@
-"""The Spark session: ours for ``python -m spark_consumer``, the given one under ``spark-submit``.
+"""The Spark session: ours for ``python -m walbridge.spark_consumer``, the given one under ``spark-submit``.
 
 In: settings. Out: a session that reads Kafka, decodes Avro and knows Delta, with clocks in UTC
 and column names as Postgres has them. No Python ever runs on its executors. Properties reach the
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
-from schemas.settings import Settings
-from spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY
-from walbridge_runtime.heap import SPARK_SHARE
+from walbridge.runtime.heap import SPARK_SHARE
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY
 
 CONNECTOR = "spark-sql-kafka-0-10"
 """One jar that tells whether a folder holds the jars at all."""
@@ -41,7 +41,7 @@ _PREFERRED = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "2",
-    # What is left is for large records: see walbridge_runtime/heap.py.
+    # What is left is for large records: see walbridge/runtime/heap.py.
     "spark.memory.fraction": str(SPARK_SHARE),
     # A partition's last answer stays in the heap for five minutes otherwise: unpacked, and in its consumer.
     "spark.kafka.consumer.fetchedData.cache.timeout": "1s",

@@ -13,14 +13,14 @@ from typing import Any
 
 import fastavro
 
-from schemas.avro_codec import header
-from schemas.avro_schema import Json
-from schemas.cut import Barrier
-from schemas.metadata_record import RelationRecord
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
-from schemas.position import Lsn, Position
-from schemas.table_schema import Column
-from schemas.topics import avro_name
+from walbridge.schemas.avro_codec import header
+from walbridge.schemas.avro_schema import Json
+from walbridge.schemas.cut import Barrier
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.table_schema import Column
+from walbridge.schemas.topics import avro_name
 
 _OIDS = {name: oid for oid, name in BUILTIN_NAMES.items()}
 Row = Mapping[str, Any]

@@ -14,14 +14,14 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from schemas.avro_codec import schema_id
-from schemas.avro_schema import key_schema, value_schema
-from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
-from schemas.metadata_record import RelationRecord, encode_metadata
-from schemas.table_schema import TableSchema
-from schemas.topics import cuts_topic, data_topic, metadata_topic
 from tests.contract_events import Barriers, ColumnSpec, Event, Row, copy_barriers, described, encode_event, encode_key
 from tests.log_ends import LogEnds
+from walbridge.schemas.avro_codec import schema_id
+from walbridge.schemas.avro_schema import key_schema, value_schema
+from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.metadata_record import RelationRecord, encode_metadata
+from walbridge.schemas.table_schema import TableSchema
+from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic
 
 WAIT_S = 60
 FIRST_EPOCH = Epoch("7000000000000000001", 1, "walbridge", 0x1000)

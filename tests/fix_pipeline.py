@@ -16,13 +16,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
-from schemas.settings import Settings
-from schemas.topics import table_path
-from spark_consumer.job import Job
-from spark_consumer.plan.manifest_row import CutRow
-from spark_consumer.read import published
 from tests.fix_producer import ProducerUnderTest
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import table_path
+from walbridge.spark_consumer.job import Job
+from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.read import published
 from walbridge.verify import compare
 from walbridge.verify.report import TableResult
 

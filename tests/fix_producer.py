@@ -1,6 +1,6 @@
 """The producer as the program that operators run, on the shared servers, with topics of its own.
 
-``producer.start()`` runs ``python -m producer``; ``check_equal`` waits until a cut covers what is
+``producer.start()`` runs ``python -m walbridge.producer``; ``check_equal`` waits until a cut covers what is
 committed now, replays every event and compares with SELECT.
 """
 
@@ -24,15 +24,15 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from schemas.cut import Cut
-from schemas.metadata_record import RelationRecord
-from schemas.pg_types import ColumnType
-from schemas.position import parse_lsn
 from tests.fix_postgres import Database
 from tests.replay import Replay, Row, Text
 from tests.topic_reader import READ_S, Topics
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.cut import Cut
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.pg_types import ColumnType
+from walbridge.schemas.position import parse_lsn
 
 ROOT = Path(__file__).parent.parent
 STOP_S = 40.0
@@ -102,7 +102,7 @@ class ProducerUnderTest:
         self.database.execute(f"CREATE PUBLICATION {quoted} FOR TABLE {', '.join(tables)} {options}")
 
     def start(self, kill_point: str | None = None, environ: Mapping[str, str] | None = None) -> Running:
-        """Start ``python -m producer``; it dies at the kill point, if one is named."""
+        """Start ``python -m walbridge.producer``; it dies at the kill point, if one is named."""
         config = self.folder / "walbridge.toml"
         config.write_text(_toml(self._all_settings()))
         clean = {name: value for name, value in os.environ.items() if not name.startswith("WALBRIDGE_")}
@@ -111,7 +111,7 @@ class ProducerUnderTest:
         log_file = self.folder / f"producer-{len(self._running)}.log"
         with log_file.open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "producer", "--config", str(config), "--log-level", self.log_level],
+                [sys.executable, "-m", "walbridge.producer", "--config", str(config), "--log-level", self.log_level],
                 cwd=ROOT,
                 env=clean | dict(environ or {}),
                 stdin=subprocess.DEVNULL,

@@ -14,16 +14,16 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
-from spark_consumer.fold import fold
-from spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY, ending, exit_code, is_up, stop_session
-from spark_consumer.kafka import change_reader
-from spark_consumer.kafka.slices import Volume
 from tests.jvm import SHORT_LIVED
 from tests.shared_servers import watched
 from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.server_process import tail
+from walbridge.spark_consumer.fold import fold
+from walbridge.spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY, ending, exit_code, is_up, stop_session
+from walbridge.spark_consumer.kafka import change_reader
+from walbridge.spark_consumer.kafka.slices import Volume
 
 NO_PYTHON = "/nonexistent/python-on-an-executor"
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.cut import Cut
-from schemas.message_schema import MESSAGES_RELATION_ID
-from schemas.metadata_record import RelationRecord
-from schemas.position import Position
+from walbridge.schemas.cut import Cut
+from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Position
 
 Row = dict[str, Any]
 

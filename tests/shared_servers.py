@@ -18,10 +18,10 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from schemas.errors import OperatorError
 from tests.wait import wait_until
 from walbridge.embedded.server import Server
 from walbridge.embedded.server_process import accepts
+from walbridge.schemas.errors import OperatorError
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Server)

@@ -11,13 +11,13 @@ import typer
 import yaml
 from prometheus_client import generate_latest
 
-from producer.metrics import ProducerMetrics
-from schemas import pg_types
-from schemas.settings import Settings
-from schemas.settings_file import load_settings, refuse_unknown_variables
-from spark_consumer.metrics import JobMetrics
 from tests.documents import PAGES, ROOT, anchors, blocks, code, links, table
 from walbridge.cli import app
+from walbridge.producer.metrics import ProducerMetrics
+from walbridge.schemas import pg_types
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import load_settings, refuse_unknown_variables
+from walbridge.spark_consumer.metrics import JobMetrics
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"(?m)^([a-z-]+):(?!=)", MAKEFILE))
@@ -154,9 +154,7 @@ def test_settings_file_of_a_page_is_taken(page: str, tmp_path: Path, monkeypatch
         {
             path
             for page in ("ARCHITECTURE.md", "CONTRIBUTING.md")
-            for path in re.findall(
-                r"`((?:producer|spark_consumer|schemas|walbridge|walbridge_runtime|tests)/[\w/.]*)`", PAGES[page]
-            )
+            for path in re.findall(r"`((?:producer|spark_consumer|schemas|walbridge|tests)/[\w/.]*)`", PAGES[page])
         }
     ),
 )
@@ -224,5 +222,5 @@ def test_modules_that_docstrings_name_are_there() -> None:
 
 def code_files() -> list[Path]:
     """Python of the project, tests included."""
-    folders = ("schemas", "walbridge_runtime", "producer", "spark_consumer", "walbridge", "tests")
+    folders = ("schemas", "producer", "spark_consumer", "walbridge", "tests")
     return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, Position
-from schemas.table_schema import TableSchema
 from tests.fix_producer import check_no_table_is_absent, comparable
 from tests.replay import Event, Replay
+from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.table_schema import TableSchema
 
 TOPIC = "p.public.t"
 RELATION = RelationRecord(TableSchema(7, "public", "t", "d", ()), TOPIC, 2, "0" * 16, "{}", None, None)

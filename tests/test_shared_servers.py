@@ -34,7 +34,7 @@ TESTS = """\
 import contextlib, threading
 import psycopg, pytest
 from confluent_kafka.admin import AdminClient
-from spark_consumer.jvm_shutdown import stopping_with_jvm
+from walbridge.spark_consumer.jvm_shutdown import stopping_with_jvm
 from tests.test_shared_servers import kill
 from tests.spark_consumer.fold.test_fold import folded_scenarios
 

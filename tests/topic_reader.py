@@ -16,14 +16,14 @@ from typing import Any, cast
 import fastavro
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from schemas.avro_codec import decode_body, schema_id_of
-from schemas.cut import Cut, PartitionRange, decode_cut
-from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata
-from schemas.position import Lsn, Position
-from schemas.progress_record import Progress, decode_progress
-from schemas.topics import cuts_topic, metadata_topic, progress_topic
 from tests.log_ends import LogEnds
 from tests.replay import Event, Replay, Row, Text, check_chain
+from walbridge.schemas.avro_codec import decode_body, schema_id_of
+from walbridge.schemas.cut import Cut, PartitionRange, decode_cut
+from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.progress_record import Progress, decode_progress
+from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 READ_S = 60.0
 

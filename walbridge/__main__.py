@@ -6,9 +6,9 @@ Exit 0: done. 1: unequal (verify) or a bug. 2: the operator must act; what and h
 import sys
 from collections.abc import Sequence
 
-from schemas.errors import OperatorError, report
 from walbridge.cli import app
-from walbridge_runtime.crash_report import report_bug
+from walbridge.runtime.crash_report import report_bug
+from walbridge.schemas.errors import OperatorError, report
 
 _EXTRAS = {
     "psycopg": "producer",

@@ -56,9 +56,9 @@ def init(
     """Make publication (if set), topics and slot; print the SQL of a least-privileged role."""
     import structlog
 
-    from schemas.settings_file import load_settings
     from walbridge.init import initialise
     from walbridge.role import DEFAULT_ROLE, administrator_sql
+    from walbridge.schemas.settings_file import load_settings
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is SQL alone
     if only_sql:
@@ -73,8 +73,8 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Look at server, broker, lake and this machine; say what is wrong and what mends it."""
-    from schemas.settings_file import load_settings
     from walbridge.check import check as check_all
+    from walbridge.schemas.settings_file import load_settings
 
     raise typer.Exit(check_all(load_settings(config), as_json=as_json))
 
@@ -86,7 +86,7 @@ def produce(
     log_format: LogFormat = "auto",
 ) -> None:
     """Run the producer: Postgres to Kafka, until SIGTERM or Ctrl-C."""
-    from producer.__main__ import main as producer_main
+    from walbridge.producer.__main__ import main as producer_main
 
     raise typer.Exit(producer_main([*_config_argument(config), "--log-level", log_level, "--log-format", log_format]))
 
@@ -98,15 +98,15 @@ def materialize(
     log_format: LogFormat = "auto",
 ) -> None:
     """Run the Spark job: Kafka to Delta tables, until SIGTERM or Ctrl-C."""
-    from schemas.settings_file import load_settings
     from walbridge.embedded.jars import fetch
     from walbridge.embedded.java import find_java
+    from walbridge.schemas.settings_file import load_settings
 
     settings = load_settings(config, secrets=())
     os.environ["JAVA_HOME"] = str(find_java().java_home)
     if settings.spark.jars_dir is None:
         os.environ["WALBRIDGE_SPARK__JARS_DIR"] = str(fetch(["spark"], _say)["spark"])
-    from spark_consumer.__main__ import main as job_main
+    from walbridge.spark_consumer.__main__ import main as job_main
 
     raise typer.Exit(job_main([*_config_argument(config), *(["--once"] if once else []), "--log-format", log_format]))
 
@@ -119,7 +119,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look instead of lines.")] = False,
 ) -> None:
     """Show slot, producer, cuts, lake and tables, and how far behind the server each is."""
-    from schemas.settings_file import load_settings
+    from walbridge.schemas.settings_file import load_settings
     from walbridge.status import status as show_status
 
     settings = load_settings(config)
@@ -136,7 +136,7 @@ def tail(
     last: Annotated[int, typer.Option(min=0, help="Begin with the last events that are there.")] = 10,
 ) -> None:
     """Print the events of a table's topic, or the logical messages, as JSON lines, decoded."""
-    from schemas.settings_file import load_settings
+    from walbridge.schemas.settings_file import load_settings
     from walbridge.tail import MESSAGES, Beginning, parse_position
     from walbridge.tail import tail as print_events
 
@@ -154,7 +154,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Compare lake and source, row by row at one LSN; exit 1 and the keys when they differ."""
-    from schemas.settings_file import load_settings
+    from walbridge.schemas.settings_file import load_settings
     from walbridge.verify import verify as compare_all
 
     raise typer.Exit(compare_all(load_settings(config), tables=tables or None, timeout_s=timeout, as_json=as_json))
@@ -168,8 +168,8 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove slot, publication (if walbridge made it) and topics; asks first. The lake stays."""
-    from schemas.settings_file import load_settings
     from walbridge.drop import drop as remove
+    from walbridge.schemas.settings_file import load_settings
 
     settings = load_settings(config)
     code = remove(settings, slot_only=slot_only, keep_publication=keep_publication, yes=yes, ask=typer.confirm)
@@ -179,8 +179,8 @@ def drop(
 @app.command()
 def config(config: Config = None) -> None:
     """Print the settings in force as JSON, secrets masked."""
-    from schemas.settings import effective
-    from schemas.settings_file import load_settings
+    from walbridge.schemas.settings import effective
+    from walbridge.schemas.settings_file import load_settings
 
     print(json.dumps(effective(load_settings(config, secrets=())), indent=2, ensure_ascii=False))
 

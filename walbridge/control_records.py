@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
-from producer.kafka.control_topics import read_metadata
-from producer.kafka.partition_log import PartitionLog
-from schemas.cut import Cut, decode_cut
-from schemas.errors import OperatorError, ProtocolError
-from schemas.metadata_record import RelationRecord
-from schemas.progress_record import Progress, decode_progress, progress_key
-from schemas.settings import Settings
-from schemas.topics import cuts_topic, metadata_topic, progress_topic
+from walbridge.producer.kafka.control_topics import read_metadata
+from walbridge.producer.kafka.partition_log import PartitionLog
+from walbridge.schemas.cut import Cut, decode_cut
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.progress_record import Progress, decode_progress, progress_key
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 
 @dataclass(frozen=True, slots=True)

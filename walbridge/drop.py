@@ -15,18 +15,24 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from psycopg import sql
 
-from producer import errors
-from producer.guards.start import refuse_bad_copy, refuse_foreign_slot
-from producer.kafka.topics import TopicAdmin, client_config
-from producer.postgres import catalog, slot
-from producer.postgres.connection import SqlConnection, classified, connect_sql, connect_walsender, retry_at_start
-from producer.postgres.facts import ServerIdentity, SlotState
-from schemas.errors import EXIT_OPERATOR, OperatorError, RetryableError
-from schemas.progress_record import Progress
-from schemas.settings import Settings
-from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 from walbridge.control_records import newest_progress, relations
+from walbridge.producer import errors
+from walbridge.producer.guards.start import refuse_bad_copy, refuse_foreign_slot
+from walbridge.producer.kafka.topics import TopicAdmin, client_config
+from walbridge.producer.postgres import catalog, slot
+from walbridge.producer.postgres.connection import (
+    SqlConnection,
+    classified,
+    connect_sql,
+    connect_walsender,
+    retry_at_start,
+)
+from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.quantities import bytes_text
+from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError, RetryableError
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 
 ANSWER_S = 10.0
 LEAVE_S = 2.0

@@ -11,19 +11,19 @@ from typing import Any
 
 import psycopg
 
-from producer import errors
-from producer.guards.replica_identity import refuse_unfit_identities
-from producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
-from producer.postgres import catalog, slot
-from producer.postgres.connection import connect_sql, retry_at_start
-from producer.postgres.facts import PublishedTable
-from producer.postgres.requirements import ensure_publication, refuse_unfit_server
-from producer.relations.relation_cache import announced, describe
-from producer.start import reserve_slot
-from schemas.errors import OperatorError
-from schemas.settings import Settings
-from schemas.topics import data_topic, refuse_topic_collisions
+from walbridge.producer import errors
+from walbridge.producer.guards.replica_identity import refuse_unfit_identities
+from walbridge.producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
+from walbridge.producer.postgres import catalog, slot
+from walbridge.producer.postgres.connection import connect_sql, retry_at_start
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server
+from walbridge.producer.relations.relation_cache import announced, describe
+from walbridge.producer.start import reserve_slot
 from walbridge.role import role_sql
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import data_topic, refuse_topic_collisions
 
 
 def initialise(settings: Settings, role: str, say: Callable[[str], None]) -> str:

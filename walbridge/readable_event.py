@@ -17,10 +17,10 @@ from typing import Any, cast
 import fastavro
 from confluent_kafka import Message
 
-from schemas.avro_codec import decode_body, schema_id_of
-from schemas.errors import OperatorError, ProtocolError
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, Position, format_lsn
+from walbridge.schemas.avro_codec import decode_body, schema_id_of
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, Position, format_lsn
 
 _OPERATIONS = {"r": "copy", "c": "insert", "u": "update", "d": "delete", "t": "truncate", "m": "message"}
 _KEY_HEADERS = {"__debezium.newkey": "new_key", "__debezium.oldkey": "old_key"}

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from psycopg import sql
 
-from producer import errors
-from producer.postgres import catalog
-from producer.postgres.connection import parsed_dsn
-from schemas.errors import OperatorError
-from schemas.settings import Settings
+from walbridge.producer import errors
+from walbridge.producer.postgres import catalog
+from walbridge.producer.postgres.connection import parsed_dsn
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 DEFAULT_ROLE = "walbridge"
 

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from producer.kafka.partition_log import SLICE_S, PartitionLog, reader_config
-from producer.kafka.topics import TopicAdmin
-from producer.postgres.connection import retry_at_start
-from schemas.errors import OperatorError, ProtocolError, RetryableError
-from schemas.message_schema import MESSAGES_RELATION_ID
-from schemas.metadata_record import RelationRecord
-from schemas.position import COPIED_ORDINAL, Position, parse_lsn
-from schemas.settings import Settings
-from schemas.topics import messages_topic
 from walbridge.control_records import relations
+from walbridge.producer.kafka.partition_log import SLICE_S, PartitionLog, reader_config
+from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.postgres.connection import retry_at_start
 from walbridge.readable_event import EventDecoder, ReadableEvent
+from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError
+from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import COPIED_ORDINAL, Position, parse_lsn
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import messages_topic
 
 ANSWER_S = 10.0
 MESSAGES = "--messages"

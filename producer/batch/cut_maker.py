@@ -11,14 +11,14 @@ from typing import Protocol
 
 import structlog
 
-from producer.batch.open_batch import OpenBatch
-from producer.pgoutput.messages import Begin, Commit
-from producer.postgres.replication_stream import ReplicationStream
-from producer.relations.tables import Tables
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, Position
-from schemas.progress_record import Split
-from walbridge_runtime.kill_points import kill_point
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.pgoutput.messages import Begin, Commit
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.relations.tables import Tables
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.progress_record import Split
 
 log = structlog.get_logger()
 

@@ -9,19 +9,19 @@ from collections.abc import Callable
 
 import structlog
 
-from producer.batch.progress import Batch, ProgressTracker, TableBatch
-from producer.encoding.record import Headers, KafkaRecord, RecordWriter, plain_tails
-from producer.encoding.value_encoders import NULL
-from producer.kafka.control_topics import MetadataWriter
-from producer.kafka.publisher import Publisher
-from schemas.avro_codec import long_bytes
-from schemas.cut import Barrier, Cut, PartitionRange, encode_cut
-from schemas.metadata_record import RelationRecord
-from schemas.position import Position, format_lsn
-from schemas.progress_record import Progress, Split, encode_progress
-from schemas.settings import Settings
-from schemas.topics import cuts_topic, progress_topic
-from walbridge_runtime.kill_points import kill_point
+from walbridge.producer.batch.progress import Batch, ProgressTracker, TableBatch
+from walbridge.producer.encoding.record import Headers, KafkaRecord, RecordWriter, plain_tails
+from walbridge.producer.encoding.value_encoders import NULL
+from walbridge.producer.kafka.control_topics import MetadataWriter
+from walbridge.producer.kafka.publisher import Publisher
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.avro_codec import long_bytes
+from walbridge.schemas.cut import Barrier, Cut, PartitionRange, encode_cut
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Position, format_lsn
+from walbridge.schemas.progress_record import Progress, Split, encode_progress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic, progress_topic
 
 log = structlog.get_logger()
 

@@ -8,9 +8,9 @@ Pure: the pipeline publishes what this returns, and only a returned commit makes
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from schemas.cut import Barrier, Cut, PartitionRange, TableChanges
-from schemas.position import Lsn
-from schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, Progress, Split
+from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, Progress, Split
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ lines halve the time of a row (``make bench``).
 from struct import Struct
 from typing import Any
 
-from producer.encoding.value_encoders import (
+from walbridge.producer.encoding.value_encoders import (
     BOOLS,
     DATES,
     HIGH_GROUPS,
@@ -20,8 +20,8 @@ from producer.encoding.value_encoders import (
     VALUE_OF_LENGTH,
     VALUE_SHORT,
 )
-from schemas.avro_codec import CONTINUED, SHORT, long_bytes
-from schemas.pg_types import ColumnType
+from walbridge.schemas.avro_codec import CONTINUED, SHORT, long_bytes
+from walbridge.schemas.pg_types import ColumnType
 
 SCOPE: dict[str, Any] = {
     "BOOLS": BOOLS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from producer.encoding.transcoder import (
+from walbridge.producer.encoding.transcoder import (
     BinaryColumns,
     EncodedTuple,
     Transcoder,
@@ -18,13 +18,13 @@ from producer.encoding.transcoder import (
     text_array,
     text_map,
 )
-from producer.encoding.value_encoders import NULL, VALUE
-from producer.pgoutput.decoder import decode_tuple
-from producer.pgoutput.messages import Binary, Delete, Field, Insert, Unsent, Update
-from schemas.avro_codec import header, long_bytes, string_value
-from schemas.errors import OperatorError, ProtocolError
-from schemas.metadata_record import RelationRecord
-from schemas.version import VERSION
+from walbridge.producer.encoding.value_encoders import NULL, VALUE
+from walbridge.producer.pgoutput.decoder import decode_tuple
+from walbridge.producer.pgoutput.messages import Binary, Delete, Field, Insert, Unsent, Update
+from walbridge.schemas.avro_codec import header, long_bytes, string_value
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.version import VERSION
 
 _ALL_NULL = NULL * 5  # transaction, unchanged, before_image, exceptional, before_exceptional
 

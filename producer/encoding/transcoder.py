@@ -18,13 +18,13 @@ from struct import Struct
 from types import CodeType
 from typing import Any, NamedTuple
 
-from producer.encoding import inline_encoders
-from producer.encoding.binary import lines
-from producer.encoding.value_encoders import NULL, VALUE, encoder_of
-from schemas.avro_codec import header, long_bytes, string_value
-from schemas.errors import ProtocolError
-from schemas.metadata_record import RelationRecord
-from schemas.table_schema import Column
+from walbridge.producer.encoding import inline_encoders
+from walbridge.producer.encoding.binary import lines
+from walbridge.producer.encoding.value_encoders import NULL, VALUE, encoder_of
+from walbridge.schemas.avro_codec import header, long_bytes, string_value
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.table_schema import Column
 
 
 class EncodedTuple(NamedTuple):

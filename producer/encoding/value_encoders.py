@@ -13,8 +13,8 @@ from datetime import date
 from fractions import Fraction
 from struct import Struct
 
-from schemas.avro_codec import CONTINUED, SHORT, bytes_value, long_bytes
-from schemas.pg_types import ColumnType
+from walbridge.schemas.avro_codec import CONTINUED, SHORT, bytes_value, long_bytes
+from walbridge.schemas.pg_types import ColumnType
 
 Encoder = Callable[[bytes], bytes | None]
 

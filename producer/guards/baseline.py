@@ -9,9 +9,9 @@ restarts too; a progress without it takes what there is as given.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from producer import errors
-from producer.postgres.facts import PublicationState
-from schemas.progress_record import OWN_OPTIONS
+from walbridge.producer import errors
+from walbridge.producer.postgres.facts import PublicationState
+from walbridge.schemas.progress_record import OWN_OPTIONS
 
 _PUBLICATION, _MEMBERS, _TOPICS, _GENERATED = (
     f"{OWN_OPTIONS}{name}" for name in ("publication", "members", "topics", "generated")

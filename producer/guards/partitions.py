@@ -9,8 +9,8 @@ two runs is not seen.
 
 from collections.abc import Iterable, Sequence
 
-from producer.postgres.facts import Partition
-from schemas.errors import OperatorError
+from walbridge.producer.postgres.facts import Partition
+from walbridge.schemas.errors import OperatorError
 
 
 class PartitionWatch:

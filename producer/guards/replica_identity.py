@@ -6,14 +6,14 @@ they speak of can be mended only while it has not happened: later the WAL lacks 
 
 from collections.abc import Iterator, Sequence
 
-from producer.errors import row_filter_loses_values
-from producer.guards.partitions import identity_faults
-from producer.postgres.connection import SqlConnection
-from producer.postgres.facts import PublishedTable
-from producer.postgres.partitions import partition_trees
-from producer.postgres.row_filters import LossyFilter, lossy_filters
-from schemas.errors import OperatorError
-from schemas.settings import Settings
+from walbridge.producer.errors import row_filter_loses_values
+from walbridge.producer.guards.partitions import identity_faults
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.partitions import partition_trees
+from walbridge.producer.postgres.row_filters import LossyFilter, lossy_filters
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 
 def refuse_unfit_identities(connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]) -> None:

@@ -11,21 +11,21 @@ from collections.abc import Iterable
 
 import structlog
 
-from producer import errors
-from producer.batch.progress import ProgressTracker
-from producer.guards.baseline import TOPIC_ID_LENGTH, Baseline
-from producer.guards.partitions import PartitionWatch
-from producer.guards.replica_identity import refuse_unfit_identities
-from producer.kafka.topics import TopicAdmin
-from producer.postgres.catalog import published_tables_unless_locked
-from producer.postgres.connection import SqlConnection
-from producer.postgres.partitions import partition_trees
-from producer.postgres.publication import publication_state
-from producer.relations.binary_support import refuse_unreadable
-from producer.relations.tables import Tables
-from schemas.position import Lsn
-from schemas.settings import Settings
-from schemas.topics import cuts_topic, metadata_topic
+from walbridge.producer import errors
+from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.guards.baseline import TOPIC_ID_LENGTH, Baseline
+from walbridge.producer.guards.partitions import PartitionWatch
+from walbridge.producer.guards.replica_identity import refuse_unfit_identities
+from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.postgres.catalog import published_tables_unless_locked
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.partitions import partition_trees
+from walbridge.producer.postgres.publication import publication_state
+from walbridge.producer.relations.binary_support import refuse_unreadable
+from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic, metadata_topic
 
 log = structlog.get_logger()
 

@@ -6,10 +6,10 @@ Out: nothing, or a refusal that says what mends it (I7). Pure.
 
 from collections.abc import Mapping
 
-from producer.postgres.facts import ServerIdentity, SlotState
-from schemas.errors import OperatorError
-from schemas.position import format_lsn
-from schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, TIMELINE_OPTION, Progress
+from walbridge.producer.postgres.facts import ServerIdentity, SlotState
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import format_lsn
+from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, TIMELINE_OPTION, Progress
 
 _TWO_PHASE_CLEARED_SINCE = 180000
 _SAME_CHANGES = {"proto_version", "streaming", "two_phase"}

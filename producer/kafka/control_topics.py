@@ -10,14 +10,14 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from producer.kafka.instance import SERVE_S, Instance
-from producer.kafka.partition_log import PartitionLog
-from producer.kafka.topics import client_config, message_bytes_max
-from schemas.errors import KafkaAway, OperatorError, ProtocolError
-from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
-from schemas.progress_record import Progress, decode_progress, progress_key
-from schemas.settings import Settings
-from schemas.topics import metadata_topic, progress_topic
+from walbridge.producer.kafka.instance import SERVE_S, Instance
+from walbridge.producer.kafka.partition_log import PartitionLog
+from walbridge.producer.kafka.topics import client_config, message_bytes_max
+from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
+from walbridge.schemas.progress_record import Progress, decode_progress, progress_key
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import metadata_topic, progress_topic
 
 _NEWEST_RECORDS = 8
 """Looked at for another slot's: more than the last one, which may be of either."""

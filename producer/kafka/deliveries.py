@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from confluent_kafka import KafkaError, Message
 
-from producer.encoding.record import Headers
+from walbridge.producer.encoding.record import Headers
 
 Delivered = Callable[[KafkaError | None, Message], None]
 Unsent = tuple[bytes | None, bytes, Headers]

@@ -18,11 +18,11 @@ from typing import Any, NoReturn, TypeVar
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from producer.errors import another_runs
-from producer.kafka.topics import refusing_properties, transactional_config
-from schemas.errors import KafkaAway, OperatorError
-from schemas.settings import Settings
-from walbridge_runtime.back_off import BackOff
+from walbridge.producer.errors import another_runs
+from walbridge.producer.kafka.topics import refusing_properties, transactional_config
+from walbridge.runtime.back_off import BackOff
+from walbridge.schemas.errors import KafkaAway, OperatorError
+from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
 

@@ -13,9 +13,9 @@ from typing import Any, Self, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from producer.kafka.topics import CONTACT_TIMEOUT_S, client_config
-from schemas.errors import KafkaAway
-from schemas.settings import Settings
+from walbridge.producer.kafka.topics import CONTACT_TIMEOUT_S, client_config
+from walbridge.schemas.errors import KafkaAway
+from walbridge.schemas.settings import Settings
 
 T = TypeVar("T")
 SLICE_S = 0.5

@@ -15,16 +15,16 @@ from collections.abc import Callable
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from producer.encoding.record import Headers, KafkaRecord
-from producer.errors import another_runs, row_too_large
-from producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
-from producer.kafka.instance import SERVE_S, SLICE_S, Instance, opened
-from schemas.avro_codec import schema_id_of
-from schemas.cut import PartitionRange
-from schemas.errors import KafkaAway, OperatorError
-from schemas.metadata_record import RelationRecord
-from schemas.settings import Settings
-from walbridge_runtime.kill_points import kill_point
+from walbridge.producer.encoding.record import Headers, KafkaRecord
+from walbridge.producer.errors import another_runs, row_too_large
+from walbridge.producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
+from walbridge.producer.kafka.instance import SERVE_S, SLICE_S, Instance, opened
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.avro_codec import schema_id_of
+from walbridge.schemas.cut import PartitionRange
+from walbridge.schemas.errors import KafkaAway, OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
 

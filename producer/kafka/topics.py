@@ -13,11 +13,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from schemas.dsn import MASK
-from schemas.errors import KafkaAway, OperatorError
-from schemas.settings import Settings
-from schemas.topics import cuts_topic, metadata_topic, progress_topic
-from walbridge_runtime.heap import record_bytes_max
+from walbridge.runtime.heap import record_bytes_max
+from walbridge.schemas.dsn import MASK
+from walbridge.schemas.errors import KafkaAway, OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 CONTACT_TIMEOUT_S = 3.0
 """Of the first request, which nobody can interrupt: whoever asks tries again."""

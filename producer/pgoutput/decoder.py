@@ -8,8 +8,8 @@ transcoder on its way to Avro, or ``decode_tuple``. Source: PostgreSQL ``proto.c
 
 from collections.abc import Callable, Mapping
 
-from producer.pgoutput.frames import EARLIEST_US, LATEST_US, POSTGRES_EPOCH_US
-from producer.pgoutput.messages import (
+from walbridge.producer.pgoutput.frames import EARLIEST_US, LATEST_US, POSTGRES_EPOCH_US
+from walbridge.producer.pgoutput.messages import (
     Begin,
     BeginPrepare,
     Binary,
@@ -35,9 +35,9 @@ from producer.pgoutput.messages import (
     Unsent,
     Update,
 )
-from producer.pgoutput.wire import WireReader
-from schemas.errors import ProtocolError
-from schemas.position import Lsn
+from walbridge.producer.pgoutput.wire import WireReader
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import Lsn
 
 _NULL, _UNCHANGED, _TEXT, _BINARY = b"nutb"
 _KEY, _OLD, _NEW = b"KON"

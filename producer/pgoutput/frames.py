@@ -9,8 +9,8 @@ Protocol".
 from dataclasses import dataclass
 from struct import Struct, error
 
-from schemas.errors import ProtocolError
-from schemas.position import Lsn
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import Lsn
 
 POSTGRES_EPOCH_US = 946_684_800_000_000
 """2000-01-01 in microseconds since 1970."""

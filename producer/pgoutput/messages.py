@@ -10,7 +10,7 @@ Source: PostgreSQL manual, "Logical Replication Message Formats".
 from dataclasses import dataclass
 from enum import Enum
 
-from schemas.position import Lsn
+from walbridge.schemas.position import Lsn
 
 
 class Unsent(Enum):

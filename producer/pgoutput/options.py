@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError
 
 OLDEST_SERVER = 120000
 STREAMING_SINCE = 140000

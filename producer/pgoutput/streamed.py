@@ -12,9 +12,9 @@ Without its xid such a payload is the very message that would have come unstream
 spool keeps goes through the same pipeline as any other transaction.
 """
 
-from producer.pgoutput.decoder import DECODERS, decode_message
-from producer.pgoutput.messages import Message, Origin, StreamStart, StreamStop
-from schemas.errors import ProtocolError
+from walbridge.producer.pgoutput.decoder import DECODERS, decode_message
+from walbridge.producer.pgoutput.messages import Message, Origin, StreamStart, StreamStop
+from walbridge.schemas.errors import ProtocolError
 
 _XID_BYTES = 4
 _PREFIXED = frozenset(b"MRYIUDT")

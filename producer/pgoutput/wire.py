@@ -7,7 +7,7 @@ place, so that no decoder can index past the end. Source: PostgreSQL manual, "Me
 from struct import Struct
 from typing import NoReturn
 
-from schemas.errors import ProtocolError
+from walbridge.schemas.errors import ProtocolError
 
 _INT16, _INT32, _UINT32, _INT64, _UINT64 = (Struct(f">{code}") for code in "hiIqQ")
 

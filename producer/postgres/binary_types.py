@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import psycopg
 
-from producer.encoding.binary.types import BinaryFacts
-from producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.encoding.binary.types import BinaryFacts
+from walbridge.producer.postgres.connection import SqlConnection, classified
 
 # Functions below 16384 came with the server. pg_type also gives fixed-length types an element.
 _TYPES = """

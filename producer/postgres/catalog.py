@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from producer.postgres.connection import TableLocked, classified
-from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
-from schemas.errors import OperatorError
-from schemas.pg_types import FIRST_USER_OID, TypeFacts
+from walbridge.producer.postgres.connection import TableLocked, classified
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
 
 ALTERED_S = 1.0
 LOOK_AGAIN_S = 0.005

@@ -18,9 +18,9 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from schemas.dsn import MASK, mask_dsn
-from schemas.errors import OperatorError, RetryableError
-from walbridge_runtime.back_off import BackOff
+from walbridge.runtime.back_off import BackOff
+from walbridge.schemas.dsn import MASK, mask_dsn
+from walbridge.schemas.errors import OperatorError, RetryableError
 
 T = TypeVar("T")
 ANSWER_TIMEOUT_S = 60.0

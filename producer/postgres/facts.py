@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.position import Lsn
+from walbridge.schemas.position import Lsn
 
 
 @dataclass(frozen=True, slots=True)

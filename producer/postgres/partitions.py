@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import psycopg
 
-from producer.postgres.catalog import INDEX_KEY
-from producer.postgres.connection import SqlConnection, classified
-from producer.postgres.facts import Partition
+from walbridge.producer.postgres.catalog import INDEX_KEY
+from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.facts import Partition
 
 _TREES = f"""
     WITH RECURSIVE tree AS (

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import psycopg
 
-from producer.postgres.connection import SqlConnection, classified
-from producer.postgres.facts import PublicationState
-from schemas.position import Lsn, parse_lsn
+from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.facts import PublicationState
+from walbridge.schemas.position import Lsn, parse_lsn
 
 EVERY_TABLE = "*"
 _OPERATIONS = ("insert", "update", "delete", "truncate")

@@ -16,11 +16,11 @@ from typing import Any
 import psycopg
 from psycopg import pq, sql
 
-from producer.pgoutput.frames import encode_standby_status
-from producer.postgres.connection import classified, raise_for_result, walsender_query
-from schemas.errors import OperatorError, RetryableError
-from schemas.position import Lsn, format_lsn
-from schemas.progress_record import OWN_OPTIONS
+from walbridge.producer.pgoutput.frames import encode_standby_status
+from walbridge.producer.postgres.connection import classified, raise_for_result, walsender_query
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.position import Lsn, format_lsn
+from walbridge.schemas.progress_record import OWN_OPTIONS
 
 # Half of wal_sender_timeout, where 0 means none: the server's own keepalive queues behind a large
 # transaction, so we may not wait to be asked.

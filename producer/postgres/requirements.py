@@ -7,13 +7,13 @@ import json
 
 import structlog
 
-from producer import errors
-from producer.pgoutput.options import STREAMING_SINCE, Streaming, StreamWishes, start_options
-from producer.postgres import catalog
-from producer.postgres.connection import SqlConnection
-from schemas.errors import OperatorError
-from schemas.progress_record import MESSAGE_PREFIXES_OPTION
-from schemas.settings import Settings
+from walbridge.producer import errors
+from walbridge.producer.pgoutput.options import STREAMING_SINCE, Streaming, StreamWishes, start_options
+from walbridge.producer.postgres import catalog
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION
+from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import psycopg
 
-from producer.postgres.catalog import INDEX_KEY
-from producer.postgres.connection import SqlConnection, classified
-from producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.catalog import INDEX_KEY
+from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.facts import PublishedTable
 
 _CARRIERS = rf"""
     WITH RECURSIVE tree AS (

@@ -13,10 +13,10 @@ from typing import Any
 import psycopg
 from psycopg import pq, sql
 
-from producer.postgres.connection import classified, raise_for_result, rows_of, walsender_query
-from producer.postgres.facts import CreatedSlot, ServerIdentity, SlotState
-from schemas.errors import OperatorError
-from schemas.position import Lsn, parse_lsn
+from walbridge.producer.postgres.connection import classified, raise_for_result, rows_of, walsender_query
+from walbridge.producer.postgres.facts import CreatedSlot, ServerIdentity, SlotState
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn, parse_lsn
 
 SLICE_S = 0.5
 LONG_WAIT_S = 5.0

@@ -13,9 +13,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from producer.postgres.connection import classified, connect_sql
-from producer.postgres.facts import PublishedTable
-from schemas.errors import OperatorError, ProtocolError, RetryableError
+from walbridge.producer.postgres.connection import classified, connect_sql
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError
 
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
 _NULL = rb"\N"

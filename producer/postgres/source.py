@@ -5,11 +5,11 @@ In: settings. Out: connections that name themselves in ``pg_stat_activity``.
 
 from psycopg import pq
 
-from producer import errors
-from producer.postgres import slot
-from producer.postgres.connection import SqlConnection, connect_sql, connect_walsender
-from producer.postgres.facts import ServerIdentity
-from schemas.settings import Settings
+from walbridge.producer import errors
+from walbridge.producer.postgres import slot
+from walbridge.producer.postgres.connection import SqlConnection, connect_sql, connect_walsender
+from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.schemas.settings import Settings
 
 
 class Source:

@@ -8,15 +8,15 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from producer.encoding.binary.lines import binary_columns
-from producer.encoding.binary.types import TypeReaders
-from producer.postgres import catalog
-from producer.postgres.binary_types import binary_facts
-from producer.postgres.connection import SqlConnection
-from producer.postgres.facts import PublishedTable
-from producer.relations.relation_cache import announced, describe
-from schemas.errors import OperatorError, RetryableError
-from schemas.settings import Settings
+from walbridge.producer.encoding.binary.lines import binary_columns
+from walbridge.producer.encoding.binary.types import TypeReaders
+from walbridge.producer.postgres import catalog
+from walbridge.producer.postgres.binary_types import binary_facts
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.relations.relation_cache import announced, describe
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.settings import Settings
 
 _BINARY_SINCE = 140000
 

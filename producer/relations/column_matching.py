@@ -18,9 +18,9 @@ their order.
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from producer.pgoutput.messages import Relation, RelationColumn
-from producer.postgres.facts import ColumnFacts, TableFacts
-from schemas.metadata_record import RelationRecord
+from walbridge.producer.pgoutput.messages import Relation, RelationColumn
+from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
+from walbridge.schemas.metadata_record import RelationRecord
 
 Numbers = list[int | None]
 

@@ -10,15 +10,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from producer.pgoutput.messages import Relation, RelationColumn
-from producer.postgres.facts import PublishedTable, TableFacts
-from producer.relations.column_matching import catalogue_key, column_numbers, described_columns
-from schemas.avro_codec import schema_id
-from schemas.avro_schema import Json, key_schema, value_schema
-from schemas.errors import OperatorError
-from schemas.metadata_record import RelationRecord, TypeRecord
-from schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts, column_type, domain_base
-from schemas.table_schema import Column, TableSchema
+from walbridge.producer.pgoutput.messages import Relation, RelationColumn
+from walbridge.producer.postgres.facts import PublishedTable, TableFacts
+from walbridge.producer.relations.column_matching import catalogue_key, column_numbers, described_columns
+from walbridge.schemas.avro_codec import schema_id
+from walbridge.schemas.avro_schema import Json, key_schema, value_schema
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
+from walbridge.schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts, column_type, domain_base
+from walbridge.schemas.table_schema import Column, TableSchema
 
 _IDENTITY_IN_STREAM = frozenset("di")
 

@@ -9,27 +9,27 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
-from producer.encoding.binary.lines import binary_columns
-from producer.encoding.record import RecordWriter
-from producer.errors import not_published
-from producer.kafka.control_topics import MetadataWriter
-from producer.kafka.publisher import Publisher
-from producer.kafka.topics import TopicAdmin, data_topic_spec
-from producer.pgoutput.messages import Relation
-from producer.postgres import catalog
-from producer.postgres.connection import SqlConnection
-from producer.postgres.facts import PublishedTable
-from producer.relations.binary_support import refuse_unreadable, type_readers
-from producer.relations.column_matching import under_its_name
-from producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
-from schemas.errors import OperatorError
-from schemas.message_schema import message_relation
-from schemas.metadata_record import RelationRecord, TypeRecord
-from schemas.pg_types import FIRST_USER_OID, TypeFacts
-from schemas.settings import Settings
-from schemas.table_schema import TableSchema
-from schemas.topics import data_topic, messages_topic, refuse_topic_collisions
-from walbridge_runtime.kill_points import kill_point
+from walbridge.producer.encoding.binary.lines import binary_columns
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.errors import not_published
+from walbridge.producer.kafka.control_topics import MetadataWriter
+from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.kafka.topics import TopicAdmin, data_topic_spec
+from walbridge.producer.pgoutput.messages import Relation
+from walbridge.producer.postgres import catalog
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
+from walbridge.producer.relations.column_matching import under_its_name
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.message_schema import message_relation
+from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
+from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_schema import TableSchema
+from walbridge.schemas.topics import data_topic, messages_topic, refuse_topic_collisions
 
 log = structlog.get_logger()
 

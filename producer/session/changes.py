@@ -6,14 +6,14 @@ version begins and where a table is emptied. A relation version that has begun i
 
 from collections.abc import Callable
 
-from producer.batch.open_batch import OpenBatch
-from producer.encoding.record import KafkaRecord, RecordWriter, UnknownValue
-from producer.pgoutput.messages import Delete, Insert, Truncate, Update
-from producer.relations.tables import Tables
-from producer.session.dropped_tables import Change, DroppedTables
-from producer.session.fast_path import FastPath
-from producer.session.session_relations import SessionRelations
-from producer.session.transaction import OpenTransaction
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, UnknownValue
+from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.dropped_tables import Change, DroppedTables
+from walbridge.producer.session.fast_path import FastPath
+from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.transaction import OpenTransaction
 
 
 class Changes:

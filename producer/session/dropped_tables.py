@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import structlog
 
-from producer.batch.open_batch import OpenBatch
-from producer.encoding.record import UnknownValue
-from producer.pgoutput.messages import Delete, Insert, Truncate, Update
-from schemas.metadata_record import RelationRecord
-from schemas.position import Position
-from schemas.progress_record import OWN_OPTIONS
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.encoding.record import UnknownValue
+from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Position
+from walbridge.schemas.progress_record import OWN_OPTIONS
 
 log = structlog.get_logger()
 

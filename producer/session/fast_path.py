@@ -7,10 +7,10 @@ a new tuple only, all of it known, of a relation version that has begun: byte fo
 
 import struct
 
-from producer.batch.open_batch import OpenBatch
-from producer.encoding.record import RecordWriter
-from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
-from producer.session.transaction import TransactionTracker
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.session.transaction import TransactionTracker
 
 _unpack_change = struct.Struct(">BIB").unpack_from
 """Tag, relation id, kind of the first tuple."""

@@ -6,9 +6,9 @@ follow, on the fast path only from its first change on.
 
 from collections.abc import Iterable
 
-from producer.pgoutput.messages import Relation
-from producer.relations.tables import Tables
-from producer.session.fast_path import FastPath
+from walbridge.producer.pgoutput.messages import Relation
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.fast_path import FastPath
 
 
 class FollowedTables:

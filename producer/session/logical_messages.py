@@ -8,17 +8,17 @@ is behind all that committed before it and before all that commits later, also o
 begins there. It comes again when a session begins before it, so progress knows the last one (I4).
 """
 
-from producer.batch.open_batch import OpenBatch
-from producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
-from producer.encoding.value_encoders import VALUE
-from producer.pgoutput.messages import LogicalMessage
-from producer.relations.tables import Tables
-from producer.session.transaction import OpenTransaction
-from schemas.avro_codec import bytes_value, string_value
-from schemas.errors import OperatorError
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, format_lsn
-from schemas.settings import Settings
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
+from walbridge.producer.encoding.value_encoders import VALUE
+from walbridge.producer.pgoutput.messages import LogicalMessage
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.schemas.avro_codec import bytes_value, string_value
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, format_lsn
+from walbridge.schemas.settings import Settings
 
 OUTSIDE_ORDINAL = -1
 """Of a message that is of no transaction."""

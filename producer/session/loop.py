@@ -12,25 +12,25 @@ What Postgres says meanwhile waits in the socket, while status messages keep it 
 import time
 from collections.abc import Callable
 
-from producer.batch.cut_maker import CutMaker
-from producer.batch.open_batch import OpenBatch
-from producer.guards.source_watch import SourceWatch
-from producer.pgoutput.decoder import decode_message, decoders_for
-from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_frame, sent_us
-from producer.pgoutput.messages import Begin, Commit, LogicalMessage, Message, Origin, Relation, Type
-from producer.postgres.replication_stream import ReplicationStream
-from producer.relations.tables import Tables
-from producer.session.changes import Changes
-from producer.session.dropped_tables import Change
-from producer.session.fast_path import FastPath
-from producer.session.followed_tables import FollowedTables
-from producer.session.logical_messages import LogicalMessages
-from producer.session.pending_transactions import PENDING_MESSAGES, PendingTransactions
-from producer.session.replay import Replay
-from producer.session.session_relations import SessionRelations
-from producer.session.transaction import TransactionTracker
-from producer.session.transaction_spool import Spool
-from schemas.settings import Settings
+from walbridge.producer.batch.cut_maker import CutMaker
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.pgoutput.decoder import decode_message, decoders_for
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_frame, sent_us
+from walbridge.producer.pgoutput.messages import Begin, Commit, LogicalMessage, Message, Origin, Relation, Type
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.changes import Changes
+from walbridge.producer.session.dropped_tables import Change
+from walbridge.producer.session.fast_path import FastPath
+from walbridge.producer.session.followed_tables import FollowedTables
+from walbridge.producer.session.logical_messages import LogicalMessages
+from walbridge.producer.session.pending_transactions import PENDING_MESSAGES, PendingTransactions
+from walbridge.producer.session.replay import Replay
+from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.producer.session.transaction_spool import Spool
+from walbridge.schemas.settings import Settings
 
 _XLOG_DATA = ord("w")
 REPLY_INTERVAL_S = 0.2

@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from producer.pgoutput.decoder import Decoder, decode_message
-from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
-from producer.pgoutput.messages import (
+from walbridge.producer.pgoutput.decoder import Decoder, decode_message
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.pgoutput.messages import (
     BeginPrepare,
     CommitPrepared,
     Message,
@@ -42,12 +42,12 @@ from producer.pgoutput.messages import (
     StreamStart,
     StreamStop,
 )
-from producer.pgoutput.streamed import split_xid
-from producer.session.session_relations import SessionRelations
-from producer.session.transaction_spool import Spool, Spooled
-from schemas.errors import OperatorError, ProtocolError
-from schemas.position import Lsn, format_lsn
-from walbridge_runtime.kill_points import kill_point
+from walbridge.producer.pgoutput.streamed import split_xid
+from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.transaction_spool import Spool, Spooled
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.position import Lsn, format_lsn
 
 log = structlog.get_logger()
 

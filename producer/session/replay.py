@@ -10,10 +10,10 @@ the stream announced since. No Kafka and no Postgres: tests use this very class.
 
 from collections.abc import Callable, Iterator
 
-from producer.pgoutput.messages import Begin, Commit, Message, Relation
-from producer.session.pending_transactions import Committed, PendingTransactions
-from producer.session.session_relations import SessionRelations
-from walbridge_runtime.kill_points import kill_point
+from walbridge.producer.pgoutput.messages import Begin, Commit, Message, Relation
+from walbridge.producer.session.pending_transactions import Committed, PendingTransactions
+from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.runtime.kill_points import kill_point
 
 
 class Replay:

@@ -16,7 +16,7 @@ one. A table is installed when a change wants it, since that asks the catalogue.
 
 from collections.abc import Callable, Iterable
 
-from producer.pgoutput.messages import Relation
+from walbridge.producer.pgoutput.messages import Relation
 
 
 class SessionRelations:

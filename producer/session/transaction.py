@@ -10,11 +10,11 @@ the hash must be that of what was published (I4).
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from producer.encoding.record import TransactionSource
-from producer.pgoutput.messages import Begin, Commit, Origin
-from schemas.errors import OperatorError, ProtocolError
-from schemas.position import Lsn, Position, format_lsn
-from schemas.progress_record import Split
+from walbridge.producer.encoding.record import TransactionSource
+from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.position import Lsn, Position, format_lsn
+from walbridge.schemas.progress_record import Split
 
 _HELD_MAX = 1_000
 """Bodies held while a split transaction is skipped; elsewhere the batch limits bound them (I9)."""

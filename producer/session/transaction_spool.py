@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import Struct
 
-from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
-from schemas.errors import OperatorError, ProtocolError
-from schemas.settings import Settings
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.settings import Settings
 
 _RECORD = Struct(">II")
 _FRAME_HEADER = b"w" + bytes(XLOG_DATA_HEADER_BYTES - 1)

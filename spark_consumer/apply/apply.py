@@ -13,17 +13,25 @@ A crash leaves the table between two commits, and the next call goes on from the
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from schemas.errors import COPY_AGAIN, OperatorError
-from schemas.metadata_record import RelationRecord
-from schemas.topics import table_path
-from spark_consumer.apply.changes import write_changes
-from spark_consumer.apply.head import segments_done
-from spark_consumer.apply.reshape import reshape
-from spark_consumer.delta.table import CREATE, RESTORE, SHAPE, Commit, ConcurrentCommit, LakeTable, VersionGone
-from spark_consumer.fold.shape import TableShape
-from spark_consumer.kafka.change_reader import TableRecords
-from spark_consumer.plan.plan import Plan, TableHead, TablePlan
-from walbridge_runtime.kill_points import kill_point
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.topics import table_path
+from walbridge.spark_consumer.apply.changes import write_changes
+from walbridge.spark_consumer.apply.head import segments_done
+from walbridge.spark_consumer.apply.reshape import reshape
+from walbridge.spark_consumer.delta.table import (
+    CREATE,
+    RESTORE,
+    SHAPE,
+    Commit,
+    ConcurrentCommit,
+    LakeTable,
+    VersionGone,
+)
+from walbridge.spark_consumer.fold.shape import TableShape
+from walbridge.spark_consumer.kafka.change_reader import TableRecords
+from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
 
 ATTEMPTS_MAX = 3
 HISTORY_PER_SEGMENT = 8

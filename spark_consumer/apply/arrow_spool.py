@@ -13,7 +13,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from spark_consumer.kafka.slices import conformed
+from walbridge.spark_consumer.kafka.slices import conformed
 
 
 class Spool:

@@ -13,18 +13,18 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from schemas.errors import COPY_AGAIN, OperatorError
-from spark_consumer.apply.arrow_spool import Spool, spooled
-from spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
-from spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
-from spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
-from spark_consumer.fold import keyless
-from spark_consumer.fold.fold import root_name
-from spark_consumer.fold.schema_join import place_name, refuse_malformed
-from spark_consumer.fold.segment_rows import SegmentRows
-from spark_consumer.fold.shape import STRUCT, TableShape
-from spark_consumer.kafka.change_reader import TableRecords
-from spark_consumer.plan.plan import Segment
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
+from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
+from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
+from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
+from walbridge.spark_consumer.fold import keyless
+from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.schema_join import place_name, refuse_malformed
+from walbridge.spark_consumer.fold.segment_rows import SegmentRows
+from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
+from walbridge.spark_consumer.kafka.change_reader import TableRecords
+from walbridge.spark_consumer.plan.plan import Segment
 
 
 def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, segment: Segment, commit: Commit) -> None:

@@ -7,10 +7,10 @@ A newer position is required of every change, so an older event never overwrites
 An unknown column keeps the target's value (I6).
 """
 
-from spark_consumer.delta.table import Merge, quoted
-from spark_consumer.fold.fold import root_name
-from spark_consumer.fold.schema_join import place_name
-from spark_consumer.fold.shape import TableShape
+from walbridge.spark_consumer.delta.table import Merge, quoted
+from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.shape import TableShape
 
 _STRUCT = 'target."_walbridge"'
 _NEWER = (

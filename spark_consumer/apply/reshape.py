@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.errors import COPY_AGAIN, OperatorError
-from schemas.topics import LAKE_STRUCT
-from spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, quoted
-from spark_consumer.fold.shape import STRUCT, TableShape, shape_steps
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.topics import LAKE_STRUCT
+from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, quoted
+from walbridge.spark_consumer.fold.shape import STRUCT, TableShape, shape_steps
 
 
 def reshape(table: LakeTable, shape: TableShape, before: TableShape | None, commit: Commit) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.errors import COPY_AGAIN, OperatorError
-from spark_consumer.apply.arrow_spool import Spool
-from spark_consumer.apply.merge import same_root
-from spark_consumer.delta.table import LakeTable, quoted, scratch_table
-from spark_consumer.fold.fold import root_name
-from spark_consumer.fold.schema_join import place_name
-from spark_consumer.fold.shape import TableShape
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.spark_consumer.apply.arrow_spool import Spool
+from walbridge.spark_consumer.apply.merge import same_root
+from walbridge.spark_consumer.delta.table import LakeTable, quoted, scratch_table
+from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.shape import TableShape
 
 
 def complete_unknown(table: LakeTable | None, folded: Spool, shape: TableShape) -> Iterator[pa.Table]:

@@ -12,8 +12,8 @@ import structlog
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from schemas.settings import Settings, flatten
-from spark_consumer.delta.manifest import Manifest
+from walbridge.schemas.settings import Settings, flatten
+from walbridge.spark_consumer.delta.manifest import Manifest
 
 log = structlog.get_logger()
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from schemas.errors import OperatorError
-from spark_consumer.delta.manifest_reader import (
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.delta.manifest_reader import (
     CUTS_TABLE,
     SCHEMA,
     newest_published,
@@ -26,7 +26,7 @@ from spark_consumer.delta.manifest_reader import (
     open_table,
     rows_where,
 )
-from spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 FILE_BYTES = 4 * 2**20
 """Files of the manifest grow to this and are then left alone, so that compaction stays cheap."""

@@ -9,8 +9,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import TableNotFoundError
 
-from schemas.errors import OperatorError
-from spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 CUTS_TABLE = "_cuts"
 _LOOK_BACK = 4

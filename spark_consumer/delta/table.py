@@ -21,7 +21,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transa
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import Field
 
-from schemas.errors import RetryableError
+from walbridge.schemas.errors import RetryableError
 
 RETENTION_DAYS = 9
 """Of log and files: above the 8 days that cuts may live at most by default."""

@@ -17,8 +17,8 @@ from functools import lru_cache
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_consumer.fold.schema_join import place_name
-from spark_consumer.fold.shape import TableShape
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.shape import TableShape
 
 
 def _texts() -> Column:

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from schemas.errors import COPY_AGAIN, OperatorError
-from spark_consumer.fold.fold import fold_by_key
-from spark_consumer.fold.shape import TableShape
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.spark_consumer.fold.fold import fold_by_key
+from walbridge.spark_consumer.fold.shape import TableShape
 
 Lifetime = tuple[bytes, int]
 

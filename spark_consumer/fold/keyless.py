@@ -11,10 +11,10 @@ by their text.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_consumer.delta.table import quoted
-from spark_consumer.fold.fold import sorted_map, struct_of
-from spark_consumer.fold.schema_join import place_name
-from spark_consumer.fold.shape import TableShape
+from walbridge.spark_consumer.delta.table import quoted
+from walbridge.spark_consumer.fold.fold import sorted_map, struct_of
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.shape import TableShape
 
 
 def row_deltas(events: DataFrame, shape: TableShape) -> DataFrame:

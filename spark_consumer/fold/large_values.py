@@ -22,11 +22,11 @@ import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.avro_codec import decode_body, header
-from spark_consumer.delta.table import LakeField, arrow_schema
-from spark_consumer.fold.local_events import physical_schema
-from spark_consumer.fold.schema_join import place_name
-from spark_consumer.fold.shape import TableShape
+from walbridge.schemas.avro_codec import decode_body, header
+from walbridge.spark_consumer.delta.table import LakeField, arrow_schema
+from walbridge.spark_consumer.fold.local_events import physical_schema
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.shape import TableShape
 
 VALUE_BYTES_MAX = 2**10
 """What a large record's value may have to stay in it. Postgres keeps a row's other values in a page of 8 KiB."""

@@ -18,11 +18,11 @@ import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.avro_codec import decode_body, header
-from schemas.errors import ProtocolError
-from schemas.metadata_record import RelationRecord
-from spark_consumer.fold.schema_join import malformed_records
-from spark_consumer.plan.plan import Segment
+from walbridge.schemas.avro_codec import decode_body, header
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.spark_consumer.fold.schema_join import malformed_records
+from walbridge.spark_consumer.plan.plan import Segment
 
 Json = Any
 Row = Sequence[Any]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_consumer.fold.local_events import Event, Texts
-from spark_consumer.fold.shape import STRUCT_FIELDS, TableShape
+from walbridge.spark_consumer.fold.local_events import Event, Texts
+from walbridge.spark_consumer.fold.shape import STRUCT_FIELDS, TableShape
 
 Values = list[Any]
 

@@ -18,12 +18,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from schemas.avro_codec import HEADER_BYTES, MARKER
-from schemas.avro_schema import subset
-from schemas.errors import COPY_AGAIN, OperatorError
-from schemas.metadata_record import RelationRecord
-from schemas.position import Position
-from spark_consumer.plan.plan import Segment
+from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
+from walbridge.schemas.avro_schema import subset
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Position
+from walbridge.spark_consumer.plan.plan import Segment
 
 _WANTED: Mapping[str, Any] = {
     "before": None,

@@ -15,17 +15,17 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from schemas.errors import ProtocolError
-from spark_consumer.fold import fold, keyless, large_values, local_fold
-from spark_consumer.fold.key_changes import fold_by_chain
-from spark_consumer.fold.large_values import LargeValues
-from spark_consumer.fold.local_events import Event, decoded_events
-from spark_consumer.fold.schema_join import events, malformed_records, of_schema
-from spark_consumer.fold.shape import TableShape
-from spark_consumer.kafka.change_reader import TableRecords
-from spark_consumer.kafka.large_records import LargeRecord
-from spark_consumer.kafka.slices import ONE_TASK_ROWS_MAX, Volume, conformed, handed_over, in_slice, slices_of
-from spark_consumer.plan.plan import Segment
+from walbridge.schemas.errors import ProtocolError
+from walbridge.spark_consumer.fold import fold, keyless, large_values, local_fold
+from walbridge.spark_consumer.fold.key_changes import fold_by_chain
+from walbridge.spark_consumer.fold.large_values import LargeValues
+from walbridge.spark_consumer.fold.local_events import Event, decoded_events
+from walbridge.spark_consumer.fold.schema_join import events, malformed_records, of_schema
+from walbridge.spark_consumer.fold.shape import TableShape
+from walbridge.spark_consumer.kafka.change_reader import TableRecords
+from walbridge.spark_consumer.kafka.large_records import LargeRecord
+from walbridge.spark_consumer.kafka.slices import ONE_TASK_ROWS_MAX, Volume, conformed, handed_over, in_slice, slices_of
+from walbridge.spark_consumer.plan.plan import Segment
 
 _BY_POSITION = ("change.commit_lsn", "change.ordinal")
 RECORDS = pa.schema(

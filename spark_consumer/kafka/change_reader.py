@@ -23,15 +23,15 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from schemas.avro_codec import HEADER_BYTES, MARKER
-from schemas.cut import PartitionRange
-from schemas.errors import COPY_AGAIN, OperatorError
-from spark_consumer.errors import sorted_error
-from spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
-from spark_consumer.kafka.large_records import LargeRecord
-from spark_consumer.kafka.ranges import Place
-from spark_consumer.kafka.slices import Volume
-from spark_consumer.plan.plan import Plan
+from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
+from walbridge.schemas.cut import PartitionRange
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
+from walbridge.spark_consumer.kafka.large_records import LargeRecord
+from walbridge.spark_consumer.kafka.ranges import Place
+from walbridge.spark_consumer.kafka.slices import Volume
+from walbridge.spark_consumer.plan.plan import Plan
 
 FEW = Volume(rows=4_000, bytes=4 * 2**20)
 """Up to here a table's records are decoded on the driver, in a tenth of a second at most."""

@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from schemas.cut import Cut, decode_cut
-from schemas.errors import OperatorError, ProtocolError
-from schemas.settings import Settings
-from schemas.topics import cuts_topic
-from spark_consumer.errors import sorted_error
-from spark_consumer.kafka.kafka_log import KafkaLog
-from spark_consumer.kafka.ranges import Range
+from walbridge.schemas.cut import Cut, decode_cut
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic
+from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.ranges import Range
 
 Cuts = list[tuple[int, Cut]]
 OFFSETS_PER_READ = 2_048

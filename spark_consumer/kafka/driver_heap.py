@@ -8,9 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
-from schemas.settings import Settings
-from walbridge_runtime.heap import (
+from walbridge.runtime.heap import (
     SPARK_SHARE,
     heap_needed,
     largest_record,
@@ -18,6 +16,8 @@ from walbridge_runtime.heap import (
     record_bytes_max,
     size_bytes,
 )
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 _MIB = 2**20
 _SHARE_UNLESS_SET = "0.6"

@@ -20,11 +20,11 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.errors import COPY_AGAIN, OperatorError, RetryableError
-from schemas.settings import Settings, flatten
-from spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
-from spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, reading
-from spark_consumer.kafka.ranges import Place, Range
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError
+from walbridge.schemas.settings import Settings, flatten
+from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
+from walbridge.spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, reading
+from walbridge.spark_consumer.kafka.ranges import Place, Range
 
 API_TIMEOUT_MS = 5_000
 """How long one question may take; the caller repeats it."""

@@ -16,9 +16,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from schemas.errors import RetryableError
-from spark_consumer.kafka.driver_heap import DriverHeap
-from spark_consumer.kafka.ranges import Place, Range
+from walbridge.schemas.errors import RetryableError
+from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
+from walbridge.spark_consumer.kafka.ranges import Place, Range
 
 POLL_MS = 5_000
 _BUFFERS = "org.apache.kafka.common.serialization.ByteBufferDeserializer"

@@ -6,12 +6,12 @@ of every event of that cut (I2). Records are immutable, so what was read is kept
 
 from collections.abc import Mapping
 
-from schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
-from schemas.metadata_record import RelationRecord, decode_metadata
-from schemas.topics import metadata_topic
-from spark_consumer.errors import sorted_error
-from spark_consumer.kafka.kafka_log import KafkaLog
-from spark_consumer.plan.plan import Plan
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord, decode_metadata
+from walbridge.schemas.topics import metadata_topic
+from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.plan.plan import Plan
 
 
 class MetadataTopic:

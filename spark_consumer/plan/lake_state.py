@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from schemas.cut import Cut, Epoch
-from schemas.metadata_record import RelationRecord
-from spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
-from spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
+from walbridge.schemas.cut import Cut, Epoch
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
+from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
 
 Relations = Mapping[str, RelationRecord]
 

@@ -8,9 +8,9 @@ rows, ``delta.manifest`` writes them.
 from dataclasses import dataclass
 from datetime import datetime
 
-from schemas.cut import Epoch
-from schemas.position import parse_lsn
-from spark_consumer.plan.plan import TableHead
+from walbridge.schemas.cut import Epoch
+from walbridge.schemas.position import parse_lsn
+from walbridge.spark_consumer.plan.plan import TableHead
 
 
 @dataclass(frozen=True, slots=True)

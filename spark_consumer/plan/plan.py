@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schemas.cut import Barrier, Cut, Epoch, PartitionRange, chain_break, count_mismatch, merge_ranges
-from schemas.errors import COPY_AGAIN, OperatorError
-from schemas.message_schema import MESSAGES_RELATION_ID
-from schemas.position import Position
+from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, chain_break, count_mismatch, merge_ranges
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.position import Position
 
 SEGMENTS_MAX = 16
 """What a plan of several cuts may need for one table; each segment costs a commit."""

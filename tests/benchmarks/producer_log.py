@@ -1,6 +1,6 @@
 """What a producer's log says of a run: when the stream began, and each batch with its rows.
 
-In: the log of ``python -m producer --log-level info``. Out: seconds and rows, by the producer's
+In: the log of ``python -m walbridge.producer --log-level info``. Out: seconds and rows, by the producer's
 own clock, so that neither its start-up nor who watches it is counted.
 """
 

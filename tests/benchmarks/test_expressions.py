@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from schemas.errors import ProtocolError
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.test_growth import GROWTH, LARGE, SIZE
+from walbridge.schemas.errors import ProtocolError
 
 pytestmark = pytest.mark.bench
 

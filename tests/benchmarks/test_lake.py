@@ -25,11 +25,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from schemas.errors import OperatorError
-from schemas.position import parse_lsn
-from schemas.settings import Settings
-from spark_consumer.delta.manifest_reader import CUTS_TABLE
-from spark_consumer.read import published_at
 from tests.benchmarks.results import record
 from tests.fix_postgres import Database
 from tests.fix_producer import ROOT, ProducerUnderTest
@@ -38,6 +33,11 @@ from tests.soak.test_large import ORDERS
 from tests.wait import wait_until
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import parse_lsn
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.delta.manifest_reader import CUTS_TABLE
+from walbridge.spark_consumer.read import published_at
 from walbridge.verify import compare
 
 pytestmark = [pytest.mark.bench, pytest.mark.servers]
@@ -55,7 +55,7 @@ PHASES = ("to_plan_ms", "plan_ms", "read_ms", "apply_ms", "publish_ms")
 
 @dataclass
 class JobProgram:
-    """``python -m spark_consumer``, its lake and what it says."""
+    """``python -m walbridge.spark_consumer``, its lake and what it says."""
 
     process: subprocess.Popen[bytes]
     said: Path
@@ -269,7 +269,7 @@ def job_program(producer: ProducerUnderTest, lake: Path, folder: Path) -> Iterat
         "WALBRIDGE_SPARK__MASTER": "local[2]",
     }
     said = folder / "job.log"
-    command = [sys.executable, "-m", "spark_consumer", "--config", str(producer.folder / "walbridge.toml")]
+    command = [sys.executable, "-m", "walbridge.spark_consumer", "--config", str(producer.folder / "walbridge.toml")]
     with said.open("wb") as out:
         process = subprocess.Popen(command, cwd=ROOT, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
     try:

@@ -1,4 +1,4 @@
-"""What a large row takes at its most, beside what ``walbridge_runtime.heap`` says (I9).
+"""What a large row takes at its most, beside what ``walbridge.runtime.heap`` says (I9).
 
 Rows of 1, 15 and 30 MB in a table of identity FULL are inserted, updated, given another key and
 deleted, each by a run of the job of its own. Meanwhile the JVM is asked for full collections, one
@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from tests.fix_pipeline import PipelineUnderTest
 from tests.memory import Watched
 from walbridge.embedded.java import find_java
-from walbridge_runtime.heap import BASE_BYTES, READ_COPIES, largest_record, record_bytes_max
+from walbridge.runtime.heap import BASE_BYTES, READ_COPIES, largest_record, record_bytes_max
 
 pytestmark = [pytest.mark.bench, pytest.mark.servers]
 

@@ -19,12 +19,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from psycopg import pq
 
-from producer.postgres.connection import connect_walsender
-from producer.postgres.replication_stream import ReplicationStream
-from producer.postgres.requirements import stream_options
-from schemas.position import parse_lsn
-from schemas.settings import Settings
-from schemas.topics import data_topic
 from tests.benchmarks.producer_log import drained_s, said
 from tests.benchmarks.results import record
 from tests.fix_postgres import Database
@@ -32,6 +26,12 @@ from tests.fix_producer import ProducerUnderTest, Running
 from tests.topic_reader import Topics
 from tests.wait import wait_until
 from walbridge.embedded.postgres import ENVIRON
+from walbridge.producer.postgres.connection import connect_walsender
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.postgres.requirements import stream_options
+from walbridge.schemas.position import parse_lsn
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import data_topic
 
 pytestmark = [pytest.mark.bench, pytest.mark.servers]
 

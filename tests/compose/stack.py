@@ -169,7 +169,7 @@ class Stack:
 PUBLISHED = """
 import json, os
 from deltalake import DeltaTable
-from spark_consumer.read import published
+from walbridge.spark_consumer.read import published
 
 def shown(row):
     tables = {each.name: DeltaTable(f"/lake/{each.path}", version=each.version) for each in row.tables}

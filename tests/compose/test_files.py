@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from schemas.version import VERSION
-from spark_consumer import spark_session as session
-from spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY
 from walbridge.embedded.jars import read_lock
+from walbridge.schemas.version import VERSION
+from walbridge.spark_consumer import spark_session as session
+from walbridge.spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

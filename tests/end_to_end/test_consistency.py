@@ -7,9 +7,9 @@ import threading
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from spark_consumer.plan.manifest_row import TableEntry
-from spark_consumer.read import tables_at
 from tests.fix_pipeline import PipelineUnderTest
+from walbridge.spark_consumer.plan.manifest_row import TableEntry
+from walbridge.spark_consumer.read import tables_at
 
 COLUMNS = {"left_accounts": "balance", "right_accounts": "balance", "transfers": "amount"}
 PAUSE_S = 0.005

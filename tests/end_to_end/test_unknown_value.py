@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.errors import OperatorError
-from spark_consumer.read import tables_at
 from tests.fix_pipeline import PipelineUnderTest
 from tests.integration.test_toast import BIG
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.read import tables_at
 
 
 def test_table_that_lost_a_value_is_stale_and_holds_what_came_before(pipeline: PipelineUnderTest) -> None:

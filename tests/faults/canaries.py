@@ -24,11 +24,6 @@ import psutil
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from schemas.cut import PartitionRange, TableChanges, encode_cut
-from schemas.errors import OperatorError
-from schemas.position import parse_lsn
-from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
-from spark_consumer.read import published_at
 from tests.faults.command_lines import CommandLines
 from tests.fix_postgres import Database
 from tests.fix_producer import ROOT, ProducerUnderTest, Running, refusal_of
@@ -36,6 +31,11 @@ from tests.wait import wait_until
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.cut import PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import parse_lsn
+from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
+from walbridge.spark_consumer.read import published_at
 
 START_S = 240.0
 ROW_BYTES_MAX = 100_000
@@ -146,7 +146,7 @@ class Stage:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "TMPDIR": str(self.scratch),
         }
-        command = [sys.executable, "-m", "spark_consumer", "--config", str(self.folder / "walbridge.toml")]
+        command = [sys.executable, "-m", "walbridge.spark_consumer", "--config", str(self.folder / "walbridge.toml")]
         with self.said.open("wb") as out:
             self.job = subprocess.Popen(
                 command, cwd=ROOT, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=out

@@ -23,9 +23,6 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.cimpl import NewTopic
 
-from schemas.position import Lsn
-from schemas.progress_record import Progress, encode_progress
-from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 from tests.faults.standing import refused_and_untouched
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
@@ -33,6 +30,9 @@ from tests.log_ends import LogEnds
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Progress, encode_progress
+from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 
 pytestmark = pytest.mark.fault
 

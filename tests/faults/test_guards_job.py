@@ -16,16 +16,16 @@ from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 from pyspark.sql import SparkSession
 
-from schemas.errors import COPY_AGAIN, OperatorError
-from schemas.metadata_record import RelationRecord
-from schemas.settings import Settings
-from schemas.topics import cuts_topic, metadata_topic
-from spark_consumer.job import Job
-from spark_consumer.read import published
 from tests import contract_writer
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic, metadata_topic
+from walbridge.spark_consumer.job import Job
+from walbridge.spark_consumer.read import published
 
 pytestmark = pytest.mark.fault
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.topics import data_topic
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.wait import wait_until
+from walbridge.schemas.topics import data_topic
 
 pytestmark = pytest.mark.fault
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import RetryableError
-from schemas.settings_file import load_settings
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.settings_file import load_settings
 
 pytestmark = pytest.mark.fault
 
@@ -120,7 +120,7 @@ def test_stop_and_start_with_the_broker_away(producer: ProducerUnderTest) -> Non
 
 def test_broker_that_opens_no_transactions_is_said_so(producer: ProducerUnderTest) -> None:
     """As one node with the default replication of the transaction log: everything else answers."""
-    from producer.kafka.publisher import Publisher
+    from walbridge.producer.kafka.publisher import Publisher
 
     settings = load_settings(name=producer.name, kafka={"bootstrap_servers": "127.0.0.1:1"})
     publisher = Publisher(settings, "nobody", lambda: None)

@@ -11,15 +11,15 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from schemas.errors import RetryableError
-from schemas.settings import Settings
-from spark_consumer.job import Job
-from spark_consumer.read import published
-from spark_consumer.retry import keep_going
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.faults.proxy import BREAKING, HINDERING, TcpProxy
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.job import Job
+from walbridge.spark_consumer.read import published
+from walbridge.spark_consumer.retry import keep_going
 
 pytestmark = pytest.mark.fault
 

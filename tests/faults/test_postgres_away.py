@@ -7,10 +7,10 @@ import time
 import psycopg
 import pytest
 
-from schemas.position import format_lsn
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.wait import wait_until
 from walbridge.embedded.server import STOP_S
+from walbridge.schemas.position import format_lsn
 
 pytestmark = pytest.mark.fault
 

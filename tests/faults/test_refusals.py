@@ -10,19 +10,19 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import NewTopic
 
-from producer.kafka.publisher import Publisher
-from producer.metrics import ProducerMetrics
-from producer.postgres.source import Source
-from producer.session.transaction_spool import Spool
-from producer.start import start
-from producer.waits import Waits
-from schemas.progress_record import Progress, encode_progress
-from schemas.settings_file import load_settings
-from schemas.topics import cuts_topic, data_topic, progress_topic
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.metrics import ProducerMetrics
+from walbridge.producer.postgres.source import Source
+from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.start import start
+from walbridge.producer.waits import Waits
+from walbridge.schemas.progress_record import Progress, encode_progress
+from walbridge.schemas.settings_file import load_settings
+from walbridge.schemas.topics import cuts_topic, data_topic, progress_topic
 
 pytestmark = pytest.mark.fault
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from schemas.progress_record import encode_progress
-from schemas.topics import progress_topic
 from tests.fix_producer import ProducerUnderTest
+from walbridge.schemas.progress_record import encode_progress
+from walbridge.schemas.topics import progress_topic
 
 pytestmark = pytest.mark.fault
 SMALL = {"WALBRIDGE_PRODUCER__BATCH_ROWS_MAX": "30"}

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from schemas.cut import Cut
 from tests.faults.kill_points import SPOOL, SPOOL_PREPARED
 from tests.fix_producer import ProducerUnderTest
 from tests.memory import Watched
+from walbridge.schemas.cut import Cut
 
 pytestmark = pytest.mark.fault
 ROWS = 1_000_000

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from random import Random
 from struct import pack
 
-from producer.pgoutput.decoder import DECODERS
+from walbridge.producer.pgoutput.decoder import DECODERS
 
 _INTERESTING = [0, 1, 2, 0x6E, 0x74, 0x75, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1]
 TAGS = bytes(DECODERS) + b"Nntu\0\xff"

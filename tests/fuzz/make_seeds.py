@@ -9,19 +9,19 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from struct import pack
 
-from producer.pgoutput.decoder import decode_message, decode_tuple
-from producer.pgoutput.messages import Insert, Relation, Unsent
-from producer.relations.relation_cache import RelationCache, TopicPlace, describe
-from schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES
-from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
-from schemas.metadata_record import TypeRecord, encode_metadata
-from schemas.pg_types import TypeFacts
-from schemas.position import Lsn, Position
-from schemas.progress_record import Progress, Split, encode_progress
 from tests.fuzz.receiver import SOURCE, TS_MS
 from tests.fuzz.targets import COLUMNS_MAX, SEEDS, TARGETS
 from tests.fuzz.typed_writers import binary_writers, one_field, typed_writers
 from tests.producer.pgoutput import corpus, transcripts
+from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
+from walbridge.producer.pgoutput.messages import Insert, Relation, Unsent
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
+from walbridge.schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES
+from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.metadata_record import TypeRecord, encode_metadata
+from walbridge.schemas.pg_types import TypeFacts
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.progress_record import Progress, Split, encode_progress
 
 BYTES_MAX = 1_500
 OF_A_KIND = 4

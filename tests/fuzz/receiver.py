@@ -4,12 +4,12 @@ import json
 
 import fastavro
 
-from producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
-from producer.pgoutput.decoder import decode_message
-from producer.pgoutput.messages import Delete, Insert, Message, Relation, Update
-from producer.relations.relation_cache import RelationCache, TopicPlace, describe
-from schemas.avro_codec import decode_body
-from schemas.errors import ProtocolError
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
+from walbridge.producer.pgoutput.decoder import decode_message
+from walbridge.producer.pgoutput.messages import Delete, Insert, Message, Relation, Update
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
+from walbridge.schemas.avro_codec import decode_body
+from walbridge.schemas.errors import ProtocolError
 
 SOURCE = TransactionSource.of(0x100, 1_700_000_000_000_000, 7, None)
 TS_MS = b"\x02\x02"

@@ -11,7 +11,7 @@ import atheris
 
 def main() -> None:
     """Fuzz until libFuzzer ends the process."""
-    with atheris.instrument_imports(include=["producer", "schemas"]):
+    with atheris.instrument_imports(include=["walbridge.producer", "walbridge.schemas"]):
         from tests.fuzz.targets import target_of
     atheris.Setup([sys.argv[0], *sys.argv[2:]], target_of(sys.argv[1]))
     atheris.Fuzz()

@@ -12,20 +12,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from producer.encoding.record import encode_tuple, plain_tails
-from producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
-from producer.pgoutput.frames import decode_frame
-from producer.pgoutput.messages import Message
-from producer.pgoutput.streamed import StreamDecoder
-from producer.postgres.snapshot import tuple_of_line
-from schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, control_schema, decode_body, header, schema_id
-from schemas.cut import decode_cut, encode_cut
-from schemas.errors import OperatorError, ProtocolError
-from schemas.metadata_record import RelationRecord, decode_metadata, encode_metadata
-from schemas.progress_record import decode_progress, encode_progress
 from tests.fuzz.receiver import SOURCE, TS_MS, Receiver, expect_readable
 from tests.fuzz.typed_writers import TypedWriter, binary_writers, one_field, typed_writers
 from tests.producer.pgoutput import corpus as recorded
+from walbridge.producer.encoding.record import encode_tuple, plain_tails
+from walbridge.producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
+from walbridge.producer.pgoutput.frames import decode_frame
+from walbridge.producer.pgoutput.messages import Message
+from walbridge.producer.pgoutput.streamed import StreamDecoder
+from walbridge.producer.postgres.snapshot import tuple_of_line
+from walbridge.schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, control_schema, decode_body, header, schema_id
+from walbridge.schemas.cut import decode_cut, encode_cut
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord, decode_metadata, encode_metadata
+from walbridge.schemas.progress_record import decode_progress, encode_progress
 
 SEEDS = Path(__file__).parent / "seeds"
 COLUMNS_MAX = 8

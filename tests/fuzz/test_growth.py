@@ -13,13 +13,13 @@ from collections.abc import Callable
 
 import pytest
 
-from schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, long_bytes
-from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
-from schemas.errors import ProtocolError
-from schemas.position import Lsn, Position
 from tests import work
 from tests.fuzz import targets
 from tests.fuzz.typed_writers import typed_writers
+from walbridge.schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, long_bytes
+from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import Lsn, Position
 
 SIZE, GROWTH = 200, 10
 

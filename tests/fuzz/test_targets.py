@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import ProtocolError
 from tests.fuzz import targets
 from tests.fuzz.__main__ import options
 from tests.fuzz.campaign import fuzz, shares
@@ -18,6 +17,7 @@ from tests.fuzz.damage import mutated
 from tests.fuzz.targets import ALL, TARGETS, seeds
 from tests.producer.pgoutput.encoder import encode_message
 from tests.producer.strategies import MESSAGES, PREFIXED
+from walbridge.schemas.errors import ProtocolError
 
 DAMAGED_COUNT = 2_000
 ATHERIS_COUNT = 8_000

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import fastavro
 
-from producer.encoding.binary import types as binary_types
-from producer.encoding.binary.lines import binary_columns
-from producer.encoding.binary.types import BinaryFacts, TypeReaders
-from producer.encoding.record import RecordWriter
-from producer.pgoutput.messages import Relation, RelationColumn
-from producer.relations.relation_cache import RelationCache, TopicPlace, describe
-from schemas.metadata_record import RelationRecord
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts
+from walbridge.producer.encoding.binary import types as binary_types
+from walbridge.producer.encoding.binary.lines import binary_columns
+from walbridge.producer.encoding.binary.types import BinaryFacts, TypeReaders
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.pgoutput.messages import Relation, RelationColumn
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts
 
 EXTENSIONS = {
     facts.oid: facts

@@ -10,18 +10,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from producer.pgoutput.decoder import decode_message
-from producer.pgoutput.frames import XLogData, decode_frame
-from producer.pgoutput.messages import Commit, Message, Relation
-from producer.postgres import catalog, slot
-from producer.postgres.connection import connect_sql, connect_walsender
-from producer.postgres.facts import PublishedTable
-from producer.postgres.replication_stream import ReplicationStream
-from producer.postgres.snapshot import Snapshot
-from producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn
 from tests.fix_postgres import Database
+from walbridge.producer.pgoutput.decoder import decode_message
+from walbridge.producer.pgoutput.frames import XLogData, decode_frame
+from walbridge.producer.pgoutput.messages import Commit, Message, Relation
+from walbridge.producer.postgres import catalog, slot
+from walbridge.producer.postgres.connection import connect_sql, connect_walsender
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.postgres.snapshot import Snapshot
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn
 
 PUBLICATION = "everything"
 WAIT_S = 60.0

@@ -2,7 +2,7 @@
 
 In: a seed. Out: SQL that makes the table, rows as literals in Postgres' input syntax (None is
 null), and COPY that inserts them. Postgres renders what it was given as it likes, so what a
-column holds is always asked of the server. Every type of ``schemas.pg_types`` is here, its array
+column holds is always asked of the server. Every type of ``walbridge.schemas.pg_types`` is here, its array
 beside it, numerics of many scales, enums, domains, extensions' types, and types that travel as text.
 """
 

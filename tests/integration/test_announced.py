@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from producer.pgoutput.decoder import decode_message
-from producer.pgoutput.messages import Relation
-from producer.postgres.catalog import published_tables, table_facts
-from producer.postgres.connection import connect_sql
-from producer.relations.relation_cache import announced
 from tests.fix_postgres import Database, new_database
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.embedded.postgres_versions import MAJORS
+from walbridge.producer.pgoutput.decoder import decode_message
+from walbridge.producer.pgoutput.messages import Relation
+from walbridge.producer.postgres.catalog import published_tables, table_facts
+from walbridge.producer.postgres.connection import connect_sql
+from walbridge.producer.relations.relation_cache import announced
 
 TABLES = {
     "generated": "(id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED, v text)",

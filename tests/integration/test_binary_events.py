@@ -8,21 +8,21 @@ from random import Random
 
 import pytest
 
-from producer.encoding.binary.lines import binary_columns
-from producer.encoding.binary.types import TypeReaders
-from producer.encoding.record import KafkaRecord, RecordWriter, encode_tuple
-from producer.encoding.transcoder import BinaryColumns, make_transcoder
-from producer.pgoutput.decoder import decode_tuple
-from producer.pgoutput.messages import Binary, Insert, Relation, RelationColumn
-from producer.postgres.binary_types import binary_facts
-from producer.postgres.connection import connect_sql
-from schemas.errors import OperatorError, ProtocolError
-from schemas.metadata_record import RelationRecord
 from tests.fix_postgres import Database, having_vector, new_database
 from tests.integration.both_ways import PUBLICATION, relation_record, slot_of, streamed
 from tests.integration.every_type import COLUMNS, create_statements, edge_rows, insert, random_rows
 from tests.integration.test_types import SOURCE, TS_MS
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.producer.encoding.binary.lines import binary_columns
+from walbridge.producer.encoding.binary.types import TypeReaders
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, encode_tuple
+from walbridge.producer.encoding.transcoder import BinaryColumns, make_transcoder
+from walbridge.producer.pgoutput.decoder import decode_tuple
+from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, RelationColumn
+from walbridge.producer.postgres.binary_types import binary_facts
+from walbridge.producer.postgres.connection import connect_sql
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord
 
 RANDOM_ROWS = 400
 SEED = 20_251_121

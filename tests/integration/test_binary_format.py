@@ -12,14 +12,14 @@ import psycopg
 import pytest
 from psycopg.pq import ExecStatus
 
-from producer.encoding.binary.types import TypeReaders
-from producer.postgres.binary_types import binary_facts
-from producer.postgres.connection import SqlConnection, connect_sql
 from tests.fix_postgres import Database, having_vector, new_database
 from tests.integration import binary_values
 from tests.integration.binary_values import CONTAINERS, PGVECTOR, Case, cases
 from tests.integration.every_type import COLUMNS, array_literal
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.producer.encoding.binary.types import TypeReaders
+from walbridge.producer.postgres.binary_types import binary_facts
+from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 
 SEED = 20_251_121
 RANDOM_VALUES = 2_000

@@ -1,9 +1,9 @@
 """The recorded messages that the fuzz damages are such as this server sends."""
 
-from producer.pgoutput.decoder import decode_message
-from producer.postgres.connection import connect_sql
 from tests.fix_postgres import Database
 from tests.producer.pgoutput.corpus import load, record
+from walbridge.producer.pgoutput.decoder import decode_message
+from walbridge.producer.postgres.connection import connect_sql
 
 
 def kinds(messages: list[bytes]) -> list[str]:

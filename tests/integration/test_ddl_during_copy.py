@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from producer.postgres import catalog
-from producer.postgres.connection import connect_sql
-from producer.postgres.snapshot import Snapshot
-from schemas.errors import RetryableError
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
+from walbridge.producer.postgres import catalog
+from walbridge.producer.postgres.connection import connect_sql
+from walbridge.producer.postgres.snapshot import Snapshot
+from walbridge.schemas.errors import RetryableError
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schemas.cut import Cut
-from schemas.message_schema import MESSAGES_RELATION_ID
-from schemas.position import parse_lsn
 from tests.fix_producer import ProducerUnderTest
 from tests.replay import Event
 from tests.topic_reader import Topics
+from walbridge.schemas.cut import Cut
+from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.position import parse_lsn
 
 TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from psycopg import sql
 
-from schemas.topics import data_topic
 from tests.fix_producer import ProducerUnderTest
+from walbridge.schemas.topics import data_topic
 
 NAMES = [
     ("public", "Order Items"),

@@ -17,18 +17,18 @@ from typing import Any, Literal
 
 import pytest
 
-from producer.pgoutput.frames import XLogData, decode_frame
-from producer.pgoutput.messages import Unsent
-from producer.pgoutput.options import StreamWishes, start_options
-from producer.postgres.connection import connect_walsender, walsender_query
-from producer.postgres.replication_stream import ReplicationStream
-from schemas.errors import OperatorError
-from schemas.position import Lsn
 from tests.fix_postgres import Database, new_database
 from tests.integration.workloads import END, create_tables, published_queries, run_workloads
 from tests.producer.pgoutput.committed import Event, Reader, Transaction
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.embedded.postgres_versions import MAJORS
+from walbridge.producer.pgoutput.frames import XLogData, decode_frame
+from walbridge.producer.pgoutput.messages import Unsent
+from walbridge.producer.pgoutput.options import StreamWishes, start_options
+from walbridge.producer.postgres.connection import connect_walsender, walsender_query
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn
 
 DRAINED_S = 60.0
 SAME = "every set of options gives the same events"

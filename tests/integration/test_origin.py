@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from producer.pgoutput.decoder import decode_message, decode_tuple
-from producer.pgoutput.messages import Insert
-from producer.pgoutput.options import StreamWishes, start_options
-from schemas.position import format_lsn
 from tests.fix_postgres import Database, new_database
 from tests.fix_producer import ProducerUnderTest
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
+from walbridge.producer.pgoutput.messages import Insert
+from walbridge.producer.pgoutput.options import StreamWishes, start_options
+from walbridge.schemas.position import format_lsn
 
 TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"
 ROUNDS = 4

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
-from producer.pgoutput.decoder import decode_message, decode_tuple
-from producer.pgoutput.messages import Insert, Unsent
-from producer.postgres.catalog import published_tables
-from producer.postgres.connection import connect_sql
-from producer.postgres.row_filters import LossyFilter, lossy_filters
 from tests.fix_postgres import Database, new_database
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
+from walbridge.producer.pgoutput.messages import Insert, Unsent
+from walbridge.producer.postgres.catalog import published_tables
+from walbridge.producer.postgres.connection import connect_sql
+from walbridge.producer.postgres.row_filters import LossyFilter, lossy_filters
 
 BIG = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 128) i)"
 """4 kB that do not compress: stored out of line, where the table and the column allow it."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.position import Position
 from tests.fix_producer import ProducerUnderTest
+from walbridge.schemas.position import Position
 
 
 def test_columns_added_and_dropped_between_changes_are_followed(producer: ProducerUnderTest) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.metadata_record import TypeRecord
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
+from walbridge.schemas.metadata_record import TypeRecord
 
 TYPES = """
 CREATE EXTENSION hstore;

@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from producer.encoding.record import RecordWriter, TransactionSource
-from producer.pgoutput.messages import Delete, Insert, Relation
-from schemas.metadata_record import RelationRecord
 from tests.fix_postgres import Database, having_vector, new_database
 from tests.integration.both_ways import PUBLICATION, copied, relation_record, slot_of, streamed
 from tests.integration.every_type import (
@@ -30,6 +27,9 @@ from tests.integration.every_type import (
 from tests.integration.oracle import Expected, expected_values, rendered
 from tests.producer.avro_reader import envelope
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.producer.encoding.record import RecordWriter, TransactionSource
+from walbridge.producer.pgoutput.messages import Delete, Insert, Relation
+from walbridge.schemas.metadata_record import RelationRecord
 
 RANDOM_ROWS = 2_000
 SEED = 20_250_102

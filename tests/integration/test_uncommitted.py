@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from schemas.cut import Cut
-from schemas.settings import Settings
 from tests.fix_postgres import Database, new_database
 from tests.fix_producer import ProducerUnderTest
 from tests.integration.workloads import create_tables, run_workloads
@@ -19,6 +17,8 @@ from tests.replay import Event
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.schemas.cut import Cut
+from walbridge.schemas.settings import Settings
 from walbridge.status.look import look
 from walbridge.status.show import as_json
 

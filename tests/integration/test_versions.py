@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 import psycopg
 import pytest
 
-from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
-from producer.pgoutput.options import StreamWishes, start_options
-from producer.postgres.connection import connect_walsender
-from producer.postgres.replication_stream import ReplicationStream
-from producer.postgres.requirements import stream_options
-from producer.postgres.slot import create
-from schemas.errors import OperatorError
-from schemas.settings import Settings
 from tests.fix_postgres import Database, new_database
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.embedded.postgres_versions import MAJORS
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.pgoutput.options import StreamWishes, start_options
+from walbridge.producer.postgres.connection import connect_walsender
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.postgres.requirements import stream_options
+from walbridge.producer.postgres.slot import create
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 WISHES: dict[str, StreamWishes] = {
     "nothing": StreamWishes(),

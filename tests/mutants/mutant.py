@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import OperatorError, ProtocolError, RetryableError
+from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError
 
 FAILURES = (AssertionError, pytest.fail.Exception, OperatorError, ProtocolError, RetryableError)
 """How a test fails: what it asserts or expects, or a refusal of our own. Another error is a botched mutant."""

@@ -8,30 +8,6 @@ from functools import partial
 
 import pytest
 
-from producer import copy
-from producer.batch.cut_maker import CutMaker
-from producer.batch.open_batch import OpenBatch
-from producer.batch.progress import ProgressTracker
-from producer.encoding.record import RecordWriter
-from producer.guards import start
-from producer.guards.baseline import Baseline
-from producer.guards.source_watch import SourceWatch
-from producer.kafka.deliveries import Deliveries
-from producer.kafka.publisher import Publisher
-from producer.postgres.replication_stream import ReplicationStream
-from producer.postgres.snapshot import Snapshot
-from producer.relations import column_matching, relation_cache
-from producer.relations.relation_cache import RelationCache
-from producer.relations.tables import Tables
-from producer.session.changes import Changes
-from producer.session.dropped_tables import DroppedTables
-from producer.session.fast_path import FastPath
-from producer.session.followed_tables import FollowedTables
-from producer.session.logical_messages import LogicalMessages
-from producer.session.loop import Session
-from producer.session.pending_transactions import PendingTransactions
-from producer.session.session_relations import SessionRelations
-from producer.session.transaction import TransactionTracker
 from tests.mutants.mutant import Mutant, Noticed
 from tests.producer import test_copy
 from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
@@ -50,6 +26,30 @@ from tests.producer.session import (
     test_session_relations,
     test_transaction,
 )
+from walbridge.producer import copy
+from walbridge.producer.batch.cut_maker import CutMaker
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.guards import start
+from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.kafka.deliveries import Deliveries
+from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.postgres.snapshot import Snapshot
+from walbridge.producer.relations import column_matching, relation_cache
+from walbridge.producer.relations.relation_cache import RelationCache
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.changes import Changes
+from walbridge.producer.session.dropped_tables import DroppedTables
+from walbridge.producer.session.fast_path import FastPath
+from walbridge.producer.session.followed_tables import FollowedTables
+from walbridge.producer.session.logical_messages import LogicalMessages
+from walbridge.producer.session.loop import Session
+from walbridge.producer.session.pending_transactions import PendingTransactions
+from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.transaction import TransactionTracker
 
 NOTICED = {
     "an idle cut confirms what a publication that is gone never sent": Noticed(

@@ -11,25 +11,6 @@ from tempfile import TemporaryDirectory
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas import cut
-from spark_consumer.apply import changes, head, merge, reshape, unknown_values
-from spark_consumer.apply.apply import Application
-from spark_consumer.apply.changes import Changes
-from spark_consumer.delta import manifest_reader
-from spark_consumer.delta.maintenance import Maintenance
-from spark_consumer.delta.manifest import Manifest
-from spark_consumer.delta.table import LakeTable
-from spark_consumer.fold import key_changes, keyless, local_events, shape
-from spark_consumer.fold.local_fold import _Folded
-from spark_consumer.job import Job
-from spark_consumer.kafka import change_reader
-from spark_consumer.kafka.change_reader import PlannedRecords
-from spark_consumer.kafka.cuts_source import CutsSource
-from spark_consumer.kafka.kafka_log import KafkaLog
-from spark_consumer.kafka.metadata_topic import MetadataTopic
-from spark_consumer.plan import lake_state, plan
-from spark_consumer.plan.lake_state import LakeState
-from spark_consumer.plan_runner import PlanRunner
 from tests.mutants.mutant import Mutant, Noticed
 from tests.spark_consumer import test_job_in_memory
 from tests.spark_consumer.apply import test_apply_without_spark, test_changes, test_head, test_merge, test_reshape
@@ -39,6 +20,25 @@ from tests.spark_consumer.kafka import test_change_reader, test_cuts_source, tes
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.memory_topics import MemoryTopics
 from tests.spark_consumer.plan import test_lake_state, test_plan
+from walbridge.schemas import cut
+from walbridge.spark_consumer.apply import changes, head, merge, reshape, unknown_values
+from walbridge.spark_consumer.apply.apply import Application
+from walbridge.spark_consumer.apply.changes import Changes
+from walbridge.spark_consumer.delta import manifest_reader
+from walbridge.spark_consumer.delta.maintenance import Maintenance
+from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.table import LakeTable
+from walbridge.spark_consumer.fold import key_changes, keyless, local_events, shape
+from walbridge.spark_consumer.fold.local_fold import _Folded
+from walbridge.spark_consumer.job import Job
+from walbridge.spark_consumer.kafka import change_reader
+from walbridge.spark_consumer.kafka.change_reader import PlannedRecords
+from walbridge.spark_consumer.kafka.cuts_source import CutsSource
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
+from walbridge.spark_consumer.plan import lake_state, plan
+from walbridge.spark_consumer.plan.lake_state import LakeState
+from walbridge.spark_consumer.plan_runner import PlanRunner
 
 Test = Callable[[], object]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import fastavro
 
-from producer.pgoutput.messages import Field, Unsent
-from producer.relations.relation_cache import RelationCache, TopicPlace
-from schemas.avro_codec import MARKER, decode_body
-from schemas.metadata_record import RelationRecord
-from schemas.table_schema import Column, TableSchema
 from tests.schemas.strategies import table
+from walbridge.producer.pgoutput.messages import Field, Unsent
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.schemas.avro_codec import MARKER, decode_body
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.table_schema import Column, TableSchema
 
 
 def record_of(*columns: Column, of: TableSchema | None = None) -> RelationRecord:

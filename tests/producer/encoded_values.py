@@ -5,8 +5,8 @@ from typing import Any
 
 import fastavro
 
-from producer.encoding.value_encoders import encoder_of
-from schemas.pg_types import BUILTIN_NAMES, ColumnType, column_type
+from walbridge.producer.encoding.value_encoders import encoder_of
+from walbridge.schemas.pg_types import BUILTIN_NAMES, ColumnType, column_type
 
 _OIDS = {name: oid for oid, name in BUILTIN_NAMES.items()}
 

@@ -14,27 +14,27 @@ from typing import Any, cast
 
 import pytest
 
-from producer.batch.open_batch import OpenBatch
-from producer.batch.progress import ProgressTracker
-from producer.encoding.record import Headers, KafkaRecord
-from producer.guards.source_watch import SourceWatch
-from producer.kafka.control_topics import MetadataWriter
-from producer.kafka.publisher import BatchAborted, Publisher
-from producer.kafka.topics import TopicAdmin, TopicSpec
-from producer.pgoutput.messages import Relation, RelationColumn
-from producer.postgres import catalog
-from producer.postgres.connection import SqlConnection
-from producer.postgres.facts import TableFacts
-from producer.postgres.replication_stream import ReplicationStream
-from producer.relations.relation_cache import RelationCache
-from producer.relations.tables import Tables
-from schemas.cut import Cut, PartitionRange, decode_cut
-from schemas.metadata_record import RelationRecord, TypeRecord
-from schemas.position import Lsn
-from schemas.progress_record import Progress, decode_progress
-from schemas.settings import Settings
-from schemas.topics import cuts_topic, progress_topic
 from tests.producer.streaming_progress import STREAMING
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.encoding.record import Headers, KafkaRecord
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.kafka.control_topics import MetadataWriter
+from walbridge.producer.kafka.publisher import BatchAborted, Publisher
+from walbridge.producer.kafka.topics import TopicAdmin, TopicSpec
+from walbridge.producer.pgoutput.messages import Relation, RelationColumn
+from walbridge.producer.postgres import catalog
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import TableFacts
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.relations.relation_cache import RelationCache
+from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.cut import Cut, PartitionRange, decode_cut
+from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Progress, decode_progress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic, progress_topic
 
 SETTINGS = Settings(name="p")
 ORDERS, ITEMS = 16_384, 16_390

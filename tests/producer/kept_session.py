@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
 
-from producer.pgoutput.messages import Begin, Commit, Insert, Message
-from producer.session.loop import Session
-from producer.session.transaction_spool import Spool
-from schemas.avro_codec import schema_id_of
-from schemas.cut import Cut
-from schemas.position import Lsn
-from schemas.progress_record import Progress
-from schemas.settings import Postgres, Producer, Settings
 from tests.producer.avro_reader import envelope
 from tests.producer.kept import ITEMS, ORDERS, Kept, catalogue, relation
 from tests.producer.pgoutput.encoder import encode_message, keepalive, tuple_data, xlog_data
 from tests.producer.streaming_progress import STREAMING
+from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message
+from walbridge.producer.session.loop import Session
+from walbridge.producer.session.transaction_spool import Spool
+from walbridge.schemas.avro_codec import schema_id_of
+from walbridge.schemas.cut import Cut
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Postgres, Producer, Settings
 
 Unknown = Literal["refuse", "stale"]
 OPTIONS = {"proto_version": "3", "streaming": "on", "two_phase": "true", "messages": "true"}

@@ -6,8 +6,10 @@ from decimal import Context, Decimal
 import numpy as np
 from hypothesis import strategies as st
 
-from producer.pgoutput.frames import EARLIEST_US, LATEST_US
-from producer.pgoutput.messages import (
+from tests.producer.pgoutput.encoder import tuple_data
+from tests.schemas.strategies import INT_32, pg_names
+from walbridge.producer.pgoutput.frames import EARLIEST_US, LATEST_US
+from walbridge.producer.pgoutput.messages import (
     Begin,
     BeginPrepare,
     Binary,
@@ -33,11 +35,9 @@ from producer.pgoutput.messages import (
     Unsent,
     Update,
 )
-from schemas.pg_types import ColumnType
-from schemas.position import Lsn
-from schemas.table_schema import TableSchema
-from tests.producer.pgoutput.encoder import tuple_data
-from tests.schemas.strategies import INT_32, pg_names
+from walbridge.schemas.pg_types import ColumnType
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.table_schema import TableSchema
 
 LSNS = st.integers(0, 2**64 - 1).map(Lsn)
 OIDS = st.integers(0, 2**32 - 1)

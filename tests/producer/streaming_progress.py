@@ -1,7 +1,7 @@
 """Progress of a pipeline that follows its stream, whole and inside a split transaction."""
 
-from schemas.position import Lsn
-from schemas.progress_record import Progress, Split
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Progress, Split
 
 OPTIONS = {"proto_version": "1", "publication_names": "walbridge"}
 STREAMING = Progress(

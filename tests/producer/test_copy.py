@@ -9,22 +9,22 @@ from typing import Any, cast
 
 import pytest
 
-from producer import copy
-from producer.copy import first_copy
-from producer.guards.baseline import Baseline
-from producer.guards.source_watch import SourceWatch
-from producer.postgres import slot
-from producer.postgres.connection import SqlConnection
-from producer.postgres.facts import ColumnFacts, CreatedSlot, PublishedTable, TableFacts
-from producer.postgres.snapshot import tuple_of_line
-from producer.waits import Stopped
-from schemas.cut import Barrier
-from schemas.errors import OperatorError, RetryableError
-from schemas.position import Lsn, Position
-from schemas.progress_record import Progress
-from schemas.settings import Postgres, Producer, Settings
 from tests.producer.avro_reader import envelope
 from tests.producer.kept import INT4, ITEMS, ORDERS, Kept, catalogue
+from walbridge.producer import copy
+from walbridge.producer.copy import first_copy
+from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.postgres import slot
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import ColumnFacts, CreatedSlot, PublishedTable, TableFacts
+from walbridge.producer.postgres.snapshot import tuple_of_line
+from walbridge.producer.waits import Stopped
+from walbridge.schemas.cut import Barrier
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Postgres, Producer, Settings
 
 AT = Lsn(700)
 DATE = 1082

@@ -1,8 +1,8 @@
 """Values that have no place in their Avro type: whose text it is, and whether a key changed."""
 
-from schemas.table_schema import TableSchema
 from tests.producer.written_record import NULL, Written
 from tests.schemas.strategies import column, table
+from walbridge.schemas.table_schema import TableSchema
 
 DAYS = table(column("day", 1082, is_key=True), column("until", 1082))
 

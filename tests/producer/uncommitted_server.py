@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from producer.pgoutput.messages import (
+from tests.producer.pgoutput.encoder import encode_message, encode_streamed, tuple_data
+from walbridge.producer.pgoutput.messages import (
     Begin,
     BeginPrepare,
     Commit,
@@ -26,8 +27,7 @@ from producer.pgoutput.messages import (
     StreamStart,
     StreamStop,
 )
-from schemas.position import Lsn
-from tests.producer.pgoutput.encoder import encode_message, encode_streamed, tuple_data
+from walbridge.schemas.position import Lsn
 
 TABLES = (1, 2)
 Change = tuple[int, int, bytes]

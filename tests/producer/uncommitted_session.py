@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from producer.pgoutput.decoder import decode_message, decode_tuple, decoders_for
-from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
-from producer.pgoutput.messages import Begin, Commit, Insert, Message, Origin, Relation
-from producer.session.pending_transactions import PendingTransactions
-from producer.session.replay import Replay
-from producer.session.session_relations import SessionRelations
-from producer.session.transaction_spool import Spool
-from schemas.errors import ProtocolError
-from schemas.position import Lsn
 from tests.producer.pgoutput.encoder import encode_message, xlog_data
 from tests.producer.uncommitted_server import Change
+from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple, decoders_for
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message, Origin, Relation
+from walbridge.producer.session.pending_transactions import PendingTransactions
+from walbridge.producer.session.replay import Replay
+from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.transaction_spool import Spool
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import Lsn
 
 OPTIONS = {"proto_version": "3", "streaming": "on", "two_phase": "true"}
 DONE = Lsn(100)

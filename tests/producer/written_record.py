@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
-from producer.pgoutput.messages import Delete, Field, Insert, Unsent, Update
-from schemas.metadata_record import RelationRecord
-from schemas.table_schema import TableSchema
 from tests.producer.avro_reader import envelope, record_of
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.schemas.strategies import column, table
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
+from walbridge.producer.pgoutput.messages import Delete, Field, Insert, Unsent, Update
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.table_schema import TableSchema
 
 NULL, UNCHANGED = Unsent.NULL, Unsent.UNCHANGED_TOAST
 COMMIT_LSN, COMMIT_TIME_US = 0x1_0000_0010, 1_700_000_000_123_456

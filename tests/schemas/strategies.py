@@ -5,15 +5,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from schemas.avro_codec import schema_id
-from schemas.avro_schema import key_schema, value_schema
-from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
-from schemas.metadata_record import RelationRecord, TypeRecord
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
-from schemas.position import Lsn, Position
-from schemas.progress_record import Progress, Split
-from schemas.table_schema import Column, TableSchema
-from schemas.topics import data_topic
+from walbridge.schemas.avro_codec import schema_id
+from walbridge.schemas.avro_schema import key_schema, value_schema
+from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
+from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
+from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.progress_record import Progress, Split
+from walbridge.schemas.table_schema import Column, TableSchema
+from walbridge.schemas.topics import data_topic
 
 NAME_BYTES_MAX = 63
 """Postgres cuts a name there: NAMEDATALEN - 1."""

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.avro_codec import (
+from tests.schemas.strategies import CUTS, PROGRESS, TYPE_RECORDS, relation_records
+from walbridge.schemas.avro_codec import (
     CONTROL_RECORDS,
     HEADER_BYTES,
     bytes_value,
@@ -21,11 +22,10 @@ from schemas.avro_codec import (
     schema_id_of,
     string_value,
 )
-from schemas.cut import encode_cut
-from schemas.errors import ProtocolError
-from schemas.metadata_record import encode_metadata
-from schemas.progress_record import encode_progress
-from tests.schemas.strategies import CUTS, PROGRESS, TYPE_RECORDS, relation_records
+from walbridge.schemas.cut import encode_cut
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.metadata_record import encode_metadata
+from walbridge.schemas.progress_record import encode_progress
 
 POWERS = [2**n + d for n in range(64) for d in (-1, 0, 1)]
 EDGES = sorted({sign * n for n in POWERS for sign in (1, -1) if -(2**63) <= sign * n < 2**63} | {-(2**63)})

@@ -8,10 +8,10 @@ import fastavro
 import pytest
 from hypothesis import given
 
-from schemas.avro_codec import schema_id
-from schemas.avro_schema import column_field, key_schema, subset, value_schema
-from schemas.table_schema import TableSchema
 from tests.schemas.strategies import UNKNOWN_OID, column, numeric_typmod, table, tables
+from walbridge.schemas.avro_codec import schema_id
+from walbridge.schemas.avro_schema import column_field, key_schema, subset, value_schema
+from walbridge.schemas.table_schema import TableSchema
 
 ORDERS = table(column("id", 23, is_key=True, attnum=1), column("note", 25), column("a b", UNKNOWN_OID))
 SOURCE = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from schemas.avro_codec import CONTROL_RECORDS
+from walbridge.schemas.avro_codec import CONTROL_RECORDS
 
 # name → (namespace, sha256 of the canonical JSON). A new line for a new version; none ever changes.
 FROZEN = {
@@ -34,7 +34,7 @@ def canonical(schema: Any) -> str:
 
 
 def read(name: str) -> Any:
-    return json.loads(files("schemas").joinpath(f"{name}.avsc").read_text())
+    return json.loads(files("walbridge.schemas").joinpath(f"{name}.avsc").read_text())
 
 
 @pytest.mark.parametrize("name", CONTROL_RECORDS)
@@ -46,7 +46,11 @@ def test_control_schema_does_not_change_within_its_version(name: str) -> None:
 
 
 def test_every_schema_file_is_frozen() -> None:
-    found = {entry.name.removesuffix(".avsc") for entry in files("schemas").iterdir() if entry.name.endswith(".avsc")}
+    found = {
+        entry.name.removesuffix(".avsc")
+        for entry in files("walbridge.schemas").iterdir()
+        if entry.name.endswith(".avsc")
+    }
 
     assert found == set(FROZEN) == set(CONTROL_RECORDS)
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.cut import (
+from tests.schemas.strategies import CUTS, TYPE_RECORDS
+from walbridge.schemas.cut import (
     Barrier,
     Cut,
     Epoch,
@@ -18,10 +19,9 @@ from schemas.cut import (
     encode_cut,
     merge_ranges,
 )
-from schemas.errors import ProtocolError
-from schemas.metadata_record import encode_metadata
-from schemas.position import Lsn, Position
-from tests.schemas.strategies import CUTS, TYPE_RECORDS
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.metadata_record import encode_metadata
+from walbridge.schemas.position import Lsn, Position
 
 EPOCH = Epoch("7000000000000000000", 1, "walbridge", 0x1000)
 NEXT_EPOCH = EPOCH._replace(consistent_point=0x9000)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.dsn import MASK, mask_dsn
+from walbridge.schemas.dsn import MASK, mask_dsn
 
 # Characters that no other part of the strings below holds, so that finding one is finding the password.
 _OPEN = st.text("ZQX", min_size=3, max_size=8)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.errors import (
+from walbridge.schemas.errors import (
     EXIT_BUG,
     EXIT_OPERATOR,
     KafkaAway,

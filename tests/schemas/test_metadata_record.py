@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from schemas.avro_codec import decode_control, encode_control, schema_id
-from schemas.avro_schema import value_schema
-from schemas.errors import ProtocolError
-from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 from tests.schemas.strategies import TYPE_RECORDS, column, numeric_typmod, relation_records, table
+from walbridge.schemas.avro_codec import decode_control, encode_control, schema_id
+from walbridge.schemas.avro_schema import value_schema
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 
 ORDERS = table(column("id", 23, is_key=True), column("price", 1700, numeric_typmod(10, 2)))
 VALUE = value_schema("p", ORDERS)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, lake_type, numeric_digits, type_of_avro
 from tests.schemas.strategies import (
     CITEXT_OID,
     ENUM_ARRAY_OID,
@@ -22,6 +21,7 @@ from tests.schemas.strategies import (
     WORDS_OID,
     numeric_typmod,
 )
+from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, lake_type, numeric_digits, type_of_avro
 
 DATE = {"type": "int", "logicalType": "date"}
 TIMESTAMP = {"type": "long", "logicalType": "local-timestamp-micros"}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import ProtocolError
-from schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn, parse_lsn
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn, parse_lsn
 
 
 @given(st.integers(0, 2**64 - 1))

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from schemas.cut import Epoch
-from schemas.errors import ProtocolError
-from schemas.position import Lsn
-from schemas.progress_record import FORMAT_VERSION, Progress, decode_progress, encode_progress
 from tests.schemas.strategies import PROGRESS
+from walbridge.schemas.cut import Epoch
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import FORMAT_VERSION, Progress, decode_progress, encode_progress
 
 STREAMING = Progress("streaming", "7000000000000000000", 2, "walbridge", "shop", consistent_point=Lsn(0x1000))
 

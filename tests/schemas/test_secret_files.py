@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from schemas.errors import OperatorError
-from schemas.settings import Settings, effective
-from schemas.settings_file import load_settings
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings, effective
+from walbridge.schemas.settings_file import load_settings
 
 SECRET = "hunter2 'ä\\ "
 DSN = "host=h dbname=d user=u"

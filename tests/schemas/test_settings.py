@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import OperatorError
-from schemas.settings import Settings, effective, flatten
-from schemas.settings_file import load_settings, refuse_unknown_variables
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings, effective, flatten
+from walbridge.schemas.settings_file import load_settings, refuse_unknown_variables
 
 SECRETS = """
 [postgres]

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.errors import OperatorError
-from schemas.topics import (
+from tests.schemas.strategies import pg_names
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.topics import (
     avro_name,
     cuts_topic,
     data_topic,
@@ -21,7 +22,6 @@ from schemas.topics import (
     table_path,
     topic_part,
 )
-from tests.schemas.strategies import pg_names
 
 ESCAPES = {
     "topic": (topic_part, re.compile(r"[A-Za-z0-9_-]+")),

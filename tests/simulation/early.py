@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from producer.pgoutput.messages import (
+from tests.producer.pgoutput.encoder import encode_message, encode_streamed, xlog_data
+from tests.simulation.history import CONSISTENT_POINT, Piece, Transaction, pieces_of, relation
+from walbridge.producer.pgoutput.messages import (
     BeginPrepare,
     CommitPrepared,
     Message,
@@ -22,9 +24,7 @@ from producer.pgoutput.messages import (
     StreamStart,
     StreamStop,
 )
-from schemas.position import Lsn
-from tests.producer.pgoutput.encoder import encode_message, encode_streamed, xlog_data
-from tests.simulation.history import CONSISTENT_POINT, Piece, Transaction, pieces_of, relation
+from walbridge.schemas.position import Lsn
 
 Frames = Iterator[tuple[int, bytes]]
 """(highest LSN it reports, frame)."""

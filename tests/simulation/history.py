@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
-from producer.pgoutput.messages import (
+from tests.producer.pgoutput.encoder import encode_message, tuple_data
+from walbridge.producer.pgoutput.messages import (
     Begin,
     Commit,
     Delete,
@@ -24,8 +25,7 @@ from producer.pgoutput.messages import (
     Unsent,
     Update,
 )
-from schemas.position import Lsn
-from tests.producer.pgoutput.encoder import encode_message, tuple_data
+from walbridge.schemas.position import Lsn
 
 INT4, TEXT = 23, 25
 CONSISTENT_POINT = Lsn(1_000)

@@ -12,15 +12,15 @@ from typing import Any
 
 import fastavro
 
-from schemas.avro_codec import decode_body
-from schemas.cut import Cut, PartitionRange, chain_break, count_mismatch, decode_cut
-from schemas.metadata_record import RelationRecord, decode_metadata
-from schemas.position import Position
-from schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 from tests.simulation.broker import COMMITTED, SCHEMA_ID, Broker, Committed, Entry, Place
 from tests.simulation.early import resent_from
 from tests.simulation.history import CONSISTENT_POINT, TABLES, Event, Transaction
 from tests.simulation.world import Finished, Violation, World
+from walbridge.schemas.avro_codec import decode_body
+from walbridge.schemas.cut import Cut, PartitionRange, chain_break, count_mismatch, decode_cut
+from walbridge.schemas.metadata_record import RelationRecord, decode_metadata
+from walbridge.schemas.position import Position
+from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 
 
 @lru_cache(maxsize=256)

@@ -15,13 +15,13 @@ from struct import unpack
 import psycopg
 from psycopg import pq
 
-from producer.postgres.facts import ServerIdentity, SlotState
-from schemas.errors import RetryableError
-from schemas.position import Lsn, parse_lsn
 from tests.producer.pgoutput.encoder import encode_message, keepalive, xlog_data
 from tests.simulation.early import Early
 from tests.simulation.history import CONSISTENT_POINT, Transaction, pieces_of, relation
 from tests.simulation.world import Violation, World
+from walbridge.producer.postgres.facts import ServerIdentity, SlotState
+from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.position import Lsn, parse_lsn
 
 DATABASE, SYSTEM_ID, TIMELINE, VERSION = "app", "7000000000000000001", 1, 180006
 _START = re.compile(rb"START_REPLICATION SLOT \S+ LOGICAL (\S+) ")

@@ -8,12 +8,6 @@ from tempfile import TemporaryDirectory
 
 from pydantic import SecretStr
 
-from producer.pipeline import Pipeline
-from producer.postgres.requirements import stream_options
-from schemas.errors import OperatorError
-from schemas.progress_record import Progress, encode_progress
-from schemas.settings import Postgres, Producer, Settings, Topics
-from schemas.topics import progress_topic
 from tests.simulation.broker import COMMITTED, Broker
 from tests.simulation.early import prepare_some
 from tests.simulation.history import CONSISTENT_POINT, TABLES, Transaction, make_history
@@ -21,6 +15,12 @@ from tests.simulation.model import Model
 from tests.simulation.postgres import DATABASE, SYSTEM_ID, TIMELINE, VERSION, Server
 from tests.simulation.seams import installed
 from tests.simulation.world import Crash, Finished, Violation, World
+from walbridge.producer.pipeline import Pipeline
+from walbridge.producer.postgres.requirements import stream_options
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.progress_record import Progress, encode_progress
+from walbridge.schemas.settings import Postgres, Producer, Settings, Topics
+from walbridge.schemas.topics import progress_topic
 
 BOOTS_MAX = 60
 FAULTS = (

@@ -12,36 +12,36 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from producer.kafka.topics import TopicSpec
-from producer.postgres.facts import PublicationState
-from producer.postgres.publication import EVERY_TABLE
-from schemas.pg_types import TypeFacts
-from schemas.position import Lsn
 from tests.simulation.broker import Broker
 from tests.simulation.kafka_consumer import Consumer
 from tests.simulation.kafka_producer import Producer
 from tests.simulation.postgres import Select, Server, Walsender
 from tests.simulation.world import Clock, Silence, World
+from walbridge.producer.kafka.topics import TopicSpec
+from walbridge.producer.postgres.facts import PublicationState
+from walbridge.producer.postgres.publication import EVERY_TABLE
+from walbridge.schemas.pg_types import TypeFacts
+from walbridge.schemas.position import Lsn
 
 _MODULES = (
-    "producer.batch.open_batch",
-    "producer.batch.cut_maker",
-    "producer.pipeline",
-    "producer.start",
-    "producer.follow",
-    "producer.guards.source_watch",
-    "producer.waits",
-    "producer.session.transaction_spool",
-    "producer.session.loop",
-    "producer.session.replay",
-    "producer.relations.tables",
-    "producer.session.pending_transactions",
-    "producer.kafka.control_topics",
-    "producer.kafka.instance",
-    "producer.kafka.partition_log",
-    "producer.kafka.publisher",
-    "producer.postgres.replication_stream",
-    "producer.postgres.requirements",
+    "walbridge.producer.batch.open_batch",
+    "walbridge.producer.batch.cut_maker",
+    "walbridge.producer.pipeline",
+    "walbridge.producer.start",
+    "walbridge.producer.follow",
+    "walbridge.producer.guards.source_watch",
+    "walbridge.producer.waits",
+    "walbridge.producer.session.transaction_spool",
+    "walbridge.producer.session.loop",
+    "walbridge.producer.session.replay",
+    "walbridge.producer.relations.tables",
+    "walbridge.producer.session.pending_transactions",
+    "walbridge.producer.kafka.control_topics",
+    "walbridge.producer.kafka.instance",
+    "walbridge.producer.kafka.partition_log",
+    "walbridge.producer.kafka.publisher",
+    "walbridge.producer.postgres.replication_stream",
+    "walbridge.producer.postgres.requirements",
 )
 
 
@@ -108,30 +108,30 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
 
     shared = {"time": Clock(world), "log": Silence(world), "kill_point": kill_point}
     special: dict[str, dict[str, Any]] = {
-        "producer.kafka.instance": {"Producer": make_producer},
-        "producer.kafka.control_topics": {"Producer": make_producer},
-        "producer.kafka.partition_log": {"Consumer": make_consumer},
-        "producer.postgres.source": {
+        "walbridge.producer.kafka.instance": {"Producer": make_producer},
+        "walbridge.producer.kafka.control_topics": {"Producer": make_producer},
+        "walbridge.producer.kafka.partition_log": {"Consumer": make_consumer},
+        "walbridge.producer.postgres.source": {
             "connect_sql": connect_sql,
             "connect_walsender": lambda *_: Walsender(server, world),
         },
-        "producer.start": {"TopicAdmin": lambda *_: Admin(broker)},
-        "producer.postgres.replication_stream": {
+        "walbridge.producer.start": {"TopicAdmin": lambda *_: Admin(broker)},
+        "walbridge.producer.postgres.replication_stream": {
             "select": Select(world),
             "walsender_query": lambda *_: [{"setting": "60000"}],
         },
-        "producer.postgres.slot": {
+        "walbridge.producer.postgres.slot": {
             "identify": lambda *_: server.identify(),
             "inspect": lambda *_: server.inspect(),
         },
-        "producer.guards.source_watch": {
+        "walbridge.producer.guards.source_watch": {
             "publication_state": _every_table,
             "partition_trees": lambda *_: [],
             "published_tables_unless_locked": lambda *_: [],
             "refuse_unfit_identities": lambda *_: None,
             "refuse_unknown": lambda *_: None,  # nobody wrote the records of a copy that is only assumed
         },
-        "producer.postgres.catalog": {
+        "walbridge.producer.postgres.catalog": {
             "publication_exists": lambda *_: True,
             "setting": lambda connection, name: _SETTINGS[name],
             "table_facts": _no_facts,
@@ -165,7 +165,7 @@ def installed(world: World, server: Server, broker: Broker) -> Iterator[None]:
 @contextmanager
 def remembered_code() -> Iterator[None]:
     """Generated again and again for the same few tables: compiled once for all seeds."""
-    transcoder = importlib.import_module("producer.encoding.transcoder")
+    transcoder = importlib.import_module("walbridge.producer.encoding.transcoder")
     transcoder.__dict__["compile"] = lru_cache(maxsize=1024)(compile)
     try:
         yield

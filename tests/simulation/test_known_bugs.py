@@ -6,11 +6,11 @@ model decides (``model.py``, ``postgres.py``); nothing is asserted twice here.
 
 import pytest
 
-from producer.postgres.facts import ServerIdentity
-from schemas.position import Lsn
 from tests.simulation.cases import case_of, history_of, nothing, refused, with_fault_at_every_step
 from tests.simulation.history import CONSISTENT_POINT, KEYED, KEYLESS, OTHER, Writer
 from tests.simulation.run import Case, Run, run_seed, settings_of
+from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.schemas.position import Lsn
 
 pytestmark = pytest.mark.simulation
 

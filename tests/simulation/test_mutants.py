@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from producer.batch.cut_maker import CutMaker
-from producer.batch.progress import ProgressTracker
-from producer.follow import follow_once
-from producer.kafka.publisher import Publisher
-from producer.session.loop import Session
-from producer.session.pending_transactions import PendingTransactions
-from producer.session.replay import Replay
-from producer.session.session_relations import SessionRelations
-from producer.session.transaction import TransactionTracker
-from producer.session.transaction_spool import Spooled
 from tests.mutants.mutant import Mutant, made
 from tests.simulation.run import run_seed
+from walbridge.producer.batch.cut_maker import CutMaker
+from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.follow import follow_once
+from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.session.loop import Session
+from walbridge.producer.session.pending_transactions import PendingTransactions
+from walbridge.producer.session.replay import Replay
+from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.producer.session.transaction_spool import Spooled
 
 pytestmark = pytest.mark.simulation
 SEEDS_MAX = 600

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from producer.session.dropped_tables import DROPPED_OPTION
-from schemas.progress_record import decode_progress, encode_progress
-from schemas.topics import progress_topic
 from tests.simulation.broker import COMMITTED
 from tests.simulation.cases import case_of, nothing, refused, with_fault_at_every_step
 from tests.simulation.history import KEYED, OTHER, Writer
 from tests.simulation.run import Run
+from walbridge.producer.session.dropped_tables import DROPPED_OPTION
+from walbridge.schemas.progress_record import decode_progress, encode_progress
+from walbridge.schemas.topics import progress_topic
 
 pytestmark = pytest.mark.simulation
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.settings import Settings
 from tests.fix_producer import ROOT, ProducerUnderTest
 from tests.jvm import SPARK_CONF
 from tests.memory import Watched
 from walbridge.embedded.jars import fetch
 from walbridge.embedded.java import find_java
+from walbridge.schemas.settings import Settings
 from walbridge.verify import compare
 
 pytestmark = [pytest.mark.soak, pytest.mark.servers]
@@ -40,7 +40,7 @@ JOB_RSS_MB_MAX = 3_000
 
 
 def materialize(producer: ProducerUnderTest, lake: Path) -> float:
-    """Drain everything with ``python -m spark_consumer --once``; its peak RSS in MB."""
+    """Drain everything with ``python -m walbridge.spark_consumer --once``; its peak RSS in MB."""
     environ = os.environ | {
         "JAVA_HOME": str(find_java().java_home),
         "WALBRIDGE_LAKE__PATH": str(lake),
@@ -50,7 +50,14 @@ def materialize(producer: ProducerUnderTest, lake: Path) -> float:
     }
     environ.pop(SPARK_CONF)
     process = subprocess.Popen(
-        [sys.executable, "-m", "spark_consumer", "--once", "--config", str(producer.folder / "walbridge.toml")],
+        [
+            sys.executable,
+            "-m",
+            "walbridge.spark_consumer",
+            "--once",
+            "--config",
+            str(producer.folder / "walbridge.toml"),
+        ],
         cwd=ROOT,
         env=environ,
         stdin=subprocess.DEVNULL,

@@ -8,10 +8,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from schemas.metadata_record import RelationRecord
-from spark_consumer.plan.manifest_row import CutRow
-from spark_consumer.read import published, tables_at
 from tests.contract_writer import ColumnSpec, Event
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.read import published, tables_at
 
 ACCOUNT = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("balance", "int4")]
 HISTORY = [ColumnSpec("id", "int4"), ColumnSpec("delta", "int4")]

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas.metadata_record import RelationRecord
-from schemas.settings import Settings
-from spark_consumer import job
-from spark_consumer.apply import apply
 from tests.contract_writer import ContractWriter
 from tests.spark_consumer.accounts import ACCOUNT, HISTORY, Run
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.program import Program
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer import job
+from walbridge.spark_consumer.apply import apply
 
 
 @pytest.fixture

@@ -16,20 +16,20 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.avro_codec import HEADER_BYTES, MARKER, schema_id
-from schemas.avro_schema import key_schema, value_schema
-from schemas.cut import Epoch, PartitionRange
-from schemas.metadata_record import RelationRecord
-from schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
-from schemas.table_schema import Column, TableSchema
-from schemas.topics import data_topic
-from spark_consumer.apply.apply import apply_table
-from spark_consumer.delta.table import LakeTable
-from spark_consumer.kafka.change_reader import PlannedRecords, TableRecords
-from spark_consumer.kafka.large_records import LargeRecord
-from spark_consumer.kafka.slices import Volume
-from spark_consumer.plan.plan import Plan, Segment, TableHead, TablePlan
 from tests.contract_writer import Event, encode_event, encode_key
+from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER, schema_id
+from walbridge.schemas.avro_schema import key_schema, value_schema
+from walbridge.schemas.cut import Epoch, PartitionRange
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
+from walbridge.schemas.table_schema import Column, TableSchema
+from walbridge.schemas.topics import data_topic
+from walbridge.spark_consumer.apply.apply import apply_table
+from walbridge.spark_consumer.delta.table import LakeTable
+from walbridge.spark_consumer.kafka.change_reader import PlannedRecords, TableRecords
+from walbridge.spark_consumer.kafka.large_records import LargeRecord
+from walbridge.spark_consumer.kafka.slices import Volume
+from walbridge.spark_consumer.plan.plan import Plan, Segment, TableHead, TablePlan
 
 PIPELINE = "p"
 EPOCH = Epoch("7000000000000000001", 1, "walbridge", 0x1000)

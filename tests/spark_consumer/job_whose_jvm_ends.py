@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from walbridge_runtime import kill_points
+from walbridge.runtime import kill_points
 
 VARIABLE = "WALBRIDGE_TEST_JVM_END"
 
@@ -26,7 +26,7 @@ def main() -> int:
     end = _kill if how == "killed" else _fill
     # Before the job's modules take it by name.
     kill_points.kill_point = lambda name: end() if name == point else None
-    from spark_consumer.__main__ import main
+    from walbridge.spark_consumer.__main__ import main
 
     return main()
 

@@ -15,18 +15,18 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from schemas.cut import Barrier, Cut, PartitionRange, TableChanges, encode_cut
-from schemas.metadata_record import RelationRecord, encode_metadata
-from schemas.settings import Settings
-from schemas.topics import cuts_topic, metadata_topic
-from spark_consumer import job, plan_runner
-from spark_consumer.kafka.change_reader import TableRecords
-from spark_consumer.kafka.cuts_source import Cuts, CutsSource
-from spark_consumer.plan.plan import Plan
 from tests.contract_events import copy_barriers
 from tests.contract_writer import Event
 from tests.spark_consumer.events import EPOCH, PIPELINE, Log
 from tests.spark_consumer.memory_topics import MemoryTopics
+from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.metadata_record import RelationRecord, encode_metadata
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic, metadata_topic
+from walbridge.spark_consumer import job, plan_runner
+from walbridge.spark_consumer.kafka.change_reader import TableRecords
+from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
+from walbridge.spark_consumer.plan.plan import Plan
 
 CUTS, METADATA = cuts_topic(PIPELINE), metadata_topic(PIPELINE)
 Barriers = Sequence[tuple[RelationRecord, Barrier]]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from schemas.errors import OperatorError
-from spark_consumer.kafka.ranges import Place, Range
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.kafka.ranges import Place, Range
 
 
 class Record(NamedTuple):

@@ -1,4 +1,4 @@
-"""The Spark job as a program of its own: ``python -m spark_consumer``, or under spark-submit."""
+"""The Spark job as a program of its own: ``python -m walbridge.spark_consumer``, or under spark-submit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 import pyspark
 from deltalake import DeltaTable, QueryBuilder
 
-from spark_consumer.read import published
 from tests.fix_spark import NO_PYTHON
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.spark_consumer.read import published
 
 ROOT = Path(__file__).parents[2]
 START_S = 300
@@ -37,7 +37,7 @@ class Program:
         )
 
     def run(
-        self, *arguments: str, module: str = "spark_consumer", **variables: str
+        self, *arguments: str, module: str = "walbridge.spark_consumer", **variables: str
     ) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", module, "--config", str(self._config), *arguments]
         return subprocess.run(
@@ -46,7 +46,7 @@ class Program:
 
     @contextmanager
     def running(
-        self, *, module: str = "spark_consumer", **variables: str
+        self, *, module: str = "walbridge.spark_consumer", **variables: str
     ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
         """The process, and the file that takes what it says; killed should the block fail."""
         said = self._folder / "said"

@@ -9,11 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from schemas.metadata_record import RelationRecord
-from spark_consumer.apply.apply import apply_table
-from spark_consumer.fold import large_values
-from spark_consumer.kafka import change_reader, slices
-from spark_consumer.plan.plan import TableHead, make_plan
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import PIPELINE, Log, head_rows, table_records
 from tests.spark_consumer.world import (
@@ -27,6 +22,11 @@ from tests.spark_consumer.world import (
     cut,
     lake_rows,
 )
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.spark_consumer.apply.apply import apply_table
+from walbridge.spark_consumer.fold import large_values
+from walbridge.spark_consumer.kafka import change_reader, slices
+from walbridge.spark_consumer.plan.plan import TableHead, make_plan
 
 FEW = settings(
     max_examples=1, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.errors import RetryableError
-from spark_consumer.errors import sorted_error
+from walbridge.schemas.errors import RetryableError
+from walbridge.spark_consumer.errors import sorted_error
 
 AWAY = [
     "java.util.concurrent.TimeoutException: Cannot fetch record for offset 3100 in 5000 milliseconds",

@@ -9,15 +9,15 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from schemas.cut import Barrier
-from schemas.errors import OperatorError
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, Position
-from spark_consumer import plan_runner
-from spark_consumer.apply.apply import apply_table
-from spark_consumer.read import published, tables_at
 from tests.contract_writer import ContractWriter, Event, copy_barriers
 from tests.spark_consumer.accounts import Run, newest, rows, transfer
+from walbridge.schemas.cut import Barrier
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer import plan_runner
+from walbridge.spark_consumer.apply.apply import apply_table
+from walbridge.spark_consumer.read import published, tables_at
 
 
 def kinds(lake: Path, pipeline: str) -> list[str]:

@@ -14,20 +14,20 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from schemas.cut import Barrier
-from schemas.errors import OperatorError
-from schemas.position import Lsn, Position
-from spark_consumer import plan_runner
-from spark_consumer.apply import apply
-from spark_consumer.delta.manifest import Manifest
-from spark_consumer.delta.manifest_reader import open_table, published_rows, rows_where
-from spark_consumer.delta.table import LakeTable
-from spark_consumer.plan.manifest_row import CutRow
 from tests.contract_events import copy_barriers
 from tests.contract_writer import Event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import EPOCH, PIPELINE, column, relation
 from tests.spark_consumer.memory_pipeline import CUTS, MemoryPipeline, job_over
+from walbridge.schemas.cut import Barrier
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer import plan_runner
+from walbridge.spark_consumer.apply import apply
+from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.manifest_reader import open_table, published_rows, rows_where
+from walbridge.spark_consumer.delta.table import LakeTable
+from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 ACCOUNTS = relation([column("id", "int4", is_key=True), column("n", "int4")], name="accounts", relation_id=1)
 HISTORY = relation([column("id", "int4"), column("n", "int4")], name="history", relation_id=2)

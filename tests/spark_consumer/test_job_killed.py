@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas.metadata_record import RelationRecord
-from spark_consumer import plan_runner
 from tests.contract_writer import ContractWriter, Event
 from tests.spark_consumer.accounts import Run, newest, rows, transfer
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.spark_consumer import plan_runner
 
 KILL_POINTS = ("job:plan-open", "job:table-applied", "job:before-publish", "job:published")
 

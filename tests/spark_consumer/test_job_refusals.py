@@ -11,15 +11,15 @@ from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
-from schemas.metadata_record import RelationRecord
-from schemas.topics import cuts_topic
-from spark_consumer.delta.manifest import Manifest
-from spark_consumer.plan.lake_state import LakeState
-from spark_consumer.plan.manifest_row import CutRow
 from tests.contract_writer import ContractWriter, Event
 from tests.spark_consumer.accounts import ACCOUNT, Run, newest, rows
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.topics import cuts_topic
+from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.plan.lake_state import LakeState
+from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 
 def test_changes_of_a_table_that_the_new_epoch_did_not_copy_stop_the_job(

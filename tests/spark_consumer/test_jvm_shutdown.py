@@ -6,7 +6,7 @@ import threading
 
 from pyspark.sql import SparkSession
 
-from spark_consumer.jvm_shutdown import stopping_with_jvm
+from walbridge.spark_consumer.jvm_shutdown import stopping_with_jvm
 
 ANSWER_S = 60
 

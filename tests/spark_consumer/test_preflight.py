@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import OperatorError
-from schemas.settings import Settings
-from spark_consumer import preflight as looks
-from spark_consumer.preflight import preflight, refuse_unfit_java, refuse_unreadable_jars, refuse_unwritable_lake
-from spark_consumer.spark_session import CONNECTOR
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer import preflight as looks
+from walbridge.spark_consumer.preflight import (
+    preflight,
+    refuse_unfit_java,
+    refuse_unreadable_jars,
+    refuse_unwritable_lake,
+)
+from walbridge.spark_consumer.spark_session import CONNECTOR
 
 NOBODY = "127.0.0.1:1"
 SUBMITTED = {"PYSPARK_GATEWAY_PORT": "1"}

@@ -1,19 +1,19 @@
-"""``python -m spark_consumer`` and spark-submit as an operator meets them: processes, signals, exit codes."""
+"""``python -m walbridge.spark_consumer`` and spark-submit as an operator meets them: processes, signals, exit codes."""
 
 import signal
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from schemas.metadata_record import RelationRecord
 from tests.contract_writer import ContractWriter
 from tests.faults.kill_points import JOB_PROCESS
 from tests.spark_consumer.accounts import transfer
 from tests.spark_consumer.program import ROOT, START_S, Program, environment
 from tests.wait import wait_until
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.spark_archive import write_archive
 
 KILLED = 137
 
@@ -49,10 +49,7 @@ def test_spark_submit_runs_the_same_job_from_an_archive(
 ) -> None:
     writer.copy([(history, [{"id": 1, "delta": 1}])])
     archive = tmp_path / "walbridge.zip"
-    with zipfile.ZipFile(archive, "w") as out:
-        for package in ("schemas", "walbridge_runtime", "spark_consumer"):
-            for path in sorted((ROOT / package).rglob("*.*")):
-                out.write(path, path.relative_to(ROOT))
+    write_archive(archive)
     done = program.submit(archive)
 
     assert done.returncode == 0, done.stdout  # where spark-submit puts what Python says
@@ -72,7 +69,7 @@ def test_a_problem_of_the_operators_is_told_once_with_its_remedy(program: Progra
 def test_missing_jars_are_told_before_anything_starts(tmp_path: Path) -> None:
     config = tmp_path / "walbridge.toml"
     config.write_text(f'[spark]\njars_dir = "{tmp_path}"\n')
-    command = [sys.executable, "-m", "spark_consumer", "--config", str(config)]
+    command = [sys.executable, "-m", "walbridge.spark_consumer", "--config", str(config)]
     refused = subprocess.run(
         command, cwd=ROOT, env=environment({}), capture_output=True, text=True, timeout=START_S, check=False
     )

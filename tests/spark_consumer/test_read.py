@@ -11,10 +11,10 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
-from spark_consumer.delta.manifest import Manifest
-from spark_consumer.plan.manifest_row import CutRow, TableEntry
-from spark_consumer.read import published, tables_at
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.spark_consumer.read import published, tables_at
 
 EPOCH = "7-1-s-0/10"
 
@@ -153,7 +153,7 @@ def test_an_unknown_table_is_refused_with_the_names_there_are(spark: SparkSessio
 
 
 def test_reading_needs_no_kafka_client() -> None:
-    code = "import sys, spark_consumer.read; print(sorted(m for m in sys.modules if 'kafka' in m))"
+    code = "import sys, walbridge.spark_consumer.read; print(sorted(m for m in sys.modules if 'kafka' in m))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
 
     assert found.stdout.strip() == "[]"

@@ -11,14 +11,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
-from schemas.settings import Settings
-from spark_consumer import job, plan_runner
-from spark_consumer.apply import apply
-from spark_consumer.read import published
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.faults.kill_points import JOB, JOB_NEW_TABLE
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer import job, plan_runner
+from walbridge.spark_consumer.apply import apply
+from walbridge.spark_consumer.read import published
 
 
 @pytest.mark.parametrize("point", [each for each in JOB if each not in JOB_NEW_TABLE])

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from spark_consumer.spark_session import properties_text
+from walbridge.spark_consumer.spark_session import properties_text
 
 SIGNS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.text("\\ =:#!\t\r\n\f\"'", max_size=10)
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from schemas.cut import Barrier, Cut, PartitionRange, TableChanges
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, Position
 from tests.contract_writer import Event
 from tests.spark_consumer.events import EPOCH, column, relation
+from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, Position
 
 
 class Text(str):

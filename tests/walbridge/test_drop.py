@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from schemas.errors import OperatorError
-from schemas.settings import Settings
 from tests.fix_postgres import Database
 from tests.wait import wait_until
 from walbridge.drop import drop
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from psycopg import sql
 
-from schemas.errors import OperatorError
-from schemas.settings import Settings
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
 from walbridge.role import administrator_sql
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 ODD_TABLE = 'Line "items".€'
 TABLES = sql.SQL(

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import OperatorError
-from schemas.position import Position
-from schemas.settings import Settings
-from schemas.settings_file import load_settings
 from tests.fix_postgres import new_database
 from tests.fix_producer import ROOT, ProducerUnderTest
 from walbridge.__main__ import main
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Position
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import load_settings
 from walbridge.tail import MESSAGES, Beginning, parse_position, tail
 
 WHERE = ("position", "commit_time", "xid", "partition", "offset", "table")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from schemas.errors import EXIT_OPERATOR, OperatorError
+from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 
 
 class Severity(StrEnum):

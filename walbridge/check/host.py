@@ -8,16 +8,16 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from producer.session.transaction_spool import spool_parent
-from schemas.errors import OperatorError
-from schemas.settings import Settings
 from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.embedded.folders import folder
 from walbridge.embedded.jars import check as check_jars
 from walbridge.embedded.jars import read_lock
 from walbridge.embedded.java import find_java
-from walbridge_runtime.heap import SPARK_SHARE, heap_needed, largest_record, largest_row, record_bytes_max, size_bytes
-from walbridge_runtime.host import probe_folder
+from walbridge.producer.session.transaction_spool import spool_parent
+from walbridge.runtime.heap import SPARK_SHARE, heap_needed, largest_record, largest_row, record_bytes_max, size_bytes
+from walbridge.runtime.host import probe_folder
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 SPOOL = "spool"
 MEMORY = "memory"

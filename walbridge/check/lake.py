@@ -9,14 +9,14 @@ from pathlib import Path
 
 from deltalake.exceptions import DeltaError
 
-from schemas.errors import COPY_AGAIN, RetryableError
-from schemas.position import format_lsn
-from schemas.progress_record import Progress
-from schemas.settings import Settings
-from spark_consumer.delta.manifest_reader import newest_rows, open_table
-from spark_consumer.plan.manifest_row import CutRow
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
-from walbridge_runtime.host import probe_folder
+from walbridge.runtime.host import probe_folder
+from walbridge.schemas.errors import COPY_AGAIN, RetryableError
+from walbridge.schemas.position import format_lsn
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.delta.manifest_reader import newest_rows, open_table
+from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 AREA = "lake"
 

@@ -11,16 +11,17 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from producer import errors
-from producer.guards.replica_identity import filter_faults, partition_faults
-from producer.postgres import catalog
-from producer.postgres.connection import SqlConnection, classified
-from producer.postgres.facts import PublishedTable
-from producer.relations.binary_support import binary_faults
-from producer.relations.relation_cache import announced, describe
-from schemas.errors import OperatorError
-from schemas.settings import Settings
-from schemas.topics import (
+from walbridge.check.finding import Finding, advice, error, ok, refused, warning
+from walbridge.producer import errors
+from walbridge.producer.guards.replica_identity import filter_faults, partition_faults
+from walbridge.producer.postgres import catalog
+from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.relations.binary_support import binary_faults
+from walbridge.producer.relations.relation_cache import announced, describe
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import (
     cuts_topic,
     data_topic,
     messages_topic,
@@ -29,7 +30,6 @@ from schemas.topics import (
     refuse_topic_collisions,
     table_path,
 )
-from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 
 ROLE = "role"
 PUBLICATION = "publication"

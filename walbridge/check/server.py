@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import psycopg
 
-from producer import errors
-from producer.postgres.connection import SqlConnection, classified
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
+from walbridge.producer import errors
+from walbridge.producer.postgres.connection import SqlConnection, classified
 
 AREA = "server"
 TESTED = 18

@@ -7,14 +7,14 @@ stop the producer at its start, asked here without starting it.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
-from producer.postgres.facts import ServerIdentity, SlotState
-from producer.postgres.requirements import stream_options
-from schemas.errors import OperatorError
-from schemas.progress_record import Progress
-from schemas.settings import Settings
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
+from walbridge.producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
+from walbridge.producer.postgres.facts import ServerIdentity, SlotState
+from walbridge.producer.postgres.requirements import stream_options
 from walbridge.quantities import bytes_text
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
 
 AREA = "slot"
 MUCH_WAL_BYTES = 10 * 10**9

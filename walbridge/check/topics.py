@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from producer.kafka.topics import (
+from walbridge.check.finding import Finding, advice, error, ok, refused
+from walbridge.producer.kafka.topics import (
     REQUEST_TIMEOUT_S,
     TopicAdmin,
     TopicSpec,
@@ -18,10 +19,9 @@ from producer.kafka.topics import (
     control_topics,
     data_topic_spec,
 )
-from schemas.errors import OperatorError, RetryableError
-from schemas.metadata_record import RelationRecord
-from schemas.settings import Settings
-from walbridge.check.finding import Finding, advice, error, ok, refused
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.settings import Settings
 
 BROKER = "broker"
 TOPICS = "topics"

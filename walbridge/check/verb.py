@@ -11,21 +11,27 @@ import psycopg
 from confluent_kafka import KafkaException
 from rich.console import Console
 
-from producer import errors
-from producer.kafka.partition_log import PartitionLog
-from producer.kafka.topics import TopicAdmin
-from producer.postgres import catalog, slot
-from producer.postgres.connection import SqlConnection, classified, connect_sql, connect_walsender, retry_at_start
-from producer.postgres.facts import PublishedTable, ServerIdentity, SlotState
-from schemas.errors import OperatorError, RetryableError, WalbridgeError
-from schemas.metadata_record import RelationRecord
-from schemas.progress_record import Progress
-from schemas.settings import Settings
-from schemas.topics import cuts_topic
 from walbridge.check import host, lake, published, report, server, topics
 from walbridge.check import slot as slot_check
 from walbridge.check.finding import Finding, error, exit_code, not_checked, ok, refused
 from walbridge.control_records import newest_progress, relations
+from walbridge.producer import errors
+from walbridge.producer.kafka.partition_log import PartitionLog
+from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.postgres import catalog, slot
+from walbridge.producer.postgres.connection import (
+    SqlConnection,
+    classified,
+    connect_sql,
+    connect_walsender,
+    retry_at_start,
+)
+from walbridge.producer.postgres.facts import PublishedTable, ServerIdentity, SlotState
+from walbridge.schemas.errors import OperatorError, RetryableError, WalbridgeError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic
 from walbridge.status.look import slot_of, source_of
 
 ANSWER_S = 5.0

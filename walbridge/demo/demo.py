@@ -15,9 +15,6 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
-from schemas.errors import OperatorError
-from schemas.position import format_lsn
-from schemas.settings_file import load_settings
 from walbridge.demo import programs, servers
 from walbridge.demo.measures import Gauges, Measure
 from walbridge.demo.pgbench import Load
@@ -26,6 +23,9 @@ from walbridge.demo.programs import Program, ProgramEnded
 from walbridge.demo.queries import deltalake_line, spark_line
 from walbridge.demo.view import View
 from walbridge.embedded.server_process import exit_on_sigterm
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import format_lsn
+from walbridge.schemas.settings_file import load_settings
 from walbridge.verify import verify
 
 FIRST_CUT_S = 600.0

@@ -19,12 +19,12 @@ import psycopg
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
-from producer.kafka.topics import client_config
-from schemas.cut import decode_cut
-from schemas.settings import Settings
-from schemas.topics import cuts_topic, data_topic
-from spark_consumer.delta.manifest_reader import newest_published, open_table
-from spark_consumer.plan.manifest_row import CutRow
+from walbridge.producer.kafka.topics import client_config
+from walbridge.schemas.cut import decode_cut
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic, data_topic
+from walbridge.spark_consumer.delta.manifest_reader import newest_published, open_table
+from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 CUTS_MAX = 500
 """Cuts read in one look; the rest wait for the next."""

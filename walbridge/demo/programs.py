@@ -56,13 +56,13 @@ class Program:
 
 def producer(place: Place) -> Program:
     """``walbridge produce``, without the command around it."""
-    command = [sys.executable, "-m", "producer", "--config", str(place.config)]
+    command = [sys.executable, "-m", "walbridge.producer", "--config", str(place.config)]
     return Program("the producer", command, place.log("producer"))
 
 
 def spark_job(place: Place) -> Program:
     """``walbridge materialize``, without the command around it."""
-    command = [sys.executable, "-m", "spark_consumer", "--config", str(place.config)]
+    command = [sys.executable, "-m", "walbridge.spark_consumer", "--config", str(place.config)]
     return Program("the Spark job", command, place.log("spark_job"))
 
 

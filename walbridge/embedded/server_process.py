@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from schemas.errors import OperatorError
 from walbridge.embedded.folders import folder
+from walbridge.schemas.errors import OperatorError
 
 LAUNCH = Path(__file__).with_name("launch.py")
 POLL_S = 0.02

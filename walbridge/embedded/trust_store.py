@@ -17,8 +17,8 @@ import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from schemas.errors import OperatorError
 from walbridge.embedded.folders import folder
+from walbridge.schemas.errors import OperatorError
 
 PASSWORD = "changeit"  # Java's own default; such a store holds nothing secret
 MAGIC, VERSION, TRUSTED_CERTIFICATE = 0xFEEDFEED, 2, 2

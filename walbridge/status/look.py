@@ -13,15 +13,15 @@ import psycopg
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from producer import errors
-from producer.kafka.topics import TopicAdmin
-from producer.postgres import slot as slots
-from producer.postgres.connection import SqlConnection, classified, connect_sql
-from schemas.errors import RetryableError, WalbridgeError
-from schemas.settings import Settings
-from spark_consumer.delta.manifest_reader import newest_published, newest_rows, open_table
-from spark_consumer.plan.manifest_row import CutRow
 from walbridge.control_records import WrittenCut, newest_cut, newest_progress
+from walbridge.producer import errors
+from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.postgres import slot as slots
+from walbridge.producer.postgres.connection import SqlConnection, classified, connect_sql
+from walbridge.schemas.errors import RetryableError, WalbridgeError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.delta.manifest_reader import newest_published, newest_rows, open_table
+from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.status.standing import (
     Lake,
     LakeCut,

@@ -6,8 +6,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from schemas.position import format_lsn
 from walbridge.quantities import bytes_text, moment_text, seconds_text
+from walbridge.schemas.position import format_lsn
 from walbridge.status.standing import Lag, Lake, Published, Silent, Slot, Source, Standing, TableState
 
 TABLES_SHOWN_MAX = 30

@@ -8,7 +8,7 @@ moment it speaks of, so what is missing is no older than that moment.
 from dataclasses import dataclass
 from datetime import datetime
 
-from schemas.errors import WalbridgeError
+from walbridge.schemas.errors import WalbridgeError
 
 
 @dataclass(frozen=True, slots=True)

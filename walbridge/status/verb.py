@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from rich.console import Console
 from rich.live import Live
 
-from schemas.errors import EXIT_OPERATOR
-from schemas.settings import Settings
+from walbridge.schemas.errors import EXIT_OPERATOR
+from walbridge.schemas.settings import Settings
 from walbridge.status.look import look
 from walbridge.status.show import as_json, as_table, as_text
 from walbridge.status.standing import Standing

@@ -14,8 +14,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from schemas.errors import OperatorError
-from schemas.topics import LAKE_STRUCT
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.verify.comparison import Fingerprint, Row, buckets_of
 from walbridge.verify.lake_text import Texts, canonical_texts, row_digests, with_exceptions, with_lengths
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from schemas.position import format_lsn
+from walbridge.schemas.position import format_lsn
 
 KEYS_SHOWN_MAX = 20
 KINDS = ("missing", "extra", "different")

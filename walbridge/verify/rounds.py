@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from schemas.errors import OperatorError
-from schemas.position import format_lsn
-from schemas.settings import Settings
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import format_lsn
+from walbridge.schemas.settings import Settings
 from walbridge.verify.comparison import Differences, Verdict, bucket_digits, differences
 from walbridge.verify.lake import Lake, LakeTable, PublishedCut
 from walbridge.verify.report import TableResult, as_text, readable_key

@@ -14,8 +14,8 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from schemas.errors import OperatorError
-from schemas.position import parse_lsn
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import parse_lsn
 from walbridge.verify.comparison import Fingerprint, Row
 from walbridge.verify.source_text import SourceColumn, canonical_text, with_length
 

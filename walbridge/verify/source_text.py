@@ -27,7 +27,7 @@ and not for a composite whose fields are null, which ``IS NULL`` confuses.
 
 from dataclasses import dataclass
 
-from schemas.pg_types import DECIMAL_PRECISION_MAX, numeric_digits
+from walbridge.schemas.pg_types import DECIMAL_PRECISION_MAX, numeric_digits
 
 _IN_YEARS_1_TO_9999 = {
     "date": "{0} BETWEEN date '0001-01-01' AND date '9999-12-31'",

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
-from producer.encoding.binary.reader import Reader
-from producer.pgoutput.wire import WireReader
+from walbridge.producer.encoding.binary.reader import Reader
+from walbridge.producer.pgoutput.wire import WireReader
 
 DIMENSIONS_MAX = 6
 _BLANKS = frozenset(b" \t\n\r\v\f")

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from datetime import date
 from struct import Struct
 
-from producer.encoding.binary.containers import read_array
-from producer.encoding.binary.extensions import floats_of_vector, pairs_of_hstore
-from producer.encoding.binary.reader import Reader
-from producer.encoding.binary.types import BinaryFacts, TypeReaders
-from producer.encoding.value_encoders import NULL, VALUE, VALUE_OF_LENGTH, Encoder, encode_text, encoder_of
-from schemas.avro_codec import bytes_value, long_bytes
-from schemas.pg_types import ColumnType
+from walbridge.producer.encoding.binary.containers import read_array
+from walbridge.producer.encoding.binary.extensions import floats_of_vector, pairs_of_hstore
+from walbridge.producer.encoding.binary.reader import Reader
+from walbridge.producer.encoding.binary.types import BinaryFacts, TypeReaders
+from walbridge.producer.encoding.value_encoders import NULL, VALUE, VALUE_OF_LENGTH, Encoder, encode_text, encoder_of
+from walbridge.schemas.avro_codec import bytes_value, long_bytes
+from walbridge.schemas.pg_types import ColumnType
 
 _FLOAT, _DOUBLE = Struct("<cf"), Struct("<cd")
 _BIG_FLOAT, _BIG_DOUBLE = Struct(">f"), Struct(">d")

@@ -2,8 +2,8 @@
 
 import struct
 
-from producer.encoding.binary.floats import float_text
-from producer.pgoutput.wire import WireReader
+from walbridge.producer.encoding.binary.floats import float_text
+from walbridge.producer.pgoutput.wire import WireReader
 
 
 def text_of_hstore(data: bytes) -> bytes:

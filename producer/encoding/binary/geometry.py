@@ -2,8 +2,8 @@
 
 from struct import Struct, iter_unpack
 
-from producer.encoding.binary.floats import double_text
-from producer.pgoutput.wire import WireReader
+from walbridge.producer.encoding.binary.floats import double_text
+from walbridge.producer.pgoutput.wire import WireReader
 
 _POINT_BYTES = 16
 

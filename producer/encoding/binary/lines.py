@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-from producer.encoding.binary.encoders import (
+from walbridge.producer.encoding.binary.encoders import (
     BOOLS,
     END_DAY,
     END_US,
@@ -19,12 +19,12 @@ from producer.encoding.binary.encoders import (
     TO_1970_US,
     binary_encoder_of,
 )
-from producer.encoding.binary.reader import Reader
-from producer.encoding.binary.scalars import text_of_text
-from producer.encoding.binary.types import TypeReaders
-from producer.encoding.value_encoders import Encoder
-from schemas.pg_types import ColumnType
-from schemas.table_schema import TableSchema
+from walbridge.producer.encoding.binary.reader import Reader
+from walbridge.producer.encoding.binary.scalars import text_of_text
+from walbridge.producer.encoding.binary.types import TypeReaders
+from walbridge.producer.encoding.value_encoders import Encoder
+from walbridge.schemas.pg_types import ColumnType
+from walbridge.schemas.table_schema import TableSchema
 
 SCOPE: dict[str, Any] = {
     "BINARY_BOOLS": BOOLS,

@@ -1,6 +1,6 @@
 """Addresses: binary format to the text that Postgres prints. Source: PostgreSQL ``network.c``, ``inet_net_ntop.c``."""
 
-from producer.pgoutput.wire import WireReader
+from walbridge.producer.pgoutput.wire import WireReader
 
 _V4, _V6 = 2, 3
 _BYTES = {_V4: 4, _V6: 16}

@@ -7,8 +7,8 @@ transcoder makes a ProtocolError. Source: the send and out functions of PostgreS
 
 from struct import Struct
 
-from producer.encoding.binary.floats import double_text, float_text
-from producer.pgoutput.wire import WireReader
+from walbridge.producer.encoding.binary.floats import double_text, float_text
+from walbridge.producer.pgoutput.wire import WireReader
 
 _FLOAT, _DOUBLE = Struct(">f"), Struct(">d")
 _INT64 = Struct(">q")

@@ -5,7 +5,7 @@ Source: PostgreSQL ``tsvector.c``, ``tsquery.c``.
 
 from typing import NamedTuple
 
-from producer.pgoutput.wire import WireReader
+from walbridge.producer.pgoutput.wire import WireReader
 
 _WEIGHTS = (b"", b"C", b"B", b"A")
 _QUERY_WEIGHTS = ((8, b"A"), (4, b"B"), (2, b"C"), (1, b"D"))

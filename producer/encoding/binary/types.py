@@ -11,17 +11,17 @@ cannot send it at all.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from producer.encoding.binary import extensions, geometry, network, scalars, search, times
-from producer.encoding.binary.containers import (
+from walbridge.producer.encoding.binary import extensions, geometry, network, scalars, search, times
+from walbridge.producer.encoding.binary.containers import (
     array_reader,
     composite_reader,
     multirange_reader,
     range_reader,
     vector_reader,
 )
-from producer.encoding.binary.reader import Reader
-from schemas.errors import OperatorError
-from schemas.table_schema import TableSchema
+from walbridge.producer.encoding.binary.reader import Reader
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.table_schema import TableSchema
 
 Function = tuple[str, str]
 """Whose it is: an extension's, of nobody known (``?``), or Postgres' own (empty); and its name."""

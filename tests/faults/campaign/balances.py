@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from spark_consumer.plan.manifest_row import TableEntry
-from spark_consumer.read import published
 from tests.faults.campaign.load import PGBENCH_ACCOUNTS, TELLERS
+from walbridge.spark_consumer.plan.manifest_row import TableEntry
+from walbridge.spark_consumer.read import published
 
 BALANCES = {
     "pgbench_accounts": ("abalance", PGBENCH_ACCOUNTS),

@@ -14,11 +14,11 @@ from collections import defaultdict, deque
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from schemas.cut import Cut, PartitionRange, decode_cut
-from schemas.position import Position
-from schemas.topics import cuts_topic
 from tests.replay import check_chain
 from tests.topic_reader import Topics
+from walbridge.schemas.cut import Cut, PartitionRange, decode_cut
+from walbridge.schemas.position import Position
+from walbridge.schemas.topics import cuts_topic
 
 READ_S = 60.0
 

@@ -15,10 +15,10 @@ from typing import Any
 import psycopg
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from schemas.position import format_lsn, parse_lsn
-from schemas.topics import cuts_topic
 from tests.faults.campaign.ledger import Ledger, reader_of
 from tests.fix_postgres import Database
+from walbridge.schemas.position import format_lsn, parse_lsn
+from walbridge.schemas.topics import cuts_topic
 
 INTERVAL_S = 0.03
 SLOT = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"

@@ -19,14 +19,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from schemas.position import parse_lsn
-from spark_consumer.read import published
 from tests.faults.campaign.load import TABLES, Pgbench
 from tests.faults.campaign.schedule import BROKER, POSTGRES, PRODUCER, SPARK, Strike
 from tests.fix_postgres import Database
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.position import parse_lsn
+from walbridge.spark_consumer.read import published
 
 ROOT = Path(__file__).parents[3]
 NO_ANSWER = "no answer within"
@@ -112,8 +112,8 @@ class Stage:
         self.config = folder / "walbridge.toml"
         self.config.write_text(_settings(database, kafka, pipeline, lake))
         config = ["--config", str(self.config)]
-        self.producer = Program("producer", ["producer", *config, "--log-level", "debug"], folder)
-        self.job = Program("Spark job", ["spark_consumer", *config], folder)
+        self.producer = Program("producer", ["walbridge.producer", *config, "--log-level", "debug"], folder)
+        self.job = Program("Spark job", ["walbridge.spark_consumer", *config], folder)
         self.pgbench = Pgbench(database, folder, rate=40)
         self.kills: Counter[str] = Counter()
         self.pairs = 0

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from schemas.settings_file import load_settings
 from tests.faults.campaign.balances import BalanceCheck
 from tests.faults.campaign.ledger import Ledger
 from tests.faults.campaign.load import SCHEMA
@@ -22,6 +21,7 @@ from tests.faults.campaign.slot_watch import SlotWatch
 from tests.faults.campaign.stage import Stage
 from tests.fix_postgres import Database
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.settings_file import load_settings
 from walbridge.verify import compare
 
 pytestmark = pytest.mark.fault

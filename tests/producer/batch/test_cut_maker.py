@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from producer.batch.cut_maker import CutMaker
-from producer.kafka.publisher import BatchAborted
-from producer.pgoutput.messages import Begin
-from schemas.cut import Barrier
-from schemas.errors import OperatorError
-from schemas.position import Lsn, Position
-from schemas.progress_record import Progress
 from tests.producer.kept import ITEMS, ORDERS, Kept, catalogue, relation
 from tests.producer.streaming_progress import SPLIT, STREAMING
+from walbridge.producer.batch.cut_maker import CutMaker
+from walbridge.producer.kafka.publisher import BatchAborted
+from walbridge.producer.pgoutput.messages import Begin
+from walbridge.schemas.cut import Barrier
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.progress_record import Progress
 
 NEVER_MS, AT_ONCE_MS = 10**9, 0
 

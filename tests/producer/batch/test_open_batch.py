@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from producer.encoding.record import KafkaRecord, RecordWriter
-from producer.kafka.publisher import BatchAborted
-from schemas.cut import Barrier, Cut, TableChanges
-from schemas.position import Lsn, Position
-from schemas.settings import Producer, Settings
 from tests.producer.avro_reader import record_of
 from tests.producer.kept import SETTINGS, Kept
 from tests.producer.written_record import KEYED, Written
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter
+from walbridge.producer.kafka.publisher import BatchAborted
+from walbridge.schemas.cut import Barrier, Cut, TableChanges
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.settings import Producer, Settings
 
 RECORD = KafkaRecord(b"key", b"value")
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.batch.progress import Batch, ProgressTracker
-from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, chain_break
-from schemas.position import Lsn, Position
-from schemas.progress_record import MESSAGE_PREFIXES_OPTION
 from tests.producer.streaming_progress import OPTIONS, SPLIT, STREAMING
+from walbridge.producer.batch.progress import Batch, ProgressTracker
+from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, chain_break
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION
 
 RANGES = [PartitionRange("p.public.orders", 0, 10, 12, 2)]
 

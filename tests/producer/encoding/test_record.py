@@ -4,10 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.encoding.record import TransactionSource, encode_tuple, fill
-from producer.pgoutput.messages import Delete, Field
-from schemas.errors import OperatorError, ProtocolError
-from schemas.version import VERSION
 from tests.producer.avro_reader import key
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.strategies import FIELDS, TUPLES
@@ -24,6 +20,10 @@ from tests.producer.written_record import (
     UNCHANGED,
     Written,
 )
+from walbridge.producer.encoding.record import TransactionSource, encode_tuple, fill
+from walbridge.producer.pgoutput.messages import Delete, Field
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.version import VERSION
 
 
 def test_insert_is_a_c_with_the_row_after_it_and_its_whole_source() -> None:

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producer.encoding.transcoder import EncodedTuple, make_transcoder
-from producer.pgoutput.messages import Field, Unsent
-from schemas.errors import ProtocolError
-from schemas.metadata_record import RelationRecord
-from schemas.table_schema import TableSchema
 from tests.producer.avro_reader import encoded_key, key, record_of, row, text_fields
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.strategies import EXCEPTIONAL, fields_of
 from tests.schemas.strategies import column, numeric_typmod, table, tables
+from walbridge.producer.encoding.transcoder import EncodedTuple, make_transcoder
+from walbridge.producer.pgoutput.messages import Field, Unsent
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.table_schema import TableSchema
 
 NULL, UNCHANGED = Unsent.NULL, Unsent.UNCHANGED_TOAST
 ID, NAME = column("id", 20, is_key=True), column("name", 25)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from producer.guards.baseline import Baseline
-from producer.postgres.facts import PublicationState
-from schemas.errors import OperatorError
-from schemas.position import Lsn
+from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.postgres.facts import PublicationState
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn
 
 BASELINE = Baseline(16400, {1: "16401", 2: "16402+16403", 3: "*"}, {"p.metadata": "a+/b", "p.public.t": "c"})
 NOW = PublicationState(16400, (), BASELINE.members, Lsn(7))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from producer.guards.partitions import PartitionWatch
-from producer.postgres.facts import Partition
-from schemas.errors import OperatorError
+from walbridge.producer.guards.partitions import PartitionWatch
+from walbridge.producer.postgres.facts import Partition
+from walbridge.schemas.errors import OperatorError
 
 KEY = frozenset({"id", "day"})
 ROOT = Partition(1, 1, "public.p", True, "d", KEY)

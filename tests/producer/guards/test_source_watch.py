@@ -10,17 +10,17 @@ from typing import Any, cast
 
 import pytest
 
-from producer.batch.progress import ProgressTracker
-from producer.guards import source_watch
-from producer.guards.baseline import Baseline
-from producer.guards.source_watch import INTERVAL_S, SourceWatch, refuse_unknown
-from producer.kafka.topics import TopicAdmin
-from producer.postgres.facts import PublicationState
-from schemas.errors import OperatorError
-from schemas.pg_types import TypeFacts
-from schemas.position import Lsn
 from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING
+from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.guards import source_watch
+from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.guards.source_watch import INTERVAL_S, SourceWatch, refuse_unknown
+from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.postgres.facts import PublicationState
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.pg_types import TypeFacts
+from walbridge.schemas.position import Lsn
 
 MEMBERS = {ORDERS: "*", ITEMS: "*"}
 STATE = PublicationState(1, (), MEMBERS, Lsn(500), "n", oldest_xid=80, next_xid=80)

@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from producer.kafka import partition_log
-from producer.kafka.control_topics import read_progress
-from schemas.errors import KafkaAway, OperatorError
-from schemas.progress_record import Progress, encode_progress
-from schemas.settings import Settings
-from schemas.topics import progress_topic
 from tests.log_ends import LogEnds
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.producer.kafka import partition_log
+from walbridge.producer.kafka.control_topics import read_progress
+from walbridge.schemas.errors import KafkaAway, OperatorError
+from walbridge.schemas.progress_record import Progress, encode_progress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import progress_topic
 
 WAIT_S = 60
 OURS = Progress("streaming", "7", 1, "walbridge", "shop")

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from producer.kafka.deliveries import Deliveries, Span
+from walbridge.producer.kafka.deliveries import Deliveries, Span
 
 FAILED = KafkaError(KafkaError._MSG_TIMED_OUT)
 

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from producer.kafka import instance
-from producer.kafka.instance import FENCED, SLICE_S, Instance
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.producer.kafka import instance
+from walbridge.producer.kafka.instance import FENCED, SLICE_S, Instance
 
 WAIT_S = 60
 TURNS_S = 5.0

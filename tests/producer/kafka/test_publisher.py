@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from producer.kafka.instance import Instance
-from producer.kafka.publisher import BatchAborted, Publisher
-from schemas.errors import OperatorError
-from schemas.settings import Settings
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.producer.kafka.instance import Instance
+from walbridge.producer.kafka.publisher import BatchAborted, Publisher
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 WAIT_S = 60
 TOPIC = "rows"

@@ -10,15 +10,15 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError
 
-from producer.encoding.record import Headers, KafkaRecord
-from producer.kafka import publisher as publishers
-from producer.kafka.publisher import BatchAborted, Publisher
-from schemas.cut import PartitionRange
-from schemas.errors import OperatorError
-from schemas.settings import Settings
 from tests.producer.avro_reader import record_of
 from tests.producer.kafka.transactional_client import Broker, broker_of
 from tests.producer.written_record import KEYED
+from walbridge.producer.encoding.record import Headers, KafkaRecord
+from walbridge.producer.kafka import publisher as publishers
+from walbridge.producer.kafka.publisher import BatchAborted, Publisher
+from walbridge.schemas.cut import PartitionRange
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 CONTROL = [("progress", KafkaRecord(b"slot", b"progress")), ("cuts", KafkaRecord(None, b"cut"))]
 HEADERS: Headers = [("name", b"value")]

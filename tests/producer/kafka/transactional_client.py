@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from producer.kafka import instance
+from walbridge.producer.kafka import instance
 
 
 class Broker:

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from producer.pgoutput.decoder import decode_tuple
-from producer.pgoutput.messages import (
+from walbridge.producer.pgoutput.decoder import decode_tuple
+from walbridge.producer.pgoutput.messages import (
     Begin,
     BeginPrepare,
     Binary,
@@ -43,8 +43,8 @@ from producer.pgoutput.messages import (
     Unsent,
     Update,
 )
-from producer.pgoutput.streamed import StreamDecoder
-from schemas.position import Lsn
+from walbridge.producer.pgoutput.streamed import StreamDecoder
+from walbridge.schemas.position import Lsn
 
 Row = dict[str, Any]
 Event = tuple[str, str, Row | None, Row | None]

@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 
-from producer.postgres.connection import connect_sql
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.producer.postgres.connection import connect_sql
 
 _HERE = Path(__file__).parent
 _PEEK = (

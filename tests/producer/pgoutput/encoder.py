@@ -1,4 +1,4 @@
-"""What a walsender writes: the inverse of ``producer.pgoutput``, for every message.
+"""What a walsender writes: the inverse of ``walbridge.producer.pgoutput``, for every message.
 
 In: messages and frames as values; out: bytes. Written from the manual and ``proto.c``, not from
 the decoder. Source: PostgreSQL manual, "Logical Replication Message Formats".
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from struct import pack
 from typing import Any
 
-from producer.pgoutput.messages import (
+from walbridge.producer.pgoutput.messages import (
     Begin,
     BeginPrepare,
     Binary,

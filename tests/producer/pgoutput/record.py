@@ -14,10 +14,10 @@ from typing import Any
 
 import psycopg
 
-from producer.pgoutput.options import StreamWishes, start_options
 from tests.fix_postgres import OF_VERSION
 from tests.producer.pgoutput.transcripts import FOLDER, store
 from walbridge.embedded.postgres_versions import MAJORS, PostgresOfVersion
+from walbridge.producer.pgoutput.options import StreamWishes, start_options
 
 TABLES = """
 CREATE TYPE mood AS ENUM ('sad', 'ok');

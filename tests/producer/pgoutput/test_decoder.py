@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.pgoutput.decoder import DECODERS, PLAIN_TAGS, decode_message, decode_tuple
-from producer.pgoutput.messages import Field, Message, StreamAbort
-from schemas.errors import ProtocolError
 from tests.producer.pgoutput.encoder import encode_message, tuple_data
 from tests.producer.pgoutput.written_out import TUPLES_WRITTEN_OUT, WRITTEN_OUT
 from tests.producer.strategies import MESSAGES, TUPLES
+from walbridge.producer.pgoutput.decoder import DECODERS, PLAIN_TAGS, decode_message, decode_tuple
+from walbridge.producer.pgoutput.messages import Field, Message, StreamAbort
+from walbridge.schemas.errors import ProtocolError
 
 PARTS = {"Stream Abort of streaming = parallel", "Stream Abort after a crash of the server"}
 """Their beginning is a message too."""

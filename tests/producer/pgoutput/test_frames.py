@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.pgoutput.frames import PrimaryKeepalive, XLogData, decode_frame, encode_standby_status
-from schemas.errors import ProtocolError
 from tests.producer.pgoutput.encoder import keepalive, xlog_data
 from tests.producer.strategies import LSNS
+from walbridge.producer.pgoutput.frames import PrimaryKeepalive, XLogData, decode_frame, encode_standby_status
+from walbridge.schemas.errors import ProtocolError
 
 
 def test_xlog_data_holds_its_positions_and_the_payload() -> None:

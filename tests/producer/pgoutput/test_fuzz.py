@@ -8,15 +8,15 @@ from random import Random
 
 import pytest
 
-from producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
-from producer.pgoutput.messages import Insert, StreamStart
-from producer.pgoutput.streamed import StreamDecoder
-from schemas.avro_codec import decode_body
-from schemas.errors import OperatorError, ProtocolError
 from tests.fuzz.damage import TAGS, mutated
 from tests.fuzz.receiver import Receiver
 from tests.producer.pgoutput import transcripts
 from tests.producer.pgoutput.corpus import load
+from walbridge.producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
+from walbridge.producer.pgoutput.messages import Insert, StreamStart
+from walbridge.producer.pgoutput.streamed import StreamDecoder
+from walbridge.schemas.avro_codec import decode_body
+from walbridge.schemas.errors import OperatorError, ProtocolError
 
 MUTATED_COUNT = 100_000
 

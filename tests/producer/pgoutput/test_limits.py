@@ -6,10 +6,10 @@ from struct import pack
 
 import pytest
 
-from producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
-from producer.pgoutput.streamed import decode_streamed
-from schemas.errors import ProtocolError
 from tests.work import counted
+from walbridge.producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
+from walbridge.producer.pgoutput.streamed import decode_streamed
+from walbridge.schemas.errors import ProtocolError
 
 SIZE, GROWTH = 300, 10
 

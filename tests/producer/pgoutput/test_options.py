@@ -5,8 +5,8 @@ from typing import Literal
 
 import pytest
 
-from producer.pgoutput.options import StreamWishes, start_options
-from schemas.errors import OperatorError
+from walbridge.producer.pgoutput.options import StreamWishes, start_options
+from walbridge.schemas.errors import OperatorError
 
 VERSIONS = {12: 120022, 13: 130023, 14: 140024, 15: 150019, 16: 160015, 17: 170011, 18: 180006, 19: 190000}
 PUBLICATION = '"pub"'

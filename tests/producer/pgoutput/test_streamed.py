@@ -4,14 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.pgoutput.decoder import DECODERS, decode_message
-from producer.pgoutput.messages import Begin, Insert, Message, Origin, StreamAbort, StreamStart, StreamStop, Type
-from producer.pgoutput.streamed import StreamDecoder, decode_streamed, split_xid
-from schemas.errors import ProtocolError
-from schemas.position import Lsn
 from tests.producer.pgoutput.encoder import encode_message, encode_streamed
 from tests.producer.pgoutput.written_out import WRITTEN_OUT
 from tests.producer.strategies import MESSAGES, OIDS, PREFIXED
+from walbridge.producer.pgoutput.decoder import DECODERS, decode_message
+from walbridge.producer.pgoutput.messages import (
+    Begin,
+    Insert,
+    Message,
+    Origin,
+    StreamAbort,
+    StreamStart,
+    StreamStop,
+    Type,
+)
+from walbridge.producer.pgoutput.streamed import StreamDecoder, decode_streamed, split_xid
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import Lsn
 
 PREFIXED_TAGS = frozenset(b"MRYIUDT")
 TOP, SUB = 0x300, 0x301

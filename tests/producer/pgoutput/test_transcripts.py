@@ -5,8 +5,12 @@ from typing import get_args
 
 import pytest
 
-from producer.pgoutput.decoder import decode_message
-from producer.pgoutput.messages import (
+from tests.producer.pgoutput.encoder import encode_message, encode_streamed
+from tests.producer.pgoutput.record import scenarios_of
+from tests.producer.pgoutput.transcripts import FOLDER, described, load, masked, paths
+from walbridge.embedded.postgres_versions import MAJORS
+from walbridge.producer.pgoutput.decoder import decode_message
+from walbridge.producer.pgoutput.messages import (
     Begin,
     Commit,
     Insert,
@@ -17,13 +21,9 @@ from producer.pgoutput.messages import (
     StreamStart,
     StreamStop,
 )
-from producer.pgoutput.streamed import StreamDecoder
-from schemas.errors import ProtocolError
-from schemas.position import Lsn
-from tests.producer.pgoutput.encoder import encode_message, encode_streamed
-from tests.producer.pgoutput.record import scenarios_of
-from tests.producer.pgoutput.transcripts import FOLDER, described, load, masked, paths
-from walbridge.embedded.postgres_versions import MAJORS
+from walbridge.producer.pgoutput.streamed import StreamDecoder
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import Lsn
 
 # Written from the manuals: the oldest server that sends what protocol 1 did not have.
 SENT_SINCE = {

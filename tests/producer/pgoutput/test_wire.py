@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.pgoutput.wire import WireReader
-from schemas.errors import ProtocolError
+from walbridge.producer.pgoutput.wire import WireReader
+from walbridge.schemas.errors import ProtocolError
 
 Read = Callable[[WireReader], object]
 

@@ -1,6 +1,6 @@
 """Messages and tuples written out by hand as the manual lays them out, their values beside them."""
 
-from producer.pgoutput.messages import (
+from walbridge.producer.pgoutput.messages import (
     Begin,
     BeginPrepare,
     Binary,
@@ -26,7 +26,7 @@ from producer.pgoutput.messages import (
     Unsent,
     Update,
 )
-from schemas.position import Lsn
+from walbridge.schemas.position import Lsn
 
 # 0x0002a0b1c2d3e4f5 microseconds after 2000-01-01.
 TIME, TIME_US = "0002a0b1c2d3e4f5", 0x0002A0B1C2D3E4F5 + 946_684_800_000_000

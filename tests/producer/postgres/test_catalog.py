@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from producer.postgres.catalog import table_facts, wait_for_alterations
 from tests.fix_postgres import Database
 from tests.wait import wait_until
+from walbridge.producer.postgres.catalog import table_facts, wait_for_alterations
 
 
 @pytest.fixture

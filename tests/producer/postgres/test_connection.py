@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from producer.postgres.connection import by_sqlstate
-from schemas.errors import OperatorError, RetryableError
+from walbridge.producer.postgres.connection import by_sqlstate
+from walbridge.schemas.errors import OperatorError, RetryableError
 
 SAID = 'invalid input syntax for type integer: "canary"'
 

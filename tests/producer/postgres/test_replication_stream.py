@@ -11,10 +11,10 @@ from typing import Any, cast
 import pytest
 from psycopg import pq
 
-from producer.postgres import replication_stream
-from producer.postgres.replication_stream import ReplicationStream
-from schemas.errors import RetryableError
-from schemas.position import Lsn
+from walbridge.producer.postgres import replication_stream
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.position import Lsn
 
 PATIENCE_S = 30.0
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from producer.postgres.requirements import stream_options
-from schemas.errors import OperatorError
-from schemas.settings import Settings
+from walbridge.producer.postgres.requirements import stream_options
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 
 VERSIONS = [120022, 130023, 140024, 150019, 160015, 170011, 180006]
 

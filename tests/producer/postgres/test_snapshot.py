@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from producer.pgoutput.messages import Field, Unsent
-from producer.postgres import snapshot
-from producer.postgres.facts import PublishedTable
-from producer.postgres.snapshot import Snapshot, copy_statement, tuple_of_line
-from schemas.errors import OperatorError, ProtocolError
 from tests.fix_postgres import Database
 from tests.producer.pgoutput.encoder import tuple_data
+from walbridge.producer.pgoutput.messages import Field, Unsent
+from walbridge.producer.postgres import snapshot
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.snapshot import Snapshot, copy_statement, tuple_of_line
+from walbridge.schemas.errors import OperatorError, ProtocolError
 
 NULL = Unsent.NULL
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from producer.pgoutput.messages import Relation, RelationColumn
-from producer.postgres.facts import ColumnFacts, TableFacts
-from producer.relations.column_matching import catalogue_key, column_numbers, under_its_name
-from producer.relations.relation_cache import RelationCache, TopicPlace, describe
-from schemas.metadata_record import RelationRecord
 from tests.producer.kept import INT4, ORDERS
+from walbridge.producer.pgoutput.messages import Relation, RelationColumn
+from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
+from walbridge.producer.relations.column_matching import catalogue_key, column_numbers, under_its_name
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
+from walbridge.schemas.metadata_record import RelationRecord
 
 
 def told(*names: str, identity: str = "f", key: str | None = None) -> Relation:

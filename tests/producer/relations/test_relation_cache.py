@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producer.pgoutput.messages import Relation, RelationColumn
-from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
-from producer.relations.column_matching import under_its_name
-from producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
-from schemas.errors import OperatorError
-from schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
-from schemas.pg_types import TypeFacts
-from schemas.table_schema import TableSchema
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, column, numeric_typmod, table, tables
+from walbridge.producer.pgoutput.messages import Relation, RelationColumn
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.producer.relations.column_matching import under_its_name
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
+from walbridge.schemas.pg_types import TypeFacts
+from walbridge.schemas.table_schema import TableSchema
 
 PLACE = TopicPlace("p.public.orders", 4)
 INT4, TEXT = 23, 25

@@ -6,11 +6,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from producer.pgoutput.messages import RelationColumn
-from producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
-from schemas.errors import OperatorError
-from schemas.settings import Postgres, Settings, Topics
 from tests.producer.kept import CONNECTION, INT4, ITEMS, ORDERS, TEXT, Kept, catalogue, relation
+from walbridge.producer.pgoutput.messages import RelationColumn
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Postgres, Settings, Topics
 
 MORE = RelationColumn(False, "more", INT4, -1)
 

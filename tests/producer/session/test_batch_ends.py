@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from producer.batch.open_batch import BARRIERS_SPLIT
-from producer.pgoutput.messages import Begin, Commit, Insert, LogicalMessage, Message, Truncate, Unsent
-from producer.session.loop import UNPUBLISHED_MAX
-from schemas.position import Lsn
 from tests.producer.kept import ORDERS
 from tests.producer.kept_session import BEGIN, COMMIT, Streamed, insert, streamed
 from tests.producer.pgoutput.encoder import tuple_data
+from walbridge.producer.batch.open_batch import BARRIERS_SPLIT
+from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, LogicalMessage, Message, Truncate, Unsent
+from walbridge.producer.session.loop import UNPUBLISHED_MAX
+from walbridge.schemas.position import Lsn
 
 
 def transaction(lsn: int, *changes: Message) -> list[Message]:

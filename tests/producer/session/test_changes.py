@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from producer.encoding.record import UnknownValue
-from producer.pgoutput.messages import Begin, Commit, Insert, Truncate, Unsent
-from producer.session.dropped_tables import DROPPED_OPTION
-from schemas.cut import Barrier
-from schemas.position import Lsn, Position
 from tests.producer.kept import ITEMS, ORDERS
 from tests.producer.kept_session import BEGIN, COMMIT, COPIED, insert, streamed
 from tests.producer.pgoutput.encoder import tuple_data
+from walbridge.producer.encoding.record import UnknownValue
+from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Truncate, Unsent
+from walbridge.producer.session.dropped_tables import DROPPED_OPTION
+from walbridge.schemas.cut import Barrier
+from walbridge.schemas.position import Lsn, Position
 
 INCOMPLETE = Insert(ORDERS, tuple_data(b"2", Unsent.UNCHANGED_TOAST))
 

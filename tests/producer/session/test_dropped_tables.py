@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import cast
 
-from producer.batch.open_batch import OpenBatch
-from producer.batch.progress import ProgressTracker
-from producer.encoding.record import UnknownValue
-from producer.kafka.control_topics import MetadataWriter
-from producer.kafka.publisher import Publisher
-from producer.pgoutput.messages import Delete, Insert, Truncate, Update
-from producer.session.dropped_tables import DROPPED_OPTION, DroppedTables
-from schemas.position import Lsn, Position
-from schemas.progress_record import Progress
-from schemas.settings import Settings
 from tests.producer.written_record import KEYED, Written
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.encoding.record import UnknownValue
+from walbridge.producer.kafka.control_topics import MetadataWriter
+from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
+from walbridge.producer.session.dropped_tables import DROPPED_OPTION, DroppedTables
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
 
 OURS, OTHER = KEYED.relation_id, KEYED.relation_id + 1
 REASON = UnknownValue("a value is missing", remedy="none")

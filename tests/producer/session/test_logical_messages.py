@@ -11,21 +11,21 @@ from typing import Any, cast
 import fastavro
 import pytest
 
-from producer.batch.open_batch import OpenBatch
-from producer.encoding.record import TransactionSource
-from producer.errors import row_too_large
-from producer.pgoutput.messages import LogicalMessage
-from producer.relations.tables import Tables
-from producer.session.logical_messages import LogicalMessages, MessageWriter
-from schemas.avro_codec import decode_body, long_bytes, schema_id_of
-from schemas.errors import OperatorError
-from schemas.message_schema import message_relation
-from schemas.metadata_record import RelationRecord, decode_metadata, encode_metadata
-from schemas.position import Lsn
-from schemas.progress_record import Progress, Split
-from schemas.settings import Postgres, Settings
 from tests.producer.kept import Kept
 from tests.producer.streaming_progress import SPLIT, STREAMING
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.encoding.record import TransactionSource
+from walbridge.producer.errors import row_too_large
+from walbridge.producer.pgoutput.messages import LogicalMessage
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.logical_messages import LogicalMessages, MessageWriter
+from walbridge.schemas.avro_codec import decode_body, long_bytes, schema_id_of
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.message_schema import message_relation
+from walbridge.schemas.metadata_record import RelationRecord, decode_metadata, encode_metadata
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Progress, Split
+from walbridge.schemas.settings import Postgres, Settings
 
 RELATION = message_relation("p-1")
 MESSAGE = LogicalMessage(True, Lsn(0x200), "app", b"\xff\x00")

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from producer.batch.progress import Batch as OpenedBatch
-from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
-from producer.pgoutput.messages import (
+from tests.producer.kept import ITEMS, ORDERS, relation
+from tests.producer.kept_session import BEGIN, COMMIT, COPIED, insert, streamed
+from tests.producer.pgoutput.encoder import encode_message, tuple_data, xlog_data
+from walbridge.producer.batch.progress import Batch as OpenedBatch
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.pgoutput.messages import (
     Begin,
     Commit,
     Delete,
@@ -19,14 +22,11 @@ from producer.pgoutput.messages import (
     Truncate,
     Update,
 )
-from producer.session.transaction import TransactionTracker
-from schemas.cut import Barrier
-from schemas.errors import OperatorError
-from schemas.position import Lsn, Position
-from schemas.progress_record import Split
-from tests.producer.kept import ITEMS, ORDERS, relation
-from tests.producer.kept_session import BEGIN, COMMIT, COPIED, insert, streamed
-from tests.producer.pgoutput.encoder import encode_message, tuple_data, xlog_data
+from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.schemas.cut import Barrier
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.progress_record import Split
 
 
 def test_batch_goes_to_the_end_of_its_last_transaction_and_its_rows_count_from_0() -> None:

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
-from producer.pgoutput.messages import (
+from tests.producer.pgoutput.encoder import encode_message, encode_streamed, tuple_data, xlog_data
+from tests.producer.uncommitted_server import TABLES, Server
+from tests.producer.uncommitted_session import DONE, FAULTY, Session
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.pgoutput.messages import (
     Begin,
     BeginPrepare,
     CommitPrepared,
@@ -29,13 +32,10 @@ from producer.pgoutput.messages import (
     StreamStart,
     StreamStop,
 )
-from producer.session.transaction_spool import Spool
-from schemas.errors import OperatorError, ProtocolError
-from schemas.position import Lsn
-from schemas.settings import Producer, Settings
-from tests.producer.pgoutput.encoder import encode_message, encode_streamed, tuple_data, xlog_data
-from tests.producer.uncommitted_server import TABLES, Server
-from tests.producer.uncommitted_session import DONE, FAULTY, Session
+from walbridge.producer.session.transaction_spool import Spool
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.settings import Producer, Settings
 
 
 @pytest.fixture

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from producer.pgoutput.messages import (
+from tests.producer.kept import ORDERS, relation
+from tests.producer.kept_session import BEGIN, COMMIT, insert, streamed
+from tests.producer.pgoutput.encoder import encode_streamed, tuple_data
+from walbridge.producer.pgoutput.messages import (
     Begin,
     BeginPrepare,
     Commit,
@@ -18,10 +21,7 @@ from producer.pgoutput.messages import (
     StreamStart,
     StreamStop,
 )
-from schemas.position import Lsn
-from tests.producer.kept import ORDERS, relation
-from tests.producer.kept_session import BEGIN, COMMIT, insert, streamed
-from tests.producer.pgoutput.encoder import encode_streamed, tuple_data
+from walbridge.schemas.position import Lsn
 
 
 def block(*messages: Message, xid: int = 90) -> list[Message | bytes]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from producer.pgoutput.messages import Relation, RelationColumn
-from producer.session.session_relations import SessionRelations
 from tests.producer.kept import INT4, ORDERS, relation
+from walbridge.producer.pgoutput.messages import Relation, RelationColumn
+from walbridge.producer.session.session_relations import SessionRelations
 
 OLD = relation()
 NEW = relation(ORDERS, RelationColumn(False, "more", INT4, -1))

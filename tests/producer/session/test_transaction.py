@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.encoding.record import TransactionSource
-from producer.pgoutput.messages import Begin, Commit, Origin
-from producer.session.transaction import TransactionTracker
-from schemas.errors import OperatorError, ProtocolError
-from schemas.position import Lsn
-from schemas.progress_record import Split
+from walbridge.producer.encoding.record import TransactionSource
+from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
+from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Split
 
 NOWHERE = Lsn(0)
 BEGIN = Begin(Lsn(1000), 5, 77)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
-from producer.session import transaction_spool as spools
-from producer.session.transaction_spool import BUFFERED_BYTES_MAX, PIECE_BYTES, Spool, Spooled
-from schemas.errors import OperatorError
-from schemas.settings import Producer, Settings
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.session import transaction_spool as spools
+from walbridge.producer.session.transaction_spool import BUFFERED_BYTES_MAX, PIECE_BYTES, Spool, Spooled
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Producer, Settings
 
 ROOT = Path(__file__).parents[3]
 
@@ -142,8 +142,8 @@ def test_process_that_ends_leaves_nothing(tmp_path: Path) -> None:
 
 _DIES = """
 import os, sys
-from producer.session.transaction_spool import Spool
-from schemas.settings import Producer, Settings
+from walbridge.producer.session.transaction_spool import Spool
+from walbridge.schemas.settings import Producer, Settings
 spool = Spool(Settings(producer=Producer(spool_dir=sys.argv[1])))
 spool.open()
 spool.add().append(1, b"x" * 2**20)

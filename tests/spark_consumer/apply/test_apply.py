@@ -5,9 +5,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas.errors import COPY_AGAIN, OperatorError
-from spark_consumer.delta.table import Commit, LakeTable
-from spark_consumer.kafka import change_reader
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan, values
 from tests.spark_consumer.world import (
@@ -15,6 +12,9 @@ from tests.spark_consumer.world import (
     Text,
     lake_rows,
 )
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.kafka import change_reader
 
 pytestmark = pytest.mark.usefixtures("engine")
 LSN = 0x1100

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import OperatorError
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, Position
-from spark_consumer.apply import apply
-from spark_consumer.delta.table import Commit, LakeTable
-from spark_consumer.plan.plan import Segment, TableHead
 from tests.contract_writer import Event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer.apply import apply
+from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.plan.plan import Segment, TableHead
 
 LSN = 0x1100
 ITEMS = relation([column("id", "int4", is_key=True, attnum=1), column("n", "int4", attnum=2)])

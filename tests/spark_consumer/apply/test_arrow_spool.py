@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_consumer.apply.arrow_spool import spooled
-from spark_consumer.kafka.slices import conformed
+from walbridge.spark_consumer.apply.arrow_spool import spooled
+from walbridge.spark_consumer.kafka.slices import conformed
 
 TEXTS = pa.map_(pa.string(), pa.string())
 

@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from schemas.errors import OperatorError
-from schemas.position import Lsn, Position
-from spark_consumer.apply.changes import Changes
-from spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema
-from spark_consumer.fold.fold import root_name
-from spark_consumer.fold.schema_join import place_name
-from spark_consumer.fold.shape import STRUCT, TableShape
-from spark_consumer.plan.plan import Segment
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan, values
 from tests.spark_consumer.world import MULTISET, MULTISET_VALUES, Row, Text, canonical, lake_rows, plain, texts
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer.apply.changes import Changes
+from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema
+from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
+from walbridge.spark_consumer.plan.plan import Segment
 
 LSN = 0x1100
 COMMIT = Commit("p")

@@ -1,7 +1,7 @@
 """Which of a plan's segments a table already holds (I5)."""
 
-from spark_consumer.apply.head import segments_done
-from spark_consumer.delta.table import Commit
+from walbridge.spark_consumer.apply.head import segments_done
+from walbridge.spark_consumer.delta.table import Commit
 
 PLAN = "p/epoch/1/7"
 

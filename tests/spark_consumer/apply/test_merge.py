@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key, same_root
-from spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
-from spark_consumer.fold.fold import root_name
-from spark_consumer.fold.keyless import same_row
-from spark_consumer.fold.schema_join import place_name
-from spark_consumer.fold.shape import STRUCT, TableShape
 from tests.spark_consumer.events import column, relation
+from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key, same_root
+from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
+from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.keyless import same_row
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
 
 ITEMS = TableShape(relation([column("id", "int4", is_key=True), column("body"), column("n", "int4")]))
 DATED = TableShape(relation([column("on", "date", is_key=True), column("n", "int4")]))

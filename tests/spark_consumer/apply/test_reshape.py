@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, Position
-from schemas.table_schema import Column
-from spark_consumer.apply.reshape import reshape
-from spark_consumer.delta.table import SHAPE, Commit, LakeTable, arrow_schema
-from spark_consumer.fold.shape import TableShape
-from spark_consumer.plan.plan import Segment, TableHead
 from tests.contract_writer import Event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, column, copied, head_rows, relation, table_plan, values
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.table_schema import Column
+from walbridge.spark_consumer.apply.reshape import reshape
+from walbridge.spark_consumer.delta.table import SHAPE, Commit, LakeTable, arrow_schema
+from walbridge.spark_consumer.fold.shape import TableShape
+from walbridge.spark_consumer.plan.plan import Segment, TableHead
 
 LSN = 0x1100
 ID = column("id", "int4", is_key=True, attnum=1)

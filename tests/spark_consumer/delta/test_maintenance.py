@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from schemas.settings import Settings
-from spark_consumer.delta import maintenance
-from spark_consumer.delta.maintenance import Maintenance, small_file_count
-from spark_consumer.delta.manifest import Manifest
-from spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.delta import maintenance
+from walbridge.spark_consumer.delta.maintenance import Maintenance, small_file_count
+from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 EPOCH = "7-1-s-0/10"
 PATH = "public/a"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from schemas.cut import Epoch
-from schemas.errors import OperatorError
-from spark_consumer.delta.manifest import Manifest
-from spark_consumer.delta.manifest_reader import newest_published, open_table
-from spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
+from walbridge.schemas.cut import Epoch
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.manifest_reader import newest_published, open_table
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
 
 EPOCH = Epoch("7000000000000000001", 1, "wal_bridge", 0x1_0000_0010)
 ENTRY = TableEntry(1, "public", "a", "p.public.a", "public/a", None, "0" * 16, "copying")

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from schemas.errors import OperatorError
-from spark_consumer.delta.manifest import Manifest
-from spark_consumer.delta.manifest_reader import newest_published, newest_rows, open_table, published_rows
-from spark_consumer.plan.manifest_row import CutRow, TableEntry
-from spark_consumer.plan.plan import TableHead
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.manifest_reader import newest_published, newest_rows, open_table, published_rows
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.spark_consumer.plan.plan import TableHead
 
 EPOCH = "7-1-s-0/10"
 NOW = datetime.now(UTC).replace(microsecond=0)

@@ -9,7 +9,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from spark_consumer.delta.table import (
+from tests.spark_consumer.events import column, relation
+from walbridge.spark_consumer.delta.table import (
     Commit,
     ConcurrentCommit,
     LakeField,
@@ -19,8 +20,7 @@ from spark_consumer.delta.table import (
     arrow_schema,
     scratch_table,
 )
-from spark_consumer.fold.shape import TableShape
-from tests.spark_consumer.events import column, relation
+from walbridge.spark_consumer.fold.shape import TableShape
 
 SHAPE = TableShape(relation([column("Id", "int4", is_key=True), column('q"uo.te')]))
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_consumer.fold.fold import fold_by_key
-from spark_consumer.fold.schema_join import events, place_name
-from spark_consumer.fold.shape import TableShape
-from spark_consumer.plan.plan import Segment
 from tests.contract_writer import Event
 from tests.fix_spark import SharedJvm
 from tests.spark_consumer.events import Log, column, relation
+from walbridge.spark_consumer.fold.fold import fold_by_key
+from walbridge.spark_consumer.fold.schema_join import events, place_name
+from walbridge.spark_consumer.fold.shape import TableShape
+from walbridge.spark_consumer.plan.plan import Segment
 
 LSN = 0x1100
 ITEMS = relation(

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError
-from spark_consumer.fold.key_changes import chain_roots
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, applied, column, copied, head_rows, relation, table_plan, values
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.fold.key_changes import chain_roots
 
 LSN = 0x1100
 ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")])

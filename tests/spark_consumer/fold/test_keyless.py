@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
-from spark_consumer.fold.keyless import kept_rows_sql, missing_rows_sql, row_deltas
-from spark_consumer.fold.schema_join import events, place_name
-from spark_consumer.fold.shape import STRUCT, TableShape
-from spark_consumer.plan.plan import Segment
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation
 from tests.spark_consumer.world import MULTISET, MultisetWorld, Row, Text, canonical
+from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
+from walbridge.spark_consumer.fold.keyless import kept_rows_sql, missing_rows_sql, row_deltas
+from walbridge.spark_consumer.fold.schema_join import events, place_name
+from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
+from walbridge.spark_consumer.plan.plan import Segment
 
 BAG = TableShape(relation([column("x", "float8"), column("on", "date")], identity="f"))
 NAN = float("nan")

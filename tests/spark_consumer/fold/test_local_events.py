@@ -5,13 +5,13 @@ from decimal import Decimal
 
 import pytest
 
-from schemas.errors import OperatorError
-from schemas.position import Lsn, Position
-from spark_consumer.fold.local_events import Event as Decoded
-from spark_consumer.fold.local_events import decoded_events
-from spark_consumer.plan.plan import Segment
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer.fold.local_events import Event as Decoded
+from walbridge.spark_consumer.fold.local_events import decoded_events
+from walbridge.spark_consumer.plan.plan import Segment
 
 ITEMS = relation(
     [

@@ -13,22 +13,22 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas.metadata_record import RelationRecord
-from schemas.position import Lsn, Position
-from spark_consumer.delta.table import LakeField, arrow_schema
-from spark_consumer.fold import large_values
-from spark_consumer.fold.fold import root_name
-from spark_consumer.fold.local_events import decoded_events
-from spark_consumer.fold.local_fold import needs_spark
-from spark_consumer.fold.schema_join import place_name
-from spark_consumer.fold.segment_rows import SegmentRows
-from spark_consumer.fold.shape import STRUCT, TableShape
-from spark_consumer.kafka.change_reader import TableRecords
-from spark_consumer.kafka.large_records import LargeRecord
-from spark_consumer.kafka.slices import Volume, conformed
-from spark_consumer.plan.plan import Segment
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation, values_of
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer.delta.table import LakeField, arrow_schema
+from walbridge.spark_consumer.fold import large_values
+from walbridge.spark_consumer.fold.fold import root_name
+from walbridge.spark_consumer.fold.local_events import decoded_events
+from walbridge.spark_consumer.fold.local_fold import needs_spark
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.segment_rows import SegmentRows
+from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
+from walbridge.spark_consumer.kafka.change_reader import TableRecords
+from walbridge.spark_consumer.kafka.large_records import LargeRecord
+from walbridge.spark_consumer.kafka.slices import Volume, conformed
+from walbridge.spark_consumer.plan.plan import Segment
 
 SEEDS = range(3)
 EVENTS = 250

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas.position import Lsn, Position
-from spark_consumer.fold.schema_join import events
-from spark_consumer.plan.plan import Segment
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, copied, head_rows, relation
+from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer.fold.schema_join import events
+from walbridge.spark_consumer.plan.plan import Segment
 
 pytestmark = pytest.mark.usefixtures("engine")
 LSN = 0x1100

@@ -7,16 +7,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_consumer.delta.table import LakeField, arrow_schema
-from spark_consumer.fold.schema_join import place_name
-from spark_consumer.fold.segment_rows import SegmentRows
-from spark_consumer.fold.shape import STRUCT, TableShape
-from spark_consumer.kafka import slices
-from spark_consumer.kafka.change_reader import TableRecords
-from spark_consumer.kafka.slices import Volume
-from spark_consumer.plan.plan import Segment
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation
+from walbridge.spark_consumer.delta.table import LakeField, arrow_schema
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.segment_rows import SegmentRows
+from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
+from walbridge.spark_consumer.kafka import slices
+from walbridge.spark_consumer.kafka.change_reader import TableRecords
+from walbridge.spark_consumer.kafka.slices import Volume
+from walbridge.spark_consumer.plan.plan import Segment
 
 ROWS = 60
 ITEMS = relation([column("id", "int4", is_key=True), column("n", "int4")])

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.errors import OperatorError
-from schemas.table_schema import Column
-from spark_consumer.delta.table import LakeField
-from spark_consumer.fold.shape import ShapeSteps, TableShape, shape_steps
 from tests.spark_consumer.events import column, relation
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.table_schema import Column
+from walbridge.spark_consumer.delta.table import LakeField
+from walbridge.spark_consumer.fold.shape import ShapeSteps, TableShape, shape_steps
 
 
 def steps(old: Sequence[Column], new: Sequence[Column]) -> ShapeSteps:

@@ -11,21 +11,21 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.cut import Cut, PartitionRange
-from schemas.errors import OperatorError
-from schemas.settings import Settings
-from spark_consumer.kafka import change_reader
-from spark_consumer.kafka.change_reader import planned_records, refuse_other_counts
-from spark_consumer.kafka.driver_heap import DriverHeap
-from spark_consumer.kafka.kafka_log import KafkaLog
-from spark_consumer.kafka.large_records import LargeRecord
-from spark_consumer.kafka.ranges import Place, Range
-from spark_consumer.kafka.slices import Volume
-from spark_consumer.plan.plan import Plan, make_plan
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.spark_consumer import events
 from walbridge.embedded.kafka import KafkaBroker
-from walbridge_runtime import heap
+from walbridge.runtime import heap
+from walbridge.schemas.cut import Cut, PartitionRange
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.kafka import change_reader
+from walbridge.spark_consumer.kafka.change_reader import planned_records, refuse_other_counts
+from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.large_records import LargeRecord
+from walbridge.spark_consumer.kafka.ranges import Place, Range
+from walbridge.spark_consumer.kafka.slices import Volume
+from walbridge.spark_consumer.plan.plan import Plan, make_plan
 
 COLUMNS = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")]
 

@@ -9,17 +9,17 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from schemas.cut import encode_cut
-from schemas.errors import OperatorError, RetryableError
-from schemas.settings import Settings
-from schemas.topics import cuts_topic
-from spark_consumer.kafka import cuts_source
-from spark_consumer.kafka.cuts_source import Cuts, CutsSource
-from spark_consumer.kafka.kafka_log import KafkaLog
 from tests.contract_writer import ContractWriter
 from tests.spark_consumer.memory_topics import MemoryTopics
 from tests.spark_consumer.world import KEYED, cut
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.cut import encode_cut
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import cuts_topic
+from walbridge.spark_consumer.kafka import cuts_source
+from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 
 
 @pytest.fixture

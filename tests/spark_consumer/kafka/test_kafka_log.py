@@ -14,11 +14,11 @@ from unittest.mock import MagicMock
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas.errors import OperatorError, RetryableError
-from schemas.settings import Settings
-from spark_consumer.kafka.driver_heap import DriverHeap
-from spark_consumer.kafka.kafka_log import KafkaLog
-from spark_consumer.kafka.ranges import Place
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.ranges import Place
 
 SECRET = "hunter2-canary"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=u password="

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from schemas.errors import OperatorError, RetryableError
-from spark_consumer.kafka.driver_heap import DriverHeap
-from spark_consumer.kafka.large_records import RecordReader
-from walbridge_runtime.heap import BASE_BYTES
+from walbridge.runtime.heap import BASE_BYTES
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
+from walbridge.spark_consumer.kafka.large_records import RecordReader
 
 HEAP = DriverHeap(BASE_BYTES, 2, 2**20)
 

@@ -6,14 +6,14 @@ from typing import cast
 
 import pytest
 
-from schemas.errors import OperatorError
-from schemas.metadata_record import RelationRecord, encode_metadata
-from schemas.topics import metadata_topic
-from spark_consumer.kafka.kafka_log import KafkaLog
-from spark_consumer.kafka.metadata_topic import MetadataTopic
-from spark_consumer.plan.plan import Plan, TablePlan
 from tests.spark_consumer.events import column, plan_of, relation, table_plan
 from tests.spark_consumer.memory_topics import MemoryTopics
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord, encode_metadata
+from walbridge.schemas.topics import metadata_topic
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
+from walbridge.spark_consumer.plan.plan import Plan, TablePlan
 
 TOPIC = metadata_topic("p")
 PLACE = TOPIC, 0

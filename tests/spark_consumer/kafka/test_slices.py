@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_consumer.kafka.slices import SLICE_BYTES_MAX, SLICE_ROWS_MAX, Volume, slices_of
+from walbridge.spark_consumer.kafka.slices import SLICE_BYTES_MAX, SLICE_ROWS_MAX, Volume, slices_of
 
 VOLUMES = st.builds(Volume, st.integers(0, 10 * SLICE_ROWS_MAX), st.integers(0, 10 * SLICE_BYTES_MAX))
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.cut import Epoch, PartitionRange, chain_break
-from spark_consumer.plan.lake_state import LakeState, same_tables
-from spark_consumer.plan.manifest_row import TableEntry
-from spark_consumer.plan.plan import SUPERSEDED, Plan, Segment, TableHead, TablePlan
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.world import cut
+from walbridge.schemas.cut import Epoch, PartitionRange, chain_break
+from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
+from walbridge.spark_consumer.plan.manifest_row import TableEntry
+from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, Segment, TableHead, TablePlan
 
 EPOCH = Epoch("7", 1, "s", 0x1000)
 NEXT = EPOCH._replace(consistent_point=0x9000)

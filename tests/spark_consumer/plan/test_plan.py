@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
-from schemas.errors import OperatorError
-from schemas.message_schema import MESSAGES_RELATION_ID
-from schemas.position import Lsn, Position
-from spark_consumer.plan.plan import (
+from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer.plan.plan import (
     SEGMENTS_MAX,
     SUPERSEDED,
     TXN_STRIDE,

@@ -11,11 +11,11 @@ from typing import Any
 
 from psycopg import sql
 
-from schemas.settings import Settings
 from tests.fix_postgres import Database
 from walbridge.check.finding import Finding, Severity
 from walbridge.check.verb import all_findings
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.settings import Settings
 
 _STATEMENT = re.compile(r"\b(?:ALTER|CREATE|DROP|GRANT|SELECT)\b[^;]*;")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from schemas.settings import Settings
 from walbridge.check.finding import Finding, advice, error, ok
 from walbridge.check.topics import BrokerFacts, broker_findings
+from walbridge.schemas.settings import Settings
 
 GOOD = {
     "transaction.max.timeout.ms": "900000",

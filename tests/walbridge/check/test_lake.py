@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import COPY_AGAIN, RetryableError
-from schemas.position import Lsn
-from schemas.progress_record import Progress
-from schemas.settings import Settings
-from spark_consumer.delta.manifest import Manifest
-from spark_consumer.plan.manifest_row import CutRow
 from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.check.lake import lake_findings, newest_row, standing_findings
+from walbridge.schemas.errors import COPY_AGAIN, RetryableError
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 PROGRESS = Progress("streaming", "7", 1, "walbridge", "shop", consistent_point=Lsn(0x100))
 ROW = CutRow(

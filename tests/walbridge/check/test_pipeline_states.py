@@ -18,7 +18,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from schemas.topics import cuts_topic, metadata_topic, progress_topic
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
@@ -29,6 +28,7 @@ from walbridge.embedded.jars import set_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
+from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 AREAS = [
     "server",

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from producer.postgres.facts import PublishedTable
-from schemas.settings import Settings
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
 from walbridge.check.published import PublicationFacts, TableCase, judged, publication_findings
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.schemas.settings import Settings
 
 EVERYTHING = PublicationFacts(
     ("insert", "update", "delete", "truncate"),

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from producer.postgres.facts import ServerIdentity, SlotState
-from producer.postgres.requirements import stream_options
-from schemas.position import Lsn
-from schemas.progress_record import Progress
-from schemas.settings import Settings
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
 from walbridge.check.slot import MUCH_WAL_BYTES, SlotCase, guard_findings, slot_findings
+from walbridge.producer.postgres.facts import ServerIdentity, SlotState
+from walbridge.producer.postgres.requirements import stream_options
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
 
 SETTINGS = Settings(name="shop")
 RESERVED = SlotState("pgoutput", "shop", None, "reserved", Lsn(0x200), two_phase=False)

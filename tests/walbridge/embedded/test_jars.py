@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import OperatorError
 from walbridge.embedded import home, ivy, jars
 from walbridge.embedded.ivy import Coordinate
 from walbridge.embedded.postgres_versions import MAJORS
+from walbridge.schemas.errors import OperatorError
 
 CONTENT = b"a jar"
 RIGHT = hashlib.sha256(CONTENT).hexdigest()

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import OperatorError
 from walbridge.embedded import java
 from walbridge.embedded.java import ABSENT_MODULE, find_java
 from walbridge.embedded.trust_store import certificates, encode_jks
+from walbridge.schemas.errors import OperatorError
 
 
 def installed_java(place: Path, version: str) -> Path:

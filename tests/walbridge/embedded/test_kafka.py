@@ -4,9 +4,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from schemas.errors import OperatorError
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.errors import OperatorError
 
 
 def make_topic(broker: KafkaBroker, topic: str) -> None:

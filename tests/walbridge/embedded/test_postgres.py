@@ -6,10 +6,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from schemas.errors import OperatorError
 from tests.fix_postgres import Database
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.schemas.errors import OperatorError
 
 
 def test_server_decodes_logically_and_keeps_time_in_utc(database: Database) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from schemas.errors import OperatorError
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.embedded.postgres_versions import MAJORS, PostgresOfVersion
+from walbridge.schemas.errors import OperatorError
 
 Servers = Callable[[int], PostgresServer]
 

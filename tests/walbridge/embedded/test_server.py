@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from schemas.errors import OperatorError
 from walbridge.embedded.server import Server
 from walbridge.embedded.server_process import ServerProcess
+from walbridge.schemas.errors import OperatorError
 
 TAKEN = "echo 'Socket server failed to bind: Address already in use'; seq 100; exit 1"
 """A broker says it, and then much of its shutdown."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import OperatorError
 from tests.wait import wait_until
 from walbridge.embedded import server_process
 from walbridge.embedded.server_process import PORTS, ServerProcess, free_port
+from walbridge.schemas.errors import OperatorError
 
 OWNER = """
 import sys, time

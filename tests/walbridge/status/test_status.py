@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from schemas.position import parse_lsn
-from schemas.settings import Settings
-from schemas.settings_file import load_settings
 from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_producer import ROOT, ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.init import initialise
+from walbridge.schemas.position import parse_lsn
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import load_settings
 from walbridge.status import status
 from walbridge.status.look import look
 from walbridge.status.show import as_json

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 from pydantic import SecretStr
 
-from schemas.settings import Lake, Postgres, Settings
 from tests.fix_postgres import Database
 from tests.walbridge.verify.handmade_lake import HandmadeLake
+from walbridge.schemas.settings import Lake, Postgres, Settings
 from walbridge.verify import verify
 
 FAR_AHEAD = 2**60

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from schemas.topics import LAKE_STRUCT, lake_column_names, table_path
-from spark_consumer.delta.manifest_reader import SCHEMA
+from walbridge.schemas.topics import LAKE_STRUCT, lake_column_names, table_path
+from walbridge.spark_consumer.delta.manifest_reader import SCHEMA
 
 _STRUCT = pa.struct(
     [

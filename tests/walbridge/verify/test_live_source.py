@@ -12,10 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from schemas.position import parse_lsn
 from tests.fix_postgres import Database
 from tests.walbridge.verify.accounts import verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
+from walbridge.schemas.position import parse_lsn
 from walbridge.verify.lake import Lake, PublishedCut
 from walbridge.verify.report import TableResult
 

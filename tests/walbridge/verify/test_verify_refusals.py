@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from schemas.errors import OperatorError
-from schemas.settings import Lake, Postgres, Settings
 from tests.fix_postgres import Database
 from tests.walbridge.verify.accounts import ACCOUNTS, accounts, settings_of, verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Lake, Postgres, Settings
 from walbridge.verify import verify
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producer.encoding.binary import floats, types
-from producer.encoding.binary.floats import double_text, float_text
-from producer.encoding.binary.reader import Reader
-from producer.encoding.binary.types import BinaryFacts, TypeReaders
-from schemas.errors import OperatorError, ProtocolError
+from walbridge.producer.encoding.binary import floats, types
+from walbridge.producer.encoding.binary.floats import double_text, float_text
+from walbridge.producer.encoding.binary.reader import Reader
+from walbridge.producer.encoding.binary.types import BinaryFacts, TypeReaders
+from walbridge.schemas.errors import OperatorError, ProtocolError
 
 MALFORMED = (ProtocolError, IndexError, KeyError, ValueError, struct.error, OverflowError, RecursionError)
 """What the transcoder makes a ProtocolError of."""

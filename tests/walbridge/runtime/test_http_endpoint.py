@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import Counter
 
-from schemas.errors import OperatorError
-from walbridge_runtime.health import Health
-from walbridge_runtime.http_endpoint import HttpEndpoint, new_registry
+from walbridge.runtime.health import Health
+from walbridge.runtime.http_endpoint import HttpEndpoint, new_registry
+from walbridge.schemas.errors import OperatorError
 
 
 class Program:

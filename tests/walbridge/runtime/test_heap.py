@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walbridge_runtime.heap import heap_needed, largest_record, readers_at_a_time, record_bytes_max, size_bytes
+from walbridge.runtime.heap import heap_needed, largest_record, readers_at_a_time, record_bytes_max, size_bytes
 
 MIB = 2**20
 SHARES = st.sampled_from([0.2, 0.4, 0.6, 0.75])

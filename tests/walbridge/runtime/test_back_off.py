@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walbridge_runtime.back_off import BackOff
+from walbridge.runtime.back_off import BackOff
 
 
 def pauses(back_off: BackOff, count: int) -> list[float]:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 PROGRAM = """
-from walbridge_runtime.kill_points import kill_point
+from walbridge.runtime.kill_points import kill_point
 try:
     for turn in range(5):
         kill_point("here")

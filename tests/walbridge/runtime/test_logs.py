@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from walbridge_runtime.logs import configure_logs
+from walbridge.runtime.logs import configure_logs
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from schemas.errors import OperatorError
-from walbridge_runtime.health import Health
+from walbridge.runtime.health import Health
+from walbridge.schemas.errors import OperatorError
 
 CLIENT_TIMEOUT_S = 5
 """How long a client may take to ask; then its thread and socket are given back."""

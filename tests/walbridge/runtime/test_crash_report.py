@@ -10,13 +10,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from producer import __main__ as producer_program
-from producer.pipeline import Pipeline
-from schemas import settings
-from schemas.errors import EXIT_BUG, RetryableError
-from spark_consumer import __main__ as job_program
 from walbridge import __main__ as command
-from walbridge_runtime.crash_report import report_bug
+from walbridge.producer import __main__ as producer_program
+from walbridge.producer.pipeline import Pipeline
+from walbridge.runtime.crash_report import report_bug
+from walbridge.schemas import settings
+from walbridge.schemas.errors import EXIT_BUG, RetryableError
+from walbridge.spark_consumer import __main__ as job_program
 
 CANARY = "canary-of-a-row"
 

@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 
-from schemas.errors import EXIT_BUG, WalbridgeError
+from walbridge.schemas.errors import EXIT_BUG, WalbridgeError
 
 _JAVA_FRAME = re.compile(r"\s*at [\w.$/<>-]+\([\w.: ]*\)")
 _JAVA_CLASS = re.compile(r"\s*(?:Caused by: |: )((?:[a-z]\w*\.)+[A-Z][\w$]*)(?=:|$)")
