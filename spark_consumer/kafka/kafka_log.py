@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -22,8 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from walbridge.schemas.settings import Settings, flatten
+from walbridge.spark_consumer.errors import sorted_error
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
-from walbridge.spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, reading
+from walbridge.spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, RecordReader, reading
 from walbridge.spark_consumer.kafka.ranges import Place, Range
 
 API_TIMEOUT_MS = 5_000
@@ -141,7 +142,7 @@ class KafkaLog:
             RetryableError: the broker is away.
         """
         if self.heap.record_bytes_max > self.heap.largest_record:
-            with reading(self._spark, self._connect(PROPERTIES)) as reader:
+            with self._reading(PROPERTIES) as reader:
                 for place, bounds in ranges.items():
                     reader.refuse_larger(place, bounds, self.heap)
 
@@ -151,8 +152,17 @@ class KafkaLog:
         Raises:
             RetryableError: the broker is away.
         """
-        with reading(self._spark, self._connect(PROPERTIES | ONE_BY_ONE)) as reader:
+        with self._reading(PROPERTIES | ONE_BY_ONE) as reader:
             yield from reader.values(records)
+
+    @contextmanager
+    def _reading(self, properties: Mapping[str, str]) -> Iterator[RecordReader]:
+        try:
+            with reading(self._spark, self._connect(properties)) as reader:
+                yield reader
+        except Py4JJavaError as error:
+            # Some calls of the client raise when no broker answers, where a poll only returns nothing.
+            raise sorted_error(error) from error
 
     def starts(self, places: Iterable[Place]) -> dict[Place, int]:
         """The first offset that is still there, by partition.

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import MagicMock
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from walbridge.runtime.heap import BASE_BYTES
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.large_records import LargeRecord
 from walbridge.spark_consumer.kafka.ranges import Place
 
 SECRET = "hunter2-canary"
@@ -171,3 +175,22 @@ def test_topic_that_is_not_there_is_told_from_a_broker_that_is_away(
     monkeypatch.setattr(log, "_call", call)
     with pytest.raises(expected):
         log.ends([("a", 0)])
+
+
+@pytest.mark.parametrize("said", ["TimeoutException: position", "DisconnectException"])
+def test_a_broker_that_goes_away_while_large_records_are_read_is_waited_for(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever call of the client meets it: its time-outs are exceptions, where a fetch only brings nothing."""
+    log, _ = without_broker()
+    thrown = SimpleNamespace(_target_id="o1", toString=lambda: f"org.apache.kafka.common.errors.{said}")
+    consumer = MagicMock()
+    consumer.seek.side_effect = consumer.position.side_effect = Py4JJavaError("", thrown)
+    monkeypatch.setattr(log, "_connect", lambda *_: consumer)
+    monkeypatch.setattr(Py4JJavaError, "__str__", lambda error: error.java_exception.toString())
+    log.heap = DriverHeap(BASE_BYTES, 2, 2**20)
+
+    with pytest.raises(RetryableError, match="went away"):
+        log.refuse_larger({("a", 0): (5, 9)})
+    with pytest.raises(RetryableError, match="went away"):
+        next(log.values([LargeRecord("a", 0, 5, None, None, 300_000)]))
