@@ -5,6 +5,8 @@ error class that says who must act. The text itself is never shown: it may quote
 """
 
 import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from walbridge.schemas.errors import OperatorError, RetryableError, WalbridgeError
 
@@ -63,3 +65,29 @@ def sorted_error(error: BaseException) -> BaseException:
     if _AWAY.search(text):
         return RetryableError("Kafka went away while Spark was reading")
     return error
+
+
+def told_by_name(error: Any, properties: Mapping[str, str]) -> str:
+    """The last cause of a Java exception, and the properties that it is about.
+
+    Only names are given: the message itself may quote a secret (I10).
+    """
+    causes = list(_causes(error))
+    named = named_properties(properties, " ".join(str(each.getMessage()) for each in causes))
+    return class_name(causes[-1]) + (f", about {', '.join(named)}" if named else "")
+
+
+def named_properties(properties: Mapping[str, str], message: str) -> list[str]:
+    """The properties whose name or value a message holds."""
+    return [name for name, value in properties.items() if name in message or (len(value) > 3 and value in message)]
+
+
+def class_name(error: Any) -> str:
+    """Of a Java exception, without its package."""
+    return str(error.getClass().getSimpleName())
+
+
+def _causes(error: Any) -> Iterator[Any]:
+    while error is not None:
+        yield error
+        error = error.getCause()

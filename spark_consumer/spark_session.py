@@ -13,11 +13,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from walbridge.runtime.heap import SPARK_SHARE
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.errors import told_by_name
 from walbridge.spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY
 
 CONNECTOR = "spark-sql-kafka-0-10"
@@ -76,6 +79,7 @@ appender.stderr.layout.pattern = %d{ISO8601} %p %c{1}: %m%n
 _SILENT = (
     "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
     "org.apache.spark.sql.kafka010",
+    "org.apache.spark.SparkContext",
     "org.apache.spark.executor.Executor",
     "org.apache.spark.scheduler.TaskSetManager",
     "org.apache.spark.scheduler.TaskSchedulerImpl",
@@ -89,7 +93,8 @@ def spark_session(settings: Settings) -> SparkSession:
     """The session of this program.
 
     Raises:
-        OperatorError: the connectors' jars are missing, or spark-submit's session lacks Delta.
+        OperatorError: the connectors' jars are missing, spark-submit's session lacks Delta, or Spark refuses to start
+            with these settings.
     """
     if is_submitted(os.environ):
         return _submitted(SparkSession.builder.getOrCreate())
@@ -100,7 +105,24 @@ def spark_session(settings: Settings) -> SparkSession:
         properties.touch(mode=0o600)
         properties.write_text(properties_text(conf))
         with _submit_arguments(f"--load-spark-defaults --properties-file {shlex.quote(str(properties))}"):
-            return SparkSession.builder.getOrCreate()
+            return _started(conf)
+
+
+def _started(conf: Mapping[str, str]) -> SparkSession:
+    try:
+        return SparkSession.builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise OperatorError(
+            "the Spark driver's JVM does not start; what it said is above",
+            remedy="look at JAVA_HOME, [spark] driver_memory and [spark.conf]; walbridge check names the Java found",
+        ) from error
+    except Py4JJavaError as error:
+        raise OperatorError(
+            f"Spark does not start: {told_by_name(error.java_exception, conf)}",
+            remedy="mend [spark] or [spark.conf] in walbridge.toml",
+        ) from error
 
 
 def is_submitted(environ: Mapping[str, str]) -> bool:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from walbridge.schemas.settings import Settings, flatten
-from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.errors import class_name, sorted_error, told_by_name
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, RecordReader, reading
 from walbridge.spark_consumer.kafka.ranges import Place, Range
@@ -248,36 +248,18 @@ class KafkaLog:
         if self._is_a(cause, _RETRIABLE):
             return RetryableError(f"Kafka at {self._bootstrap_servers} does not answer: {cause.getMessage()}")
         if self._is_a(cause, _OF_A_BROKER):
-            refusal = f"{_class_name(cause)}: {cause.getMessage()}"
+            refusal = f"{class_name(cause)}: {cause.getMessage()}"
             return OperatorError(
                 f"Kafka at {self._bootstrap_servers} refuses: {refusal}",
                 remedy="check [kafka] bootstrap_servers and [kafka.spark]",
             )
-        causes = list(_chain(cause))
-        named = named_properties(self._client, " ".join(str(each.getMessage()) for each in causes))
         return OperatorError(
-            f"[kafka.spark] is not accepted: {_class_name(causes[-1])}"
-            + (f", about {', '.join(named)}" if named else ""),
+            f"[kafka.spark] is not accepted: {told_by_name(cause, self._client)}",
             remedy="mend that property in walbridge.toml",
         )
 
     def _is_a(self, cause: Any, java_class: str) -> bool:
         return bool(is_instance_of(self._spark.sparkContext._gateway, cause, java_class))
-
-
-def named_properties(properties: Mapping[str, str], message: str) -> list[str]:
-    """Those that a message is about; the message itself may quote a secret (I10)."""
-    return [name for name, value in properties.items() if name in message or (len(value) > 3 and value in message)]
-
-
-def _chain(cause: Any) -> Iterator[Any]:
-    while cause is not None:
-        yield cause
-        cause = cause.getCause()
-
-
-def _class_name(cause: Any) -> str:
-    return str(cause.getClass().getSimpleName())
 
 
 def _by_topic(values: Mapping[Place, int], list_of: bool = False) -> str:

@@ -12,6 +12,7 @@ from tests.faults.kill_points import JOB_PROCESS
 from tests.spark_consumer.accounts import transfer
 from tests.spark_consumer.program import ROOT, START_S, Program, environment
 from tests.wait import wait_until
+from walbridge.embedded.jars import spark_jars
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.spark_archive import write_archive
 
@@ -76,3 +77,34 @@ def test_missing_jars_are_told_before_anything_starts(tmp_path: Path) -> None:
 
     assert refused.returncode == 2
     assert "walbridge jars" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("spark", "said"),
+    [
+        ({"driver_memory": "lots"}, "JVM does not start"),
+        ({"driver_memory": "100m"}, "Spark does not start: SparkIllegalArgumentException, about spark.driver.memory"),
+    ],
+)
+def test_settings_that_spark_does_not_start_with_are_told_by_name(spark: dict[str, str], said: str) -> None:
+    """The session alone: the job would ask Kafka first."""
+    program = (
+        "import sys; from walbridge.schemas.errors import OperatorError, report; "
+        "from walbridge.schemas.settings import Settings; "
+        "from walbridge.spark_consumer.spark_session import spark_session\n"
+        f"try: spark_session(Settings(spark={spark | {'jars_dir': str(spark_jars()[0].parent)}!r}))\n"
+        "except OperatorError as error: sys.exit(report(error))"
+    )
+    refused = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        timeout=START_S,
+        check=False,
+    )
+
+    assert refused.returncode == 2, refused.stderr
+    assert said in refused.stderr
+    assert "Traceback" not in refused.stderr
