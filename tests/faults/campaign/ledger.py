@@ -38,6 +38,8 @@ class Ledger:
         self._newest: dict[tuple[str, int, str], Position] = {}
         self.cuts: list[Cut] = []
         self._offsets: list[int] = []
+        self._read_up_to = -1
+        """Where there was no more. The client says it once: not again for as long as nothing comes."""
         self.events = 0
 
     def __enter__(self) -> Ledger:
@@ -58,24 +60,22 @@ class Ledger:
 
     def read_to_end(self) -> None:
         """With the producer gone: read every cut there is, the idle ones too."""
-        first, deadline_s, read_to = len(self.cuts), time.monotonic() + READ_S, -1
+        first, deadline_s = len(self.cuts), time.monotonic() + READ_S
         end = self._cuts_reader.get_watermark_offsets(self._cuts, timeout=READ_S)[1]
-        while read_to < end:
-            assert time.monotonic() < deadline_s, f"of {end} offsets of the cuts only {read_to} became visible"
-            read_to = self._read_cuts()
+        while self._read_up_to < end:
+            assert time.monotonic() < deadline_s, f"of {end} offsets of the cuts only {self._read_up_to} became visible"
+            self._read_cuts()
         self._check_from(first)
 
-    def _read_cuts(self) -> int:
-        """Take what is there; the offset at which there was no more, -1 if there may be more."""
-        at_end = -1
+    def _read_cuts(self) -> None:
+        """Take what is there."""
         for message in self._cuts_reader.consume(500, 0.2):
             error = message.error()
             if error is None:
                 self.cuts.append(decode_cut(message.value() or b""))
                 self._offsets.append(message.offset() or 0)
             elif error.code() == KafkaError._PARTITION_EOF:
-                at_end = message.offset() or 0
-        return at_end
+                self._read_up_to = message.offset() or 0
 
     def _check_from(self, first: int) -> None:
         check_chain(self.cuts)
