@@ -4,6 +4,7 @@ In: settings. Out: findings in a fixed order, on stdout; exit code 0, or 2 when 
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -117,20 +118,25 @@ def _reach_postgres(reached: Reached) -> Iterator[Finding]:
     dsn = postgres.dsn.get_secret_value()
     if not dsn:
         raise errors.no_dsn()
-    reached.connection = retry_at_start(lambda: connect_sql(dsn, "walbridge check"), ANSWER_S)
-    info = reached.connection.info
-    yield ok(server.AREA, f"reachable: database {info.dbname} at {info.host}:{info.port}, as {info.user}")
-    reached.slot_state = slot.inspect(reached.connection, postgres.slot)
-    reached.tables = catalog.published_tables(reached.connection, postgres.publication)
+    connection = retry_at_start(lambda: connect_sql(dsn, "walbridge check"), ANSWER_S)
+    with ExitStack() as on_failure:
+        on_failure.callback(connection.close)
+        info = connection.info
+        yield ok(server.AREA, f"reachable: database {info.dbname} at {info.host}:{info.port}, as {info.user}")
+        reached.slot_state = slot.inspect(connection, postgres.slot)
+        reached.tables = catalog.published_tables(connection, postgres.publication)
+        # Last: without both answers a slot or tables would seem to be missing.
+        reached.connection = connection
+        on_failure.pop_all()
 
 
 def _reach_kafka(reached: Reached) -> Iterator[Finding]:
     settings = reached.settings
     admin = TopicAdmin(settings)
     counts = retry_at_start(admin.partition_counts, ANSWER_S)
-    reached.counts = counts
     reached.progress = newest_progress(settings, counts)
     reached.relations = relations(settings, counts)
+    reached.counts = counts  # last: without all three answers the slot would seem to be nobody's
     yield from ()
 
 
