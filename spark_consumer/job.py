@@ -44,6 +44,8 @@ class Job:
         self._resume(start, end)
         for cuts in self._source.read(self._state.next_offset, end):
             self._apply(cuts)
+            if self._stop.is_set():
+                return
         if not self._stop.is_set():
             self._source.follow(end, self._apply, self._stop, self._metrics.pulse.beat, once=once)
 
@@ -82,7 +84,10 @@ class Job:
         self._state = self._plans.carry_out(plan, self._state, is_open=True)
 
     def _apply(self, cuts: Cuts) -> None:
-        """Apply the cuts that are new, plan by plan."""
+        """Apply the cuts that are new, plan by plan; none once the job is asked to stop."""
+        # What a stop left out is no gap: cuts behind it must not be compared with the last applied one.
+        if self._stop.is_set():
+            return
         new = [(offset, cut) for offset, cut in cuts if offset >= self._state.next_offset]
         self._refuse_faults(new)
         while new and not self._stop.is_set():

@@ -101,19 +101,22 @@ class PlannedInMemory:
 
 @contextmanager
 def job_over(pipeline: MemoryPipeline, lake: Path) -> Iterator[Callable[..., None]]:
-    """Call it to run a new job over everything there is; ``follows``: and over all of it again, as a stream."""
+    """Call it to run a new job over everything there is; ``follows``: and over all of it again, as a stream.
+
+    ``stop``: what a signal sets.
+    """
     settings = Settings(name=PIPELINE, lake={"path": str(lake), "plan_rows_max": 4, "apply_threads": 2})  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "KafkaLog", lambda _spark, _settings: pipeline.topics)
         patch.setattr(plan_runner, "planned_records", pipeline.planned)
 
-        def run(*, follows: bool = False) -> None:
+        def run(*, follows: bool = False, stop: threading.Event | None = None) -> None:
             def follow(_self: object, _start: int, receive: Callable[[Cuts], None], *_: Any, **__: Any) -> None:
                 if follows:
                     pipeline.follow(receive)
 
             patch.setattr(CutsSource, "follow", follow)
-            started = job.Job(MagicMock(), settings, threading.Event())
+            started = job.Job(MagicMock(), settings, stop or threading.Event())
             started.run(once=True)
 
         yield run

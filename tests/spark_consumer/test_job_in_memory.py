@@ -6,6 +6,7 @@ The same is asked of the whole program, with Kafka and Spark, in ``test_job_kill
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from walbridge.spark_consumer.apply import apply
 from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.delta.manifest_reader import open_table, published_rows, rows_where
 from walbridge.spark_consumer.delta.table import LakeTable
+from walbridge.spark_consumer.kafka import cuts_source
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 ACCOUNTS = relation([column("id", "int4", is_key=True), column("n", "int4")], name="accounts", relation_id=1)
@@ -148,6 +150,29 @@ def test_a_stream_that_begins_anew_brings_nothing_twice(pipeline: MemoryPipeline
     run(follows=True)
 
     assert shown(lake) == {"accounts": [1], "history": [0, 1]}
+
+
+def stopping_at(point: str, stop: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal comes the first time the job is at that point."""
+    monkeypatch.setattr(plan_runner, "kill_point", lambda reached: stop.set() if reached == point else None)
+
+
+def test_a_job_stopped_while_it_catches_up_ends_after_its_plan_and_the_next_one_goes_on(
+    pipeline: MemoryPipeline, run: Run, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I5: the cuts that it leaves out are no gap before those of the next read."""
+    monkeypatch.setattr(cuts_source, "OFFSETS_PER_READ", 6)
+    for n in range(1, 6):
+        transfer(pipeline, n)
+    stop = threading.Event()
+    stopping_at("job:published", stop, monkeypatch)
+    run(stop=stop)
+
+    published = [row.to_cut for row in cut_rows(lake) if row.kind == "published"]
+    run()
+
+    assert published == [2]
+    assert shown(lake) == {"accounts": [5], "history": [0, 1, 2, 3, 4, 5]}
 
 
 def test_half_a_transaction_is_never_published(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
