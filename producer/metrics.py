@@ -1,8 +1,9 @@
 """What the producer counts, for ``/metrics`` and ``/healthz``.
 
 In: one call for each batch, retry and change of state: never one for a row, so counting costs the
-hot loop nothing. Out: a registry of its own. Labels are topics, peers and classes: their number
-is that of the tables, whatever the load (I9), and none is a row value or a setting (I10).
+hot loop nothing. Out: a registry of its own. A metric's name is ``walbridge_producer_`` and the name
+given here, of a counter with ``_total``. Labels are topics, peers and classes: their number is that
+of the tables, whatever the load (I9), and none is a row value or a setting (I10).
 """
 
 import time
@@ -60,12 +61,12 @@ class ProducerMetrics:
         self._gauge("since_progress_seconds", "Since a batch was committed or nothing was left to send").set_function(
             lambda: self.pulse.since_progress_s
         )
-        self._gauge("spool_bytes", "What transactions take that are not committed yet").set_function(
+        self._gauge("spool_bytes", "What transactions that are not committed yet take in the spool").set_function(
             lambda: self._pending.spooled_bytes if self._pending else 0
         )
-        self._gauge("streamed_transactions", "Of these, streamed ones that are open").set_function(
-            lambda: self._pending.stream_count if self._pending else 0
-        )
+        self._gauge(
+            "streamed_transactions", "Streamed transactions in the spool that are not committed yet"
+        ).set_function(lambda: self._pending.stream_count if self._pending else 0)
         self._gauge("prepared_transactions", "Prepared ones without an end, which hold the slot back").set_function(
             lambda: self._pending.prepared_count if self._pending else 0
         )
@@ -86,16 +87,16 @@ class ProducerMetrics:
         stream.on_drained = self.pulse.beat
         self.enter(STREAMING)
 
-    def watch_pending(self, uncommitted: PendingTransactions) -> None:
+    def watch_pending(self, pending: PendingTransactions) -> None:
         """Show what waits for its commit in this session."""
-        self._pending = uncommitted
+        self._pending = pending
 
     def batch_committed(self, batch: Batch, cut: Cut, commit_s: float) -> None:
         """Kafka holds a batch."""
         self.pulse.beat()
         for table in cut.tables:
             self._rows.labels(table.topic).inc(table.row_count)
-        if cut.commit_lsn is None:
+        if self.pulse.state == COPYING:
             self._copied_rows.inc(batch.row_count)
         self._bytes.inc(batch.byte_count)
         self._batches.inc()

@@ -1,0 +1,45 @@
+"""What the producer counts, batch by batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from walbridge.producer.batch.progress import Batch
+from walbridge.producer.metrics import COPYING, STREAMING, ProducerMetrics
+from walbridge.schemas.cut import Cut, Epoch, TableChanges
+from walbridge.schemas.position import Lsn
+
+ROWS = 3
+
+
+def cut(*, complete: bool) -> Cut:
+    """Of a batch in which no transaction commits."""
+    return Cut(
+        epoch=Epoch("7", 1, "slot", Lsn(100)),
+        cut_id=1,
+        previous_end_lsn=Lsn(100),
+        end_lsn=Lsn(100),
+        commit_lsn=None,
+        commit_time_us=None,
+        transactions=0,
+        complete=complete,
+        metadata_end_offset=1,
+        partitions=(),
+        tables=(TableChanges(16_384, "p.public.orders", ("a",), ROWS),),
+    )
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["a part of a large transaction", "messages of no transaction"])
+def test_rows_of_a_batch_without_a_commit_are_no_rows_of_a_copy_once_the_producer_streams(complete: bool) -> None:
+    assert copied_rows(STREAMING, complete=complete) == 0
+
+
+def test_rows_of_a_first_copy_are_counted() -> None:
+    assert copied_rows(COPYING, complete=False) == ROWS
+
+
+def copied_rows(state: str, *, complete: bool) -> float | None:
+    metrics = ProducerMetrics()
+    metrics.enter(state)
+    metrics.batch_committed(Batch(row_count=ROWS), cut(complete=complete), commit_s=0.01)
+    return metrics.registry.get_sample_value("walbridge_producer_copied_rows_total")
