@@ -94,6 +94,11 @@ class ColumnType:
         return self.codec in ("decimal", "date", "timestamp", "timestamptz", "array")
 
     @property
+    def may_be_toasted(self) -> bool:
+        """Whether Postgres may store a value out of line, and so leave it out of an update (I6)."""
+        return self.codec in ("string", "bytes", "decimal", "array", "map", "vector")
+
+    @property
     def may_be_item(self) -> bool:
         """Whether its arrays are arrays, not text."""
         return not self.is_text and self.codec not in ("array", "map", "vector")

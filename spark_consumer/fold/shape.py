@@ -40,7 +40,6 @@ STRUCT = LakeField(
     LAKE_STRUCT, {"type": "struct", "fields": [_field(name, of) for name, of in STRUCT_FIELDS.items()]}, {}
 )
 _NUMBER = "pg.attnum"
-_TOASTABLE = frozenset({"string", "bytes", "decimal", "array", "map", "vector"})
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class TableShape:
         return [
             place
             for place, column in enumerate(self.columns)
-            if column.column_type.codec in _TOASTABLE and not column.is_key
+            if column.column_type.may_be_toasted and not column.is_key
         ]
 
     @cached_property

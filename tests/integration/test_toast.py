@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
+from walbridge.schemas.pg_types import BUILTIN_NAMES, column_type
 
 BIG = "(SELECT string_agg(md5(i::text || %d), '') FROM generate_series(1, 16000) i)"
 """512 kB that do not compress."""
+
+
+def test_type_that_postgres_stores_out_of_line_is_one_that_an_update_may_leave_out(database: Database) -> None:
+    stored = database.rows(
+        "SELECT oid::int8 FROM pg_type WHERE typstorage <> 'p' AND oid::int8 = ANY(%s)", (list(BUILTIN_NAMES),)
+    )
+
+    assert len(stored) > len(BUILTIN_NAMES) / 2  # every array, and many more
+    assert [oid for (oid,) in stored if not column_type(oid, -1, {}).may_be_toasted] == []
 
 
 def test_unchanged_toast_survives_updates_of_other_columns(producer: ProducerUnderTest) -> None:

@@ -77,6 +77,33 @@ def test_array_travels_as_an_array_of_null_or_its_item(
     assert known.may_be_exceptional
 
 
+CODECS = {
+    "bool": False,
+    "int": False,
+    "float": False,
+    "double": False,
+    "date": False,
+    "timestamp": False,
+    "timestamptz": False,
+    "decimal": True,
+    "string": True,
+    "bytes": True,
+    "array": True,
+    "map": True,
+    "vector": True,
+}
+"""Codec → whether Postgres may store a value out of line: where ``pg_type.typstorage`` is not plain."""
+
+
+def test_every_codec_says_whether_an_update_may_leave_its_column_out() -> None:
+    """I6: the unchanged value of a column that is forgotten here would be written as null."""
+    numeric = column_type(1700, numeric_typmod(10, 2), {})
+    of_users = [column_type(oid, -1, USER_TYPES) for oid in USER_TYPES]
+    known = [numeric, *(column_type(oid, -1, {}) for oid in BUILTIN_NAMES), *of_users]
+
+    assert {each.codec: each.may_be_toasted for each in known} == CODECS
+
+
 def test_table_holds_these_types_and_no_others() -> None:
     expected = {oid: name for oid, _, name, _, _ in TYPES} | {array: f"_{name}" for _, array, name, _, _ in TYPES}
 
