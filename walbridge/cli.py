@@ -47,7 +47,7 @@ def demo(
 def init(
     config: Config = None,
     role: Annotated[
-        str | None, typer.Option(help="Name of the role; else walbridge, with --sql the user of the dsn.")
+        str | None, typer.Option(help="Name of the role; else the user of the dsn, walbridge for an administrator.")
     ] = None,
     only_sql: Annotated[
         bool, typer.Option("--sql", help="Print the SQL of role and publication, connect to nothing.")
@@ -57,13 +57,13 @@ def init(
     import structlog
 
     from walbridge.init import initialise
-    from walbridge.role import DEFAULT_ROLE, administrator_sql
+    from walbridge.role import administrator_sql
     from walbridge.schemas.settings_file import load_settings
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is SQL alone
     if only_sql:
         print(administrator_sql(load_settings(config, secrets=()), role))
-    elif printed := initialise(load_settings(config), role or DEFAULT_ROLE, _say):
+    elif printed := initialise(load_settings(config), role, _say):
         print(printed)
 
 

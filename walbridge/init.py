@@ -20,14 +20,17 @@ from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server
 from walbridge.producer.relations.relation_cache import announced, describe
 from walbridge.producer.start import reserve_slot
-from walbridge.role import role_sql
+from walbridge.role import DEFAULT_ROLE, role_sql
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import data_topic, refuse_topic_collisions
 
 
-def initialise(settings: Settings, role: str, say: Callable[[str], None]) -> str:
+def initialise(settings: Settings, role: str | None, say: Callable[[str], None]) -> str:
     """Make what is missing, check what is there; the SQL of a least-privileged role, empty where it exists.
+
+    Args:
+        role: its name; None for who asks, or walbridge where that is an administrator.
 
     Raises:
         OperatorError: a server does not answer or does not fit, a topic has other settings.
@@ -48,6 +51,7 @@ def initialise(settings: Settings, role: str, say: Callable[[str], None]) -> str
             say(f"topic {name}: partitions {count}")
         made = retry_at_start(lambda: reserve_slot(settings), timeout_s)
         say(f"slot {settings.postgres.slot}: {'created, keeps WAL until walbridge produce runs' if made else 'exists'}")
+        role = role or (DEFAULT_ROLE if catalog.may_make_roles(connection) else connection.info.user)
         if catalog.role_exists(connection, role):
             say(f"role {role}: exists; walbridge check says which rights it lacks")
             return ""

@@ -44,6 +44,12 @@ def role_exists(connection: psycopg.Connection[Any], role: str) -> bool:
     return bool(_rows(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)))
 
 
+def may_make_roles(connection: psycopg.Connection[Any]) -> bool:
+    """Whether who asks is an administrator, as far as roles go."""
+    asked = "SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolcreaterole)"
+    return bool(_rows(connection, asked))
+
+
 def create_publication(connection: psycopg.Connection[Any], publication: str, tables: Iterable[str]) -> None:
     """Create the publication for these tables (``schema.table``), through their partition roots.
 

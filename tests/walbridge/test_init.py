@@ -190,6 +190,26 @@ def test_sql_from_settings_alone_makes_a_role_that_init_needs_no_more_rights_tha
         database.execute(sql.SQL("DROP OWNED BY {}; DROP ROLE {}").format(name, name).as_string(None))
 
 
+def test_role_that_may_make_no_role_is_the_one_that_init_looks_for(settings: Settings, database: Database) -> None:
+    """Who made a role of another name is not asked to make one named walbridge beside it."""
+    own = as_role(settings, database, settings.name)
+    database.execute(administrator_sql(own, None))
+    try:
+        lines: list[str] = []
+        assert initialise(own, None, lines.append) == ""
+        assert lines[-1] == f"role {settings.name}: exists; walbridge check says which rights it lacks"
+    finally:
+        database.execute(
+            "SELECT pg_drop_replication_slot('walbridge') FROM pg_replication_slots WHERE database = current_database()"
+        )
+        name = sql.Identifier(settings.name)
+        database.execute(sql.SQL("DROP OWNED BY {}; DROP ROLE {}").format(name, name).as_string(None))
+
+
+def test_administrator_is_given_the_sql_of_a_role_named_walbridge(settings: Settings) -> None:
+    assert 'CREATE ROLE "walbridge" LOGIN REPLICATION;' in initialise(settings, None, lambda line: None)
+
+
 def test_sql_from_settings_alone_is_made_wholly_or_not_at_all(settings: Settings, database: Database) -> None:
     own = as_role(settings, database, settings.name)
     database.execute("DROP TABLE orders")
