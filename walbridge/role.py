@@ -18,7 +18,7 @@ DEFAULT_ROLE = "walbridge"
 
 _ROLE = """\
 -- The least that walbridge produce needs. Run it as a superuser or the tables' owner, then give
--- the role a password (psql: \\password) and put it into [postgres] dsn.
+-- the role a password (psql: \\password) and put it where docs/secrets.md says.
 CREATE ROLE {role} LOGIN REPLICATION;
 GRANT CONNECT ON DATABASE {database} TO {role};
 {schemas}
