@@ -67,7 +67,6 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     cache = RelationCache(settings.name, known)
     tables = Tables(settings, connection, admin, cache, metadata, publisher, server.database)
     progress = read_progress(settings)
-    server = source.identify()  # again: until it was fenced, another producer published what was not yet WAL then
     tracker = ProgressTracker(progress or new_progress(settings, server))
     out = OpenBatch(settings, publisher, metadata, tracker)
     out.on_committed = metrics.batch_committed
