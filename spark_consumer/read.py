@@ -33,7 +33,7 @@ def tables_at(
         lake: [lake] path.
         lsn: the newest cut that ends at or before it (a number or ``16/B374D848``); None: the newest.
         tables: only these.
-        states: what is accepted; a table that is stale or quarantined does not equal the source.
+        states: what is accepted; a table that is stale does not equal the source.
         storage_options: as in [lake], to read the manifest.
 
     Raises:

@@ -108,7 +108,7 @@ class OpenBatch:
 
     def add_barrier(self, writer: RecordWriter, kind: str, position: Position) -> None:
         """A place that no fold may cross; those that begin a schema name it."""
-        schema_id = writer.relation.schema_id if kind in ("copy_begin", "shape", "key") else None
+        schema_id = writer.relation.schema_id if kind in ("copy_begin", "shape") else None
         relation = writer.relation
         self.batch.add_barrier(relation.table.relation_id, relation.topic, Barrier(kind, position, schema_id))
 

@@ -34,7 +34,7 @@ class TableHead:
     """A table as the newest finished plan left it.
 
     ``version`` is the Delta version; ``schema_id`` the shape it has; ``state`` one of
-    current, copying, stale, quarantined, superseded; ``since`` the LSN at which the state began.
+    current, copying, stale, superseded; ``since`` the LSN at which the state began.
     """
 
     relation_id: int
