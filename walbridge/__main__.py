@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _not_installed(package: str, extra: str) -> OperatorError:
     return OperatorError(
         f"this verb needs the package {package}, which is not installed here",
-        remedy=f"pip install 'walbridge[{extra}]'; walbridge[all] is what all verbs but demo need",
+        remedy=f"in a checkout of walbridge: pip install '.[{extra}]'; '.[all]' is what all verbs but demo need",
     )
 
 

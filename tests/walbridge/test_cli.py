@@ -133,4 +133,4 @@ def test_verb_whose_packages_are_not_installed_names_the_extra(package: str, ver
 
     assert done.returncode == 2
     assert f"needs the package {package}" in done.stderr
-    assert f"pip install 'walbridge[{extra}]'" in done.stderr
+    assert f"in a checkout of walbridge: pip install '.[{extra}]'" in done.stderr
