@@ -131,14 +131,6 @@ def another_runs(transactional_id: str, pipeline: str, slot: str) -> OperatorErr
     )
 
 
-def no_dsn() -> OperatorError:
-    """There is no default database to follow."""
-    return OperatorError(
-        "no database is named",
-        remedy='write [postgres] dsn = "host=... dbname=..." into walbridge.toml, or set WALBRIDGE_POSTGRES__DSN',
-    )
-
-
 def row_too_large(relation: RelationRecord, value: bytes, row_bytes_max: int) -> OperatorError:
     """Named by its table, its place and its key's columns: what stands in them is nobody's here (I10)."""
     source = decode_body(value, fastavro.parse_schema(json.loads(relation.value_schema)))["source"]

@@ -8,6 +8,8 @@ password look like a host name (I10). Source: PostgreSQL manual, "Connection Str
 import re
 from urllib.parse import quote
 
+from walbridge.schemas.errors import OperatorError
+
 MASK = "***"
 _SHOWN = """
 host hostaddr port dbname user passfile service servicefile require_auth channel_binding connect_timeout
@@ -36,6 +38,25 @@ _URI = re.compile(
 def mask_dsn(dsn: str) -> str:
     """A conninfo string or URI without its secrets; ``***`` for one that libpq would refuse."""
     return _mask_uri(dsn) if _is_uri(dsn) else _mask_keywords(dsn)
+
+
+def refuse_unclear_dsn(dsn: str) -> None:
+    """Refuse what libpq would, or of which it would take a part of the password for a host and print it (I10).
+
+    Raises:
+        OperatorError: in our own words, which quote nothing.
+    """
+    if mask_dsn(dsn) == MASK:
+        raise unreadable_dsn()
+
+
+def unreadable_dsn() -> OperatorError:
+    """The words for it."""
+    return OperatorError(
+        "[postgres] dsn is not a connection string that can be read without doubt",
+        remedy='write it as "host=... dbname=... user=..." or "postgresql://user@host/dbname"; in quotes what has '
+        "blanks, in a URI percent-encoded what has @, : or /",
+    )
 
 
 def with_password(dsn: str, password: str) -> str:

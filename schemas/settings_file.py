@@ -58,6 +58,21 @@ def load_settings(
         ) from None
 
 
+def dsn_of(settings: Settings) -> str:
+    """The connection string; there is no default database to follow.
+
+    Raises:
+        OperatorError: none is set.
+    """
+    dsn = settings.postgres.dsn.get_secret_value()
+    if not dsn:
+        raise OperatorError(
+            "no database is named",
+            remedy='write [postgres] dsn = "host=... dbname=..." into walbridge.toml, or set WALBRIDGE_POSTGRES__DSN',
+        )
+    return dsn
+
+
 def _with_secrets(settings: Settings, of: Collection[str]) -> Settings:
     postgres, kafka = settings.postgres, settings.kafka
     dsn = postgres.dsn.get_secret_value()

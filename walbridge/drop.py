@@ -16,7 +16,6 @@ from confluent_kafka.admin import AdminClient
 from psycopg import sql
 
 from walbridge.control_records import newest_progress, relations
-from walbridge.producer import errors
 from walbridge.producer.guards.start import refuse_bad_copy, refuse_foreign_slot
 from walbridge.producer.kafka.topics import TopicAdmin, client_config
 from walbridge.producer.postgres import catalog, slot
@@ -32,6 +31,7 @@ from walbridge.quantities import bytes_text
 from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError, RetryableError
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 
 ANSWER_S = 10.0
@@ -118,9 +118,7 @@ def drop(
         OperatorError: Postgres does not answer, a producer runs, the slot is somebody else's, or
             nobody is there to ask.
     """
-    dsn = settings.postgres.dsn.get_secret_value()
-    if not dsn:
-        raise errors.no_dsn()
+    dsn = dsn_of(settings)
     timeout_s = settings.postgres.start_timeout_s
     with retry_at_start(lambda: connect_sql(dsn, "walbridge drop"), timeout_s) as connection:
         found = _idle_slot(connection, settings.postgres.slot)

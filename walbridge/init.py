@@ -23,6 +23,7 @@ from walbridge.producer.start import reserve_slot
 from walbridge.role import DEFAULT_ROLE, role_sql
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.topics import data_topic, refuse_topic_collisions
 
 
@@ -35,9 +36,7 @@ def initialise(settings: Settings, role: str | None, say: Callable[[str], None])
     Raises:
         OperatorError: a server does not answer or does not fit, a topic has other settings.
     """
-    dsn = settings.postgres.dsn.get_secret_value()
-    if not dsn:
-        raise errors.no_dsn()
+    dsn = dsn_of(settings)
     timeout_s = settings.postgres.start_timeout_s
     with retry_at_start(lambda: connect_sql(dsn, "walbridge init"), timeout_s) as connection:
         _ensure_publication(connection, settings, say)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from psycopg import sql
 
-from walbridge.producer import errors
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import parsed_dsn
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
 
 DEFAULT_ROLE = "walbridge"
 
@@ -60,10 +60,7 @@ def administrator_sql(settings: Settings, role: str | None) -> str:
     Raises:
         OperatorError: the settings do not name the database, or no tables.
     """
-    dsn, tables = settings.postgres.dsn.get_secret_value(), settings.postgres.publication_tables
-    if not dsn:
-        raise errors.no_dsn()
-    given = parsed_dsn(dsn)
+    tables, given = settings.postgres.publication_tables, parsed_dsn(dsn_of(settings))
     if not (database := given.get("dbname")):
         raise OperatorError(
             "[postgres] dsn names no database, so there is none to give rights on", remedy="add dbname=... to it"

@@ -19,7 +19,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walbridge.runtime.back_off import BackOff
-from walbridge.schemas.dsn import MASK, mask_dsn
+from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import OperatorError, RetryableError
 
 T = TypeVar("T")
@@ -218,9 +218,8 @@ def parsed_dsn(dsn: str) -> dict[str, Any]:
     try:
         given = conninfo_to_dict(dsn)
     except psycopg.Error:
-        raise _unreadable_dsn() from None
-    if mask_dsn(dsn) == MASK:
-        raise _unreadable_dsn()
+        raise unreadable_dsn() from None
+    refuse_unclear_dsn(dsn)
     return dict(given)
 
 
@@ -236,14 +235,6 @@ def _conninfo(dsn: str, application: str, **extra: str) -> str:
         "application_name": application,
     }
     return make_conninfo("", **(defaults | given | {"client_encoding": "UTF8"} | extra))
-
-
-def _unreadable_dsn() -> OperatorError:
-    return OperatorError(
-        "[postgres] dsn is not a connection string that can be read without doubt",
-        remedy='write it as "host=... dbname=... user=..." or "postgresql://user@host/dbname"; in quotes what has '
-        "blanks, in a URI percent-encoded what has @, : or /",
-    )
 
 
 def _later_pins(server_version: int) -> dict[str, str]:

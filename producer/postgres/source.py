@@ -5,11 +5,11 @@ In: settings. Out: connections that name themselves in ``pg_stat_activity``.
 
 from psycopg import pq
 
-from walbridge.producer import errors
 from walbridge.producer.postgres import slot
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql, connect_walsender
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
 
 
 class Source:
@@ -20,11 +20,9 @@ class Source:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._dsn = settings.postgres.dsn.get_secret_value()
+        self._dsn = dsn_of(settings)
         self._answer_s = settings.postgres.silence_timeout_ms / 1000
         self._open: list[SqlConnection] = []
-        if not self._dsn:
-            raise errors.no_dsn()
 
     def connect(self) -> SqlConnection:
         """A new connection to the catalogue; the last one is closed.

@@ -16,7 +16,6 @@ from walbridge.check import host, lake, published, report, server, topics
 from walbridge.check import slot as slot_check
 from walbridge.check.finding import Finding, error, exit_code, not_checked, ok, refused
 from walbridge.control_records import newest_progress, relations
-from walbridge.producer import errors
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres import catalog, slot
@@ -32,6 +31,7 @@ from walbridge.schemas.errors import OperatorError, RetryableError, WalbridgeErr
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.topics import cuts_topic
 from walbridge.status.look import slot_of, source_of
 
@@ -115,9 +115,7 @@ def _failed(area: str, failure: WalbridgeError) -> Finding:
 
 def _reach_postgres(reached: Reached) -> Iterator[Finding]:
     postgres = reached.settings.postgres
-    dsn = postgres.dsn.get_secret_value()
-    if not dsn:
-        raise errors.no_dsn()
+    dsn = dsn_of(reached.settings)
     connection = retry_at_start(lambda: connect_sql(dsn, "walbridge check"), ANSWER_S)
     with ExitStack() as on_failure:
         on_failure.callback(connection.close)

@@ -14,12 +14,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from walbridge.control_records import WrittenCut, newest_cut, newest_progress
-from walbridge.producer import errors
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres import slot as slots
 from walbridge.producer.postgres.connection import SqlConnection, classified, connect_sql
 from walbridge.schemas.errors import RetryableError, WalbridgeError
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
 from walbridge.spark_consumer.delta.manifest_reader import newest_published, newest_rows, open_table
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.status.standing import (
@@ -82,10 +82,7 @@ def source_of(settings: Settings) -> Source:
     Raises:
         OperatorError, RetryableError: it does not let us in, or does not answer.
     """
-    dsn = settings.postgres.dsn.get_secret_value()
-    if not dsn:
-        raise errors.no_dsn()
-    with connect_sql(dsn, "walbridge status") as connection:
+    with connect_sql(dsn_of(settings), "walbridge status") as connection:
         try:
             row = connection.execute(_SOURCE).fetchone()
             assert row is not None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
 from walbridge.verify.comparison import Differences, Verdict, bucket_digits, differences
 from walbridge.verify.lake import Lake, LakeTable, PublishedCut
 from walbridge.verify.report import TableResult, as_text, readable_key
@@ -70,8 +71,7 @@ def compare(settings: Settings, tables: Sequence[str] | None = None, timeout_s: 
     secrets = {name: value.get_secret_value() for name, value in settings.lake.storage_options.items()}
     lake = Lake(settings.lake.path, secrets)
     trials: dict[str, _Trial] = {}
-    dsn = settings.postgres.dsn.get_secret_value()
-    with connected(dsn, settings.postgres.start_timeout_s) as connection:
+    with connected(dsn_of(settings), settings.postgres.start_timeout_s) as connection:
         at_least_lsn = current_lsn(connection)
         for round_number in range(1, ROUNDS_MAX + 1):
             cut = _cut_at(lake, at_least_lsn, deadline)

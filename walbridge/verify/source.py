@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import parse_lsn
 from walbridge.verify.comparison import Fingerprint, Row
@@ -132,16 +133,18 @@ def connected(dsn: str, timeout_s: int) -> Iterator["psycopg.Connection[dict[str
 
 
 def _connect(dsn: str, timeout_s: int) -> "psycopg.Connection[dict[str, Any]]":
-    remedy = "see that [postgres] dsn names the source's primary and a role that may connect"
+    refuse_unclear_dsn(dsn)
     try:
         return psycopg.connect(
             dsn, autocommit=True, row_factory=dict_row, client_encoding="UTF8", connect_timeout=timeout_s
         )
     except psycopg.OperationalError as error:
-        raise OperatorError(f"no connection to Postgres: {_reason(error)}", remedy) from error
-    except psycopg.Error:
-        # Its message may quote the connection string (I10).
-        raise OperatorError("[postgres] dsn is not a connection string", remedy) from None
+        raise OperatorError(
+            f"no connection to Postgres: {_reason(error)}",
+            remedy="see that [postgres] dsn names the source's primary and a role that may connect",
+        ) from error
+    except psycopg.Error:  # its message may quote the connection string (I10)
+        raise unreadable_dsn() from None
 
 
 def current_lsn(connection: "psycopg.Connection[dict[str, Any]]") -> int:
@@ -271,4 +274,4 @@ def _one(connection: "psycopg.Connection[dict[str, Any]]", query: LiteralString)
 def _reason(error: psycopg.Error) -> str:
     """The server's message without its detail, which may hold row values (I10)."""
     lines = (error.diag.message_primary or str(error)).strip().splitlines()
-    return lines[-1] if lines else type(error).__name__
+    return lines[0].strip() if lines else type(error).__name__

@@ -40,12 +40,30 @@ def test_an_unpublished_table_is_the_operators(database: Database, handmade: Han
         verdict(database, handmade, tables=["public.typo"])
 
 
-@pytest.mark.parametrize("dsn", ["host=127.0.0.1 port=1 password=hush", "password:hush", "postgresql://a:hush@[x/y"])
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "host=127.0.0.1 port=1 password=hush",
+        "password:hush",
+        "postgresql://a:hush@[x/y",
+        "postgresql://a:p@hush@127.0.0.1:1/d",
+        "host=127.0.0.1 port=1 password=two hush",
+    ],
+)
 def test_a_wrong_dsn_is_the_operators_and_keeps_its_password(handmade: HandmadeLake, dsn: str) -> None:  # I10
     settings = Settings(postgres=Postgres(dsn=SecretStr(dsn)), lake=Lake(path=str(handmade.path)))
     with pytest.raises(OperatorError) as caught:
         verify(settings, timeout_s=0.1)
     assert "hush" not in str(caught.value)
+
+
+def test_without_a_database_none_is_taken_from_the_environment(
+    handmade: HandmadeLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"PGHOST": "127.0.0.1", "PGPORT": "1", "PGUSER": "postgres"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(OperatorError, match="no database is named"):
+        verify(Settings(lake=Lake(path=str(handmade.path))), timeout_s=0.1)
 
 
 def test_a_role_that_may_not_read_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
