@@ -6,6 +6,7 @@ error class that says who must act. The text itself is never shown: it may quote
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from walbridge.schemas.errors import OperatorError, RetryableError, WalbridgeError
@@ -65,6 +66,18 @@ def sorted_error(error: BaseException) -> BaseException:
     if _AWAY.search(text):
         return RetryableError("Kafka went away while Spark was reading")
     return error
+
+
+@contextmanager
+def sorting_errors() -> Iterator[None]:
+    """A block whose errors are ours where their cause is known; any other leaves it as it came."""
+    try:
+        yield
+    except Exception as error:
+        found = sorted_error(error)
+        if found is error:  # as its own cause it would be reported without an end
+            raise
+        raise found from error
 
 
 def told_by_name(error: Any, properties: Mapping[str, str]) -> str:

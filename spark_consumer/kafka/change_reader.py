@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
 from walbridge.schemas.cut import PartitionRange
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError
-from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
 from walbridge.spark_consumer.kafka.ranges import Place
@@ -267,10 +267,8 @@ def _measures(found: pa.Table) -> list[Measure]:
 
 
 def _arrow(frame: DataFrame) -> pa.Table:
-    try:
+    with sorting_errors():
         return frame.toArrow()
-    except Exception as error:
-        raise sorted_error(error) from error
 
 
 def _counted(measures: Iterable[Measure]) -> dict[Place, tuple[int, int, int]]:

@@ -18,7 +18,7 @@ from walbridge.schemas.cut import Cut, decode_cut
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
-from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.ranges import Range
 
@@ -112,7 +112,8 @@ class CutsSource:
         if batches.failure is not None:
             raise batches.failure
         if (died := query.exception()) is not None:
-            raise sorted_error(died) from died
+            with sorting_errors():
+                raise died
 
     def _start(self, start_offset: int, batches: "_Batches", once: bool) -> StreamingQuery:
         stream = (
@@ -156,10 +157,8 @@ def _stop(query: StreamingQuery, failure: BaseException | None) -> None:
 
 
 def _collected(records: DataFrame) -> list[Row]:
-    try:
+    with sorting_errors():
         return records.collect()
-    except Exception as error:
-        raise sorted_error(error) from error
 
 
 class _Batches:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from walbridge.schemas.settings import Settings, flatten
-from walbridge.spark_consumer.errors import class_name, sorted_error, told_by_name
+from walbridge.spark_consumer.errors import class_name, sorting_errors, told_by_name
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, RecordReader, reading
 from walbridge.spark_consumer.kafka.ranges import Place, Range
@@ -157,12 +157,9 @@ class KafkaLog:
 
     @contextmanager
     def _reading(self, properties: Mapping[str, str]) -> Iterator[RecordReader]:
-        try:
-            with reading(self._spark, self._connect(properties)) as reader:
-                yield reader
-        except Py4JJavaError as error:
-            # Some calls of the client raise when no broker answers, where a poll only returns nothing.
-            raise sorted_error(error) from error
+        # Some calls of the client raise when no broker answers, where a poll only returns nothing.
+        with sorting_errors(), reading(self._spark, self._connect(properties)) as reader:
+            yield reader
 
     def starts(self, places: Iterable[Place]) -> dict[Place, int]:
         """The first offset that is still there, by partition.

@@ -9,11 +9,11 @@ import mmap
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import RetryableError
@@ -108,11 +108,17 @@ class RecordReader:
                 raise RetryableError(f"Kafka does not send {place[0]}[{place[1]}] from offset {offset} on")
             offset = reached
 
+    def close(self) -> None:
+        """Let go of the connection; what raised before stays the error."""
+        with suppress(Py4JError, OSError):
+            self._consumer.close(self._jvm.java.time.Duration.ZERO)
+
 
 @contextmanager
 def reading(spark: SparkSession, consumer: Any) -> Iterator[RecordReader]:
     """A reader of this consumer, which is closed at the end: what it fetched goes with it."""
+    reader = RecordReader(spark, consumer)
     try:
-        yield RecordReader(spark, consumer)
+        yield reader
     finally:
-        consumer.close()
+        reader.close()

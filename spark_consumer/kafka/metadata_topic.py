@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
 from walbridge.schemas.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.topics import metadata_topic
-from walbridge.spark_consumer.errors import sorted_error
+from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.plan.plan import Plan
 
@@ -47,14 +47,10 @@ class MetadataTopic:
         # Compaction leaves the log's start alone; should it have moved, a missing record is told by its id.
         start = max(self._next_offset, self._log.starts([place])[place])
         self._log.wait_visible({place: (start, end_offset)})
-        try:
-            values = [
-                bytes(row.value) for row in self._log.read({place: (start, end_offset)}).select("value").collect()
-            ]
-        except Exception as error:
-            raise sorted_error(error) from error
-        for value in values:
-            self._receive(value)
+        with sorting_errors():
+            rows = self._log.read({place: (start, end_offset)}).select("value").collect()
+        for row in rows:
+            self._receive(bytes(row.value))
         self._next_offset = end_offset
 
     def _receive(self, value: bytes) -> None:

@@ -25,11 +25,12 @@ def report_bug(error: BaseException) -> int:
     return EXIT_BUG
 
 
-def _lines(error: BaseException) -> Iterator[str]:
-    """Of its cause first, as Python does."""
+def _lines(error: BaseException, told: frozenset[int] = frozenset()) -> Iterator[str]:
+    """Of its cause first, as Python does. ``told``: errors that this one is a cause of; a chain may be a ring."""
+    told |= {id(error)}
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if cause is not None:
-        yield from _lines(cause)
+    if cause is not None and id(cause) not in told:
+        yield from _lines(cause, told)
         yield "\nwhich led to:\n\n"
     yield from traceback.format_tb(error.__traceback__)
     yield f"{_name(error)}: {error}\n" if isinstance(error, WalbridgeError) else f"{_name(error)}\n"

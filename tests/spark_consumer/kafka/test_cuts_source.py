@@ -225,7 +225,6 @@ def test_nothing_is_done_after_a_failure_and_it_is_raised(monkeypatch: pytest.Mo
 def test_stream_that_died_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """I7: else a job that reads once would say that it read all."""
     died = RetryableError("the broker is away")
-    monkeypatch.setattr(cuts_source, "sorted_error", lambda error: error)
 
     with pytest.raises(RetryableError):
         followed(monkeypatch, None, died=died)

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from walbridge.runtime.heap import BASE_BYTES
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
-from walbridge.spark_consumer.kafka.large_records import RecordReader
+from walbridge.spark_consumer.kafka.large_records import RecordReader, reading
 
 HEAP = DriverHeap(BASE_BYTES, 2, 2**20)
 
@@ -51,6 +51,18 @@ def test_a_record_that_cannot_even_be_fetched_is_told_by_its_place() -> None:
 
     with pytest.raises(OperatorError, match=r"the record at t\[3\] offset 7 takes more bytes than the heap has room"):
         walk(poll)
+
+
+def test_what_raised_first_is_told_though_the_client_does_not_close() -> None:
+    def close(*_: Any) -> None:
+        raise java_error("org.apache.kafka.common.KafkaException: Failed to close")
+
+    consumer = Consumer(None)
+    consumer.close = close  # type: ignore[attr-defined]
+    spark: Any = SimpleNamespace(_jvm=Anything())
+
+    with pytest.raises(OperatorError, match="too large"), reading(spark, consumer):
+        raise OperatorError("too large", remedy="none")
 
 
 def test_any_other_failure_of_the_client_stays_what_it_is() -> None:

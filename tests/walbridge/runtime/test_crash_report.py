@@ -80,6 +80,16 @@ def test_cause_comes_first_and_words_of_our_own_are_kept(capsys: pytest.CaptureF
     assert CANARY not in text
 
 
+def test_error_that_is_its_own_cause_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """I10: a report without an end would fail, and Python's own shows the message."""
+    error = caught(lambda: int(CANARY))
+    error.__cause__ = error
+    text = said(error, capsys)
+
+    assert text.count("ValueError\n") == 1
+    assert CANARY not in text
+
+
 @pytest.mark.parametrize("program", ["producer", "job", "command"])
 def test_program_that_crashes_ends_with_code_1_and_without_the_message(
     program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
