@@ -45,6 +45,14 @@ class OperatorError(WalbridgeError):
         self.remedy = remedy
 
 
+def foreign_lake(path: str, theirs: str, ours: str) -> OperatorError:
+    """Its tables may have our tables' names, and hold what another pipeline wrote."""
+    return OperatorError(
+        f"the lake at {path} belongs to pipeline {theirs}, this one is {ours}",
+        remedy="give this pipeline its own [lake] path, or set name to the lake's",
+    )
+
+
 def report(error: OperatorError) -> int:
     """Say on stderr what happened and what mends it, a line each; the exit code."""
     sys.stderr.write(f"error: {_one_line(error.what)}\nremedy: {_one_line(error.remedy)}\n")

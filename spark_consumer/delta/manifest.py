@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, foreign_lake
 from walbridge.spark_consumer.delta.manifest_reader import (
     CUTS_TABLE,
     SCHEMA,
@@ -50,10 +50,7 @@ class Manifest:
         newest = self.newest()
         self._sequence = newest.sequence if newest else None
         if newest is not None and newest.pipeline != pipeline:
-            raise OperatorError(
-                f"the lake at {lake} belongs to pipeline {newest.pipeline}, this one is {pipeline}",
-                remedy="give this pipeline its own [lake] path, or set name to the lake's",
-            )
+            raise foreign_lake(lake, newest.pipeline, pipeline)
 
     @property
     def version(self) -> int:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from deltalake.exceptions import DeltaError
 
-from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
+from walbridge.check.finding import Finding, Severity, advice, error, ok, refused, warning
 from walbridge.runtime.host import probe_folder
-from walbridge.schemas.errors import COPY_AGAIN, RetryableError
+from walbridge.schemas.errors import COPY_AGAIN, RetryableError, foreign_lake
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
@@ -30,11 +30,7 @@ def lake_findings(settings: Settings) -> Iterator[Finding]:
         if writable.severity is not Severity.ERROR:
             yield ok(AREA, "empty: the first copy will fill it")
     elif row.pipeline != settings.name:
-        yield error(
-            AREA,
-            f"it belongs to pipeline {row.pipeline}, this one is {settings.name}",
-            "give this pipeline its own [lake] path, or set name to the lake's",
-        )
+        yield refused(AREA, foreign_lake(settings.lake.path, row.pipeline, settings.name))
     else:
         yield ok(AREA, f"of this pipeline, at cut {row.to_cut}, {format_lsn(row.end_lsn)}")
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, foreign_lake
 from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.verify.comparison import Fingerprint, Row, buckets_of
 from walbridge.verify.lake_text import Texts, canonical_texts, row_digests, with_exceptions, with_lengths
@@ -50,21 +50,35 @@ class PublishedCut:
 
 
 class Lake:
-    """A lake folder. ``storage_options`` as delta-rs takes them."""
+    """A pipeline's lake. ``storage_options`` as delta-rs takes them."""
 
-    def __init__(self, path: str, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: str, pipeline: str, storage_options: Mapping[str, str]) -> None:
         self._path = path.rstrip("/")
-        self._options = dict(storage_options or {})
+        self._pipeline = pipeline
+        self._options = dict(storage_options)
 
     def newest_cut(self) -> PublishedCut | None:
         """The newest published cut, None where none is published yet.
 
-        File statistics tell which few files hold the newest rows.
+        Raises:
+            OperatorError: it cannot be read, or is another pipeline's.
         """
         try:
-            manifest = self._open(CUTS)
+            found = self._newest_published()
         except TableNotFoundError:
             return None
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            raise _unreadable(CUTS, error) from error
+        if found is None:
+            return None
+        pipeline, cut = found
+        if pipeline != self._pipeline:
+            raise foreign_lake(self._path, pipeline, self._pipeline)
+        return cut
+
+    def _newest_published(self) -> tuple[str, PublishedCut] | None:
+        """Whose it is, and the cut. File statistics tell which few files hold the newest rows."""
+        manifest = self._open(CUTS)
         first = _newest_sequence(manifest) - _MANIFEST_ROWS_READ
         span = _MANIFEST_ROWS_READ
         while True:
@@ -189,12 +203,12 @@ def _newest_sequence(manifest: DeltaTable) -> int:
     return max((sequence or 0 for sequence in actions["max.sequence"].to_pylist()), default=0)
 
 
-def _newest_published(manifest: DeltaTable, first_sequence: int) -> PublishedCut | None:
+def _newest_published(manifest: DeltaTable, first_sequence: int) -> tuple[str, PublishedCut] | None:
     stream = (
         QueryBuilder()
         .register("cuts", manifest)
         .execute(
-            "SELECT sequence, end_lsn, tables FROM cuts WHERE kind = 'published'"
+            "SELECT pipeline, sequence, end_lsn, tables FROM cuts WHERE kind = 'published'"
             f" AND sequence >= {first_sequence} ORDER BY sequence DESC LIMIT 1"
         )
     )
@@ -205,7 +219,7 @@ def _newest_published(manifest: DeltaTable, first_sequence: int) -> PublishedCut
         (table["namespace"], table["name"]): LakeTable(table["path"], table["version"], table["state"], table["since"])
         for table in rows[0]["tables"]
     }
-    return PublishedCut(rows[0]["sequence"], rows[0]["end_lsn"], tables)
+    return rows[0]["pipeline"], PublishedCut(rows[0]["sequence"], rows[0]["end_lsn"], tables)
 
 
 def _unescaped(lake_name: str) -> str:
@@ -221,7 +235,7 @@ def _quoted(name: str) -> str:
 
 def _unreadable(path: str, error: Exception) -> OperatorError:
     return OperatorError(
-        f"lake table {path} cannot be read at its published version: {type(error).__name__}",
-        remedy="see that lake.path names this lake, and that neither its files nor its log were vacuumed"
-        " before [lake] cut_retention_hours",
+        f"lake table {path} cannot be read: {type(error).__name__}",
+        remedy="see that [lake] path names this lake, that this user may read it, and that neither its files nor its "
+        "log were vacuumed before [lake] cut_retention_hours",
     )

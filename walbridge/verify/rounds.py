@@ -69,7 +69,7 @@ def compare(settings: Settings, tables: Sequence[str] | None = None, timeout_s: 
     """The result of every table, in order of name. Raises as ``verify``."""
     deadline = time.monotonic() + timeout_s
     secrets = {name: value.get_secret_value() for name, value in settings.lake.storage_options.items()}
-    lake = Lake(settings.lake.path, secrets)
+    lake = Lake(settings.lake.path, settings.name, secrets)
     trials: dict[str, _Trial] = {}
     with connected(dsn_of(settings), settings.postgres.start_timeout_s) as connection:
         at_least_lsn = current_lsn(connection)
@@ -193,5 +193,5 @@ def _no_cut(lake: Lake, at_least_lsn: int, timeout_s: float, round_number: int) 
     why = "" if round_number == 1 else "; rows that differ are judged at the next cut only"
     return OperatorError(
         f"the lake published no cut at or after {format_lsn(at_least_lsn)} within {timeout_s:g} s: {where}{why}",
-        remedy="run walbridge produce and walbridge materialize, see that lake.path is theirs, or raise --timeout",
+        remedy="run walbridge produce and walbridge materialize, see that [lake] path is theirs, or raise --timeout",
     )

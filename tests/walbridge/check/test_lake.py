@@ -82,7 +82,7 @@ def test_lake_of_another_pipeline_is_an_error(tmp_path: Path) -> None:
     assert findings[1:] == [
         error(
             "lake",
-            "it belongs to pipeline shop, this one is other",
+            f"the lake at {tmp_path / 'lake'} belongs to pipeline shop, this one is other",
             "give this pipeline its own [lake] path, or set name to the lake's",
         )
     ]

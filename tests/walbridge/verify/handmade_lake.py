@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import LAKE_STRUCT, lake_column_names, table_path
 from walbridge.spark_consumer.delta.manifest_reader import SCHEMA
 
@@ -29,8 +30,9 @@ Rows = Sequence[Mapping[str, Any]]
 class HandmadeLake:
     """Tables by Postgres name; ``publish`` appends a cut that names their newest versions."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, pipeline: str = Settings().name) -> None:
         self.path = path
+        self.pipeline = pipeline
         self._tables: dict[tuple[str, str], str] = {}
         self._sequence = 0
 
@@ -75,7 +77,7 @@ class HandmadeLake:
         row = {
             "sequence": self._sequence,
             "kind": kind,
-            "pipeline": "p",
+            "pipeline": self.pipeline,
             "epoch": "1-1-s-0/1",
             "end_lsn": end_lsn,
             "written_at": datetime.now(UTC),

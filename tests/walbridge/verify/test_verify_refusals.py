@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from pydantic import SecretStr
 
@@ -84,4 +87,32 @@ def test_a_lake_table_whose_files_are_gone_is_the_operators(database: Database, 
     for file in (handmade.path / "public" / "accounts").glob("*.parquet"):
         file.unlink()
     with pytest.raises(OperatorError, match="public/accounts cannot be read"):
+        verdict(database, handmade)
+
+
+def damage_log(cuts: Path) -> None:
+    (cuts / "_delta_log" / "00000000000000000000.json").write_text("{")
+
+
+def lose_files(cuts: Path) -> None:
+    for file in cuts.glob("*.parquet"):
+        file.unlink()
+
+
+@pytest.mark.parametrize("harm", [damage_log, lose_files])
+def test_published_cuts_that_cannot_be_read_are_the_operators(
+    database: Database, handmade: HandmadeLake, harm: Callable[[Path], None]
+) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    harm(handmade.path / "_cuts")
+    with pytest.raises(OperatorError, match=r"lake table _cuts cannot be read") as caught:
+        verdict(database, handmade)
+    assert "[lake] path" in caught.value.remedy
+
+
+def test_the_lake_of_another_pipeline_is_not_compared(database: Database, handmade: HandmadeLake) -> None:
+    """Its tables may have the same names; what they hold says nothing of this source."""
+    handmade.pipeline = "other"
+    accounts(database, handmade, ACCOUNTS)
+    with pytest.raises(OperatorError, match=r"belongs to pipeline other, this one is walbridge"):
         verdict(database, handmade)
