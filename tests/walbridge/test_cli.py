@@ -134,3 +134,34 @@ def test_verb_whose_packages_are_not_installed_names_the_extra(package: str, ver
     assert done.returncode == 2
     assert f"needs the package {package}" in done.stderr
     assert f"in a checkout of walbridge: pip install '.[{extra}]'" in done.stderr
+
+
+NOBODY = """
+[postgres]
+dsn = "host=127.0.0.1 port=1 dbname=d"
+[kafka]
+bootstrap_servers = "127.0.0.1:1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("check", "lake: not checked: deltalake is not installed here"),
+        ("status", "in the lake  not looked at: deltalake is not installed here"),
+    ],
+)
+def test_verb_of_the_producers_machine_does_all_but_look_at_the_lake(verb: str, words: str) -> None:
+    """An install with the extra producer alone has nothing that reads a lake."""
+    Path("walbridge.toml").write_text(NOBODY)
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(['deltalake', 'pyarrow', 'pyspark', 'numpy'])); "
+        f"from walbridge.__main__ import main; sys.exit(main([{verb!r}]))"
+    )
+    done = run("-c", program)
+
+    assert (done.returncode, done.stderr) == (2, "")
+    assert done.stdout.count(words) == 1
+    assert "pip install '.[spark]'" in done.stdout
+    assert "Postgres cannot be reached" in done.stdout
+    assert "walbridge jars" not in done.stdout

@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 
+LAKE = "lake"
+"""An area that is named also where its check cannot be imported."""
+
 
 class Severity(StrEnum):
     """advice: works, but not well. warning: works now, may stop or differ. error: does not work."""

@@ -6,6 +6,7 @@ fault only where the job is meant to run too: where its jars or its lake are.
 
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from walbridge.check.finding import Finding, advice, error, ok, warning
@@ -85,6 +86,8 @@ def memory_findings(settings: Settings) -> Iterator[Finding]:
 
 def java_findings(settings: Settings) -> Iterator[Finding]:
     """Spark runs on Java 17 and 21."""
+    if not _has_spark():
+        return
     try:
         java = find_java()
     except OperatorError as refusal:
@@ -96,6 +99,11 @@ def java_findings(settings: Settings) -> Iterator[Finding]:
             yield error(JAVA, f"{refusal.what}, and walbridge materialize seems to run here: {sign}", refusal.remedy)
     else:
         yield ok(JAVA, f"version {java.major} in {java.java_home}")
+
+
+def _has_spark() -> bool:
+    """Without the extra spark no job runs here, and walbridge jars could not fetch."""
+    return find_spec("pyspark") is not None
 
 
 def _sign_of_the_job(settings: Settings) -> str | None:
@@ -110,6 +118,8 @@ def _sign_of_the_job(settings: Settings) -> str | None:
 
 def jar_findings(settings: Settings) -> Iterator[Finding]:
     """Each jar against its checksum."""
+    if not _has_spark():
+        return
     chosen = settings.spark.jars_dir
     place = Path(chosen) if chosen is not None else folder("jars") / "spark"
     locked = [jar for jar in read_lock() if jar.set_name == "spark"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deltalake.exceptions import DeltaError
 
-from walbridge.check.finding import Finding, Severity, advice, error, ok, refused, warning
+from walbridge.check.finding import LAKE, Finding, Severity, advice, error, ok, refused, warning
 from walbridge.runtime.host import probe_folder
 from walbridge.schemas.errors import COPY_AGAIN, RetryableError, foreign_lake
 from walbridge.schemas.position import format_lsn
@@ -17,8 +17,6 @@ from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest_reader import newest_rows, open_table
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-
-AREA = "lake"
 
 
 def lake_findings(settings: Settings) -> Iterator[Finding]:
@@ -28,11 +26,11 @@ def lake_findings(settings: Settings) -> Iterator[Finding]:
     row = newest_row(settings)
     if row is None:
         if writable.severity is not Severity.ERROR:
-            yield ok(AREA, "empty: the first copy will fill it")
+            yield ok(LAKE, "empty: the first copy will fill it")
     elif row.pipeline != settings.name:
-        yield refused(AREA, foreign_lake(settings.lake.path, row.pipeline, settings.name))
+        yield refused(LAKE, foreign_lake(settings.lake.path, row.pipeline, settings.name))
     else:
-        yield ok(AREA, f"of this pipeline, at cut {row.to_cut}, {format_lsn(row.end_lsn)}")
+        yield ok(LAKE, f"of this pipeline, at cut {row.to_cut}, {format_lsn(row.end_lsn)}")
 
 
 def standing_findings(
@@ -48,13 +46,13 @@ def standing_findings(
         return
     if row.next_offset > (cuts_end() or 0):
         yield error(
-            AREA,
+            LAKE,
             "the cuts topic ends before what this lake has applied: it was made anew",
             COPY_AGAIN,
         )
     elif progress is not None and progress.consistent_point is not None and row.epoch != str(progress.epoch):
         yield warning(
-            AREA,
+            LAKE,
             "it holds the tables of an earlier copy",
             "walbridge materialize replaces them; walbridge status shows when it has",
         )
@@ -78,11 +76,11 @@ def newest_row(settings: Settings) -> CutRow | None:
 def _writable(path: str) -> Finding:
     if "://" in path:
         return advice(
-            AREA, f"{path} is no folder: whether it can be written was not tried", "walbridge materialize --once"
+            LAKE, f"{path} is no folder: whether it can be written was not tried", "walbridge materialize --once"
         )
     try:
         probe_folder(Path(path))
     except OSError as failure:
         mend = "give this user the right to write there, or name another folder in [lake] path"
-        return error(AREA, f"{path} cannot be written: {failure.strerror}", mend)
-    return ok(AREA, f"{path} can be written")
+        return error(LAKE, f"{path} cannot be written: {failure.strerror}", mend)
+    return ok(LAKE, f"{path} can be written")

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 
 import psycopg
 from confluent_kafka import KafkaException
 from rich.console import Console
 
-from walbridge.check import host, lake, published, report, server, topics
+from walbridge.check import host, published, report, server, topics
 from walbridge.check import slot as slot_check
-from walbridge.check.finding import Finding, error, exit_code, not_checked, ok, refused
+from walbridge.check.finding import LAKE, Finding, advice, error, exit_code, not_checked, ok, refused
 from walbridge.control_records import newest_progress, relations
+from walbridge.extras import missing_package
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres import catalog, slot
@@ -33,7 +35,7 @@ from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.topics import cuts_topic
-from walbridge.status.look import slot_of, source_of
+from walbridge.slot_row import slot_of, source_of
 
 ANSWER_S = 5.0
 """A peer that is there answers at once; this much is for a busy machine."""
@@ -105,6 +107,12 @@ def _tried(area: str, findings: Callable[[], Iterable[Finding]]) -> Iterator[Fin
         yield _failed(area, RetryableError(failure.args[0].str()))
     except WalbridgeError as failure:
         yield _failed(area, failure)
+    except ModuleNotFoundError as failure:
+        missing = missing_package(failure)
+        if missing is None:
+            raise
+        text = f"not checked: {missing.name} is not installed here, so walbridge materialize cannot run here either"
+        yield advice(area, text, f"if it is to run here: {missing.install}")
 
 
 def _failed(area: str, failure: WalbridgeError) -> Finding:
@@ -193,11 +201,17 @@ def _topics(reached: Reached) -> Iterator[Finding]:
 
 
 def _lake(reached: Reached) -> Iterator[Finding]:
-    return lake.lake_findings(reached.settings)
+    from walbridge.check.lake import lake_findings  # the producer's machine need not have what reads a lake
+
+    return lake_findings(reached.settings)
 
 
 def _lake_beside_kafka(reached: Reached) -> Iterator[Finding]:
-    return lake.standing_findings(reached.settings, reached.progress, lambda: _cuts_end(reached))
+    if find_spec("deltalake") is None:  # said already, by the look at the lake alone
+        return iter(())
+    from walbridge.check.lake import standing_findings
+
+    return standing_findings(reached.settings, reached.progress, lambda: _cuts_end(reached))
 
 
 def _cuts_end(reached: Reached) -> int | None:
@@ -233,8 +247,8 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[Reached], Iterator[Finding]
     (topics.TOPICS, ("Kafka",), _topics),
     (slot_check.AREA, ("Postgres",), _slot),
     (slot_check.AREA, ("Postgres", "Kafka"), _guards),
-    (lake.AREA, (), _lake),
-    (lake.AREA, ("Kafka",), _lake_beside_kafka),
+    (LAKE, (), _lake),
+    (LAKE, ("Kafka",), _lake_beside_kafka),
     (host.SPOOL, (), _spool),
     (host.MEMORY, (), _memory),
     (host.JAVA, (), _java),

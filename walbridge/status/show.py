@@ -8,12 +8,14 @@ from rich.text import Text
 
 from walbridge.quantities import bytes_text, moment_text, seconds_text
 from walbridge.schemas.position import format_lsn
-from walbridge.status.standing import Lag, Lake, Published, Silent, Slot, Source, Standing, TableState
+from walbridge.slot_row import Slot, Source
+from walbridge.status.standing import Lag, Lake, Published, Silent, Standing, TableState
 
 TABLES_SHOWN_MAX = 30
 
-ALARMING = ("lost", "unreserved", "unreachable", "does not exist")
-"""What makes a row red on a terminal."""
+ALARMING = ("wal_status lost", "wal_status unreserved", "unreachable:", "does not exist", "belongs to pipeline")
+"""What makes a row red on a terminal, but of a table, whose name is anybody's."""
+_OF_TABLES = ("tables", "")
 
 
 def rows(standing: Standing) -> list[tuple[str, str]]:
@@ -26,7 +28,7 @@ def rows(standing: Standing) -> list[tuple[str, str]]:
         ("producer", _producer(standing)),
         ("in Kafka", _in_kafka(standing)),
         ("in the lake", _in_lake(standing)),
-        *(("tables" if index == 0 else "", line) for index, line in enumerate(_tables(standing.lake))),
+        *(("tables" if index == 0 else "", line) for index, line in enumerate(_tables(standing))),
     ]
 
 
@@ -39,7 +41,7 @@ def as_table(standing: Standing) -> Table:
     """The same for a terminal."""
     table = Table.grid(padding=(0, 2))
     for heading, text in rows(standing):
-        alarming = any(word in text for word in ALARMING)
+        alarming = heading not in _OF_TABLES and any(words in text for words in ALARMING)
         table.add_row(Text(heading, style="bold"), Text(text, style="red" if alarming else ""))
     return table
 
@@ -127,7 +129,9 @@ def _in_kafka(standing: Standing) -> str:
 
 def _in_lake(standing: Standing) -> str:
     if isinstance(standing.lake, Silent):
-        return f"unreachable: {standing.lake.reason}"
+        return f"unreachable: {standing.lake.reason}" if standing.lake.away else standing.lake.reason
+    if standing.lake_is_foreign:
+        return f"{standing.lake_path} belongs to pipeline {standing.lake.pipeline}, this one is {standing.pipeline}"
     if not standing.lake.exists:
         return f"nothing at {standing.lake_path} yet: walbridge materialize fills it"
     cut = standing.lake.cut
@@ -147,8 +151,9 @@ def _behind(lag: Lag) -> str:
     return f": {bytes_text(lag.wal_bytes)} and at most {seconds_text(lag.seconds)} behind the server"
 
 
-def _tables(lake: Lake | Silent) -> Iterator[str]:
-    if isinstance(lake, Silent):
+def _tables(standing: Standing) -> Iterator[str]:
+    lake = standing.lake
+    if isinstance(lake, Silent) or standing.lake_is_foreign:
         return
     current = [table for table in lake.tables if table.state == "current"]
     others = [table for table in lake.tables if table.state != "current"]
@@ -221,7 +226,8 @@ def _lake_json(lake: Lake) -> dict[str, Any]:
         "commit_time": cut.commit_time.isoformat() if cut.commit_time else None,
         "written_at": cut.written_at.isoformat(),
     }
-    return {"exists": lake.exists, "cut": shown, "tables": [_table_json(table) for table in lake.tables]}
+    tables = [_table_json(table) for table in lake.tables]
+    return {"exists": lake.exists, "pipeline": lake.pipeline, "cut": shown, "tables": tables}
 
 
 def _table_json(table: TableState) -> dict[str, Any]:

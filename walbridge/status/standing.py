@@ -9,52 +9,20 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from walbridge.schemas.errors import WalbridgeError
+from walbridge.slot_row import Source
 
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A peer that did not answer."""
+    """A peer that did not answer. ``away`` False: it was not asked."""
 
     reason: str
+    away: bool = True
 
     @classmethod
     def because(cls, error: WalbridgeError) -> "Silent":
         """One line, without the remedy."""
         return cls(getattr(error, "what", None) or str(error))
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Transactions of our database that are prepared and have no end yet."""
-
-    count: int
-    oldest_gid: str
-    oldest_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Our row of pg_replication_slots. ``safe_wal_size_bytes`` None: as much as the disk holds.
-
-    ``prepared``: what holds a slot with two_phase back; None: nothing, or no such slot.
-    """
-
-    active_pid: int | None
-    wal_status: str | None
-    retained_bytes: int | None
-    safe_wal_size_bytes: int | None
-    confirmed_flush_lsn: int | None
-    prepared: Prepared | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The server. ``wal_lsn``: up to where its WAL is flushed, which is all that it sends."""
-
-    version: str
-    wal_lsn: int
-    now: datetime
-    slot: Slot | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +70,13 @@ class LakeCut:
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The lake. ``cut`` None: nothing is published yet; ``tables`` are then those being copied."""
+    """The lake. ``cut`` None: nothing is published yet; ``tables`` are then those being copied.
+
+    ``pipeline``: whose it is; None where nothing says so yet.
+    """
 
     exists: bool
+    pipeline: str | None
     cut: LakeCut | None
     tables: tuple[TableState, ...]
 
@@ -145,8 +117,13 @@ class Standing:
 
     @property
     def lake_cut(self) -> LakeCut | None:
-        """The newest published cut, if the lake answers and holds one."""
-        return None if isinstance(self.lake, Silent) else self.lake.cut
+        """The newest published cut, if the lake answers, is ours and holds one."""
+        return None if isinstance(self.lake, Silent) or self.lake_is_foreign else self.lake.cut
+
+    @property
+    def lake_is_foreign(self) -> bool:
+        """Whether [lake] path is another pipeline's: what it holds says nothing of this one."""
+        return not isinstance(self.lake, Silent) and self.lake.pipeline not in (None, self.pipeline)
 
     @property
     def kafka_lag(self) -> Lag:

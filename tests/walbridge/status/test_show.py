@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from tests.walbridge.status.test_standing import AWAY, standing
+from walbridge.slot_row import Prepared, Slot, Source
 from walbridge.status.show import TABLES_SHOWN_MAX, as_json, as_table, as_text
-from walbridge.status.standing import Lake, Prepared, Published, Slot, Source, TableState
+from walbridge.status.standing import UNKNOWN, Lake, Published, Silent, Standing, TableState
 
 SLOT = Slot(
     active_pid=42, wal_status="reserved", retained_bytes=12_345, safe_wal_size_bytes=None, confirmed_flush_lsn=1
@@ -75,7 +77,7 @@ def test_tables_that_are_not_current_come_first_and_many_current_ones_are_counte
     current = tuple(TableState(f"public.t{number}", "current", 1) for number in range(TABLES_SHOWN_MAX + 1))
     stale = TableState("public.zebra", "stale", 255)
 
-    lines = as_text(replace(standing(), lake=Lake(True, None, (*current, stale)))).splitlines()
+    lines = as_text(replace(standing(), lake=Lake(True, "p", None, (*current, stale)))).splitlines()
 
     assert lines[-2:] == ["tables       public.zebra  stale since 0/FF", "             31 tables are current"]
 
@@ -100,6 +102,47 @@ def test_peers_that_are_away_are_named_in_their_own_section() -> None:
         "in Kafka     unreachable: away",
         "in the lake  unreachable: away",
     ]
+
+
+def red_rows(there: Standing) -> list[str]:
+    """Headings of the rows that a terminal shows in red."""
+    headings, texts = as_table(there).columns
+    cells = zip(headings.cells, texts.cells, strict=True)
+    return [str(heading) for heading, text in cells if isinstance(text, Text) and text.style == "red"]
+
+
+def with_slot(slot: Slot | None) -> Standing:
+    there = standing()
+    assert isinstance(there.source, Source)
+    return replace(there, source=replace(there.source, slot=slot))
+
+
+def test_terminal_shows_in_red_what_is_wrong_and_nothing_else() -> None:
+    current = TableState("public.lost_items", "current", None)
+    well = with_slot(replace(SLOT, safe_wal_size_bytes=5_000_000_000))
+
+    assert red_rows(replace(well, lake=Lake(True, "p", None, (current, current)))) == []
+    assert red_rows(with_slot(replace(SLOT, wal_status="lost"))) == ["slot"]
+    assert red_rows(replace(well, published=AWAY, lake=AWAY)) == ["in Kafka", "in the lake"]
+
+
+def test_lake_of_another_pipeline_has_no_lag_and_no_tables() -> None:
+    there = standing()
+    assert isinstance(there.lake, Lake)
+    table = TableState("public.orders", "current", None)
+    foreign = replace(there, lake=replace(there.lake, pipeline="other", tables=(table,)))
+
+    assert as_text(foreign).splitlines()[-1] == "in the lake  lake belongs to pipeline other, this one is p"
+    assert (foreign.lake_lag, foreign.lake_behind_kafka_bytes) == (UNKNOWN, None)
+    assert as_json(foreign)["lake"]["pipeline"] == "other"
+    assert red_rows(foreign) == ["slot", "in the lake"]
+
+
+def test_lake_that_was_not_asked_is_no_alarm() -> None:
+    there = replace(with_slot(SLOT), lake=Silent("not looked at: deltalake is not installed here", away=False))
+
+    assert as_text(there).splitlines()[-1] == "in the lake  not looked at: deltalake is not installed here"
+    assert red_rows(there) == []
 
 
 def test_json_has_every_section_whoever_is_away() -> None:

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from walbridge.status.standing import UNKNOWN, Lag, Lake, LakeCut, NewestCut, Published, Silent, Source, Standing
+from walbridge.slot_row import Source
+from walbridge.status.standing import UNKNOWN, Lag, Lake, LakeCut, NewestCut, Published, Silent, Standing
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 AWAY = Silent("away")
@@ -23,7 +24,7 @@ def standing(wal_lsn: int = 1_000, cut_lsn: int = 900, lake_lsn: int = 700) -> S
         at=NOW,
         source=Source("18.1", wal_lsn, NOW, None),
         published=Published("streaming", NewestCut(9, cut_lsn, complete=True, reached_at=ago(2))),
-        lake=Lake(True, LakeCut(5, 7, lake_lsn, commit_time=ago(30), written_at=ago(20)), ()),
+        lake=Lake(True, "p", LakeCut(5, 7, lake_lsn, commit_time=ago(30), written_at=ago(20)), ()),
     )
 
 
@@ -85,4 +86,4 @@ def test_a_lake_that_does_not_exist_is_no_answer() -> None:
     everybody_away = replace(standing(), source=AWAY, published=AWAY)
 
     assert everybody_away.anybody_answers
-    assert not replace(everybody_away, lake=Lake(False, None, ())).anybody_answers
+    assert not replace(everybody_away, lake=Lake(False, None, None, ())).anybody_answers
