@@ -94,8 +94,11 @@ def first_copy(
 
 
 def _refuse_altered(snapshot: Snapshot, connection: SqlConnection, tables: list[PublishedTable]) -> None:
-    """The snapshot shows rows as of then, but tables as of now: a TRUNCATE between, and the rows
-    are gone; an ALTER, and they have another shape. Only the two looks at the catalogue tell."""
+    """Refuse tables that were altered or truncated between the snapshot and the locks.
+
+    COPY would find them empty or in another shape, since no snapshot hides either. Only a comparison of the
+    catalogue as of the snapshot with the catalogue as of now tells.
+    """
     relation_ids = [table.relation_id for table in tables]
     if catalog.storage_of(snapshot.connection, relation_ids) != catalog.storage_of(connection, relation_ids):
         raise RetryableError("a table was altered or truncated while its copy was about to begin")
@@ -142,5 +145,5 @@ def _commit(out: OpenBatch, finished: tuple[int, ...] | None = None) -> None:
 
 
 def report_waiting() -> None:
-    """Said every few seconds while Postgres makes a slot."""
+    """Log why the copy has not begun; called every few seconds while Postgres creates the slot."""
     log.warning("the slot waits for transactions that were open before it; see pg_stat_activity")

@@ -36,7 +36,7 @@ def publication_gone(publication: str) -> OperatorError:
 
 
 def publication_remade(publication: str) -> OperatorError:
-    """The same words of the same tables, but nothing came while it was away."""
+    """It may read exactly as before, but no change was sent while it did not exist."""
     return OperatorError(
         f"publication {publication} was dropped and made again: changes between did not come",
         remedy=_ANEW,
@@ -53,7 +53,7 @@ def operations_missing(publication: str, operations: Sequence[str]) -> OperatorE
 
 
 def membership_changed(publication: str, table: str) -> OperatorError:
-    """Its rows outside of the old filter, or its changes between, are nowhere."""
+    """Rows outside the old filter, or changes made in between, were never sent."""
     return OperatorError(
         f"table {table} was taken out of publication {publication} and put back, or its row filter or column "
         "list was changed: rows or changes of it are missing",
@@ -64,8 +64,8 @@ def membership_changed(publication: str, table: str) -> OperatorError:
 def generated_columns_changed(publication: str) -> OperatorError:
     """Like a column list: rows that were there before have no value of such a column, or keep an old one."""
     return OperatorError(
-        f"publish_generated_columns of publication {publication} was changed: rows that do not change lack the columns "
-        "that came",
+        f"publish_generated_columns of publication {publication} was changed: rows that do not change lack the new "
+        "columns",
         remedy="if no published table was written to since, change it back; else " + _ANEW,
     )
 
@@ -127,7 +127,7 @@ def another_runs(transactional_id: str, pipeline: str, slot: str) -> OperatorErr
     return OperatorError(
         f"another producer runs under transactional id {transactional_id}: it took pipeline {pipeline}, slot {slot}, "
         "over, and this one ends; nothing is lost, the other goes on after the last batch that Kafka committed",
-        remedy="if the other is to go on, nothing; else stop it, then start this one again: a slot has one producer",
+        remedy="do nothing if the other is to go on; else stop it and start this one again: a slot has one producer",
     )
 
 

@@ -74,7 +74,7 @@ def _published(settings: Settings) -> Progress:
 
 
 def _accept_failover(parts: Parts, server: ServerIdentity, progress: Progress) -> None:
-    """The guards have found that the new primary has all that was published."""
+    """Record the new timeline. The guards have already found that this primary has all that was published."""
     if server.timeline != seen_timeline(progress):
         log.warning("failover accepted", timeline=server.timeline, before=seen_timeline(progress))
         parts.out.tracker.remember_options({TIMELINE_OPTION: str(server.timeline)})

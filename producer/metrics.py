@@ -53,7 +53,7 @@ class ProducerMetrics:
             registry=self.registry,
         )
         self._delay_s = self._gauge("publish_delay_seconds", "From the newest commit in Postgres to that in Kafka")
-        self._last_cut_id = self._gauge("last_cut_id", "Of the newest cut")
+        self._last_cut_id = self._gauge("last_cut_id", "Id of the newest cut")
         self._published_lsn = self._gauge("published_lsn", "End of the newest cut, as a number")
         self._gauge("received_lsn", "The highest LSN that Postgres reported").set_function(self._received)
         self._gauge("confirmed_lsn", "What Postgres was told is safe").set_function(self._confirmed)
@@ -61,16 +61,16 @@ class ProducerMetrics:
         self._gauge("since_progress_seconds", "Since a batch was committed or nothing was left to send").set_function(
             lambda: self.pulse.since_progress_s
         )
-        self._gauge("spool_bytes", "What transactions that are not committed yet take in the spool").set_function(
+        self._gauge("spool_bytes", "Bytes that transactions take in the spool until their commit").set_function(
             lambda: self._pending.spooled_bytes if self._pending else 0
         )
         self._gauge(
             "streamed_transactions", "Streamed transactions in the spool that are not committed yet"
         ).set_function(lambda: self._pending.stream_count if self._pending else 0)
-        self._gauge("prepared_transactions", "Prepared ones without an end, which hold the slot back").set_function(
-            lambda: self._pending.prepared_count if self._pending else 0
-        )
-        self._state = Enum(f"{_PREFIX}_state", "What it is doing", states=list(STATES), registry=self.registry)
+        self._gauge(
+            "prepared_transactions", "Prepared transactions without an end, which hold the slot back"
+        ).set_function(lambda: self._pending.prepared_count if self._pending else 0)
+        self._state = Enum(f"{_PREFIX}_state", "What the program is doing", states=list(STATES), registry=self.registry)
 
     def enter(self, state: str) -> None:
         """Go over to a state."""

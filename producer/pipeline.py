@@ -63,7 +63,7 @@ class Pipeline:
         return start(self._settings, self._source, self._spool, self._waits, self._metrics)
 
     def _copy(self, parts: Parts) -> None:
-        """Until a copy is whole: one that was interrupted begins again."""
+        """Copy until one copy is complete; a copy that is interrupted begins again from its first table."""
         progress = new_progress(self._settings, parts.server)
         pause = BackOff(first_s=0.5)
         while True:
@@ -80,7 +80,7 @@ class Pipeline:
                 self._waits.back_off(pause)
 
     def _follow(self, parts: Parts) -> None:
-        """Session after session, each from what Kafka holds."""
+        """Run one session after another; each begins at the progress that Kafka holds."""
         pause = BackOff(first_s=0)
         while True:
             cut_before = parts.out.tracker.progress.cut_id
@@ -90,7 +90,7 @@ class Pipeline:
             except RetryableError as error:
                 self._metrics.peer_away(error)
                 if parts.out.tracker.progress.cut_id > cut_before:
-                    pause.reset()  # it worked meanwhile: this is another trouble than the last one
+                    pause.reset()  # a batch was committed since the last failure: this is a new one
                 log.warning("stream begins again", reason=str(error), pause_s=round(pause.pause_s, 1))
                 parts.out.abandon()
                 self._waits.back_off(pause)

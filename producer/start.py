@@ -1,7 +1,7 @@
 """The start of a pipeline: both peers are there and fit, and what they hold is known.
 
-In: settings. Out: the parts that live as long as the process, or a refusal by a guard, before anything
-durable is touched but the control topics.
+In: settings. Out: the parts that live as long as the process, or a refusal by a guard. Before a guard refuses, only
+two durable things happen: missing control topics are made, and an older producer of this slot is fenced.
 """
 
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
 
 
 def new_progress(settings: Settings, server: ServerIdentity) -> Progress:
-    """Of a pipeline that has copied nothing yet."""
+    """The progress of a pipeline that has copied nothing yet."""
     return Progress(
         state="creating",
         system_id=server.system_id,
@@ -100,8 +100,8 @@ def new_progress(settings: Settings, server: ServerIdentity) -> Progress:
 def reserve_slot(settings: Settings) -> bool:
     """Make the slot before the first start, beside progress ``creating``; False if it is there.
 
-    It shows that the role may, and keeps its place among max_replication_slots. The first
-    start makes it anew, since only then is there somebody to read its snapshot.
+    This proves that the role may create a slot, and takes one of the server's max_replication_slots. The first
+    start drops it and creates it again, because its snapshot lives no longer than the connection that made it.
 
     Raises:
         OperatorError: a server does not fit, or the slot is somebody else's.

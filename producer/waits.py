@@ -12,7 +12,7 @@ from typing import Protocol
 from walbridge.runtime.back_off import BackOff
 
 PATIENCE_S = 3.0
-"""For the open batch, once asked to stop while Kafka does not answer. What it gives up comes again."""
+"""How long a stop waits for the open batch when Kafka is slow. A batch that is given up comes again."""
 _SLICE_S = 0.1
 
 
@@ -21,14 +21,14 @@ class Stopped(Exception):
 
 
 class Stream(Protocol):
-    """A server that gives us up when it does not hear from us."""
+    """A server that ends the session when it does not hear from us."""
 
     def keep_alive(self) -> None:
         """Send a status if one is due."""
 
 
 class Waits:
-    """Of one run; remembers when a stop was first seen."""
+    """The waits of one run. Remembers when a stop was first seen."""
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
         self.should_stop = should_stop
@@ -67,7 +67,7 @@ class Waits:
             raise Stopped
 
     def check_patience(self) -> None:
-        """End here, if asked to and the open batch was waited for long enough.
+        """End here, if a stop was asked for and the open batch has had ``PATIENCE_S`` to commit.
 
         Raises:
             Stopped: as ``check``.

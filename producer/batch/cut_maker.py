@@ -45,7 +45,7 @@ class Prepared(Protocol):
 
 
 class CutMaker:
-    """Of one session.
+    """Ends the batches of one session.
 
     Args:
         on_dropped: told the relation id of a table that is followed no more.
@@ -69,18 +69,18 @@ class CutMaker:
         self._prepared = prepared
         self._on_dropped = on_dropped
         self._ended: Lsn | None = None
-        """Of the last whole transaction, also one of which nothing is published: no batch ends with such a one."""
+        """End of the last whole transaction, also of one without published changes, which ends no batch."""
         self.last_cut_s = time.monotonic()
 
     def end_transaction(self, commit: Commit) -> None:
-        """A transaction that is not skipped has ended: the batch that holds its last change may end with it."""
+        """Note the end of a transaction that was not skipped, and close the batch if it is full."""
         self._ended = commit.end_lsn
         out = self._out
         if not out.is_open:
             split = out.tracker.progress.split
             if split is None or split.commit_lsn != commit.commit_lsn:
                 return
-            # Its last change ended a batch: only a complete cut says that all of it is there.
+            # A split came after its last published change: only a complete cut says that all of it is there.
             out.open()
         batch = out.batch
         batch.transactions += 1
@@ -103,7 +103,8 @@ class CutMaker:
         batch = self._out.batch
         batch.commit_lsn, batch.commit_time_us = begin.final_lsn, begin.commit_time_us
         if batch.end_lsn is None:
-            batch.end_lsn = self._ended  # what was left out before this one must not come between its parts
+            # Unpublished transactions before this one are done too: a resume would refuse their changes.
+            batch.end_lsn = self._ended
         self._out.close(split)
         kill_point("produce:split")
         self.last_cut_s = time.monotonic()
@@ -111,7 +112,7 @@ class CutMaker:
         self._out.begin_transaction()
 
     def idle_cut(self, *, asked: bool = False) -> None:
-        """Nothing is in flight: what the server has decoded, and nothing beyond, is done."""
+        """Commit a cut without rows up to what the server has decoded, if one is due and no batch is open."""
         due = asked or (time.monotonic() - self.last_cut_s) * 1000 >= self._idle_interval_ms
         if self._out.is_open or not due or self._stream.received <= self._out.tracker.end_lsn:
             return
@@ -127,13 +128,13 @@ class CutMaker:
         self._after_cut()
 
     def _bound_floor(self) -> None:
-        """What comes again must begin before all that this session holds, and before what it has not seen yet."""
+        """Keep the floor at or below the oldest prepared transaction, and at or below what the server has reported."""
         held = self._prepared.oldest_prepared_lsn
         received = self._stream.received
         self._out.tracker.floor_max = received if held is None else min(received, held)
 
     def _drop(self, record: RelationRecord) -> None:
-        """A table left the publication: what comes of it after this cut is nowhere, and the cut says so."""
+        """Mark a table that left the publication: its later changes are never sent, and this cut says so."""
         table = record.table
         self._out.drop_table(record, Position(self._stream.received, 0))
         self._on_dropped(table.relation_id)

@@ -26,7 +26,7 @@ from walbridge.schemas.topics import cuts_topic, progress_topic
 log = structlog.get_logger()
 
 BARRIERS_MAX = 12
-"""Of one table in one cut: the job has 16 segments a plan."""
+"""Barriers of one table at which a batch closes after its transaction: the job has 16 segments a plan."""
 BARRIERS_SPLIT = 14
 """At so many the batch ends even inside a transaction."""
 CUT_TABLE_BYTES = 160
@@ -73,7 +73,7 @@ class OpenBatch:
         self.is_open = True
 
     def set_origin(self, origin_lsn: bytes) -> None:
-        """Where the rows from here on were written first: of a transaction, hardly ever of two alike."""
+        """Set the origin LSN of the rows from here on. It changes with nearly every replicated transaction."""
         if origin_lsn != self._origin_lsn:
             self._origin_lsn = origin_lsn
             self.plain_tails = plain_tails(self.ts_ms, origin_lsn)
@@ -113,14 +113,14 @@ class OpenBatch:
         self.batch.add_barrier(relation.table.relation_id, relation.topic, Barrier(kind, position, schema_id))
 
     def drop_table(self, relation: RelationRecord, position: Position) -> None:
-        """The last that is said of a table that left the publication."""
+        """Say with a barrier that nothing more of this table comes, and let the next progress leave it out."""
         barrier = Barrier("dropped", position)
         self.batch.add_barrier(relation.table.relation_id, relation.topic, barrier)
         self.batch.dropped.add(relation.table.relation_id)
 
     def begin_transaction(self) -> None:
-        """Only a transaction that alone exceeds the limits is cut in two: one that grows the batch by as much
-        as a whole batch may hold."""
+        """Set the size at which this transaction is split: only one that adds as much as a whole batch may hold
+        is split, so a smaller one never is, whatever the batch held before."""
         held = self.batch if self.is_open else Batch()
         self.split_rows = held.row_count + self._limits.batch_rows_max
         self.split_bytes = held.byte_count + self._limits.batch_bytes_max
@@ -184,7 +184,7 @@ class OpenBatch:
         _report(self.batch, cut, commit_s)
 
     def publish_progress(self, progress: Progress) -> None:
-        """A transaction of nothing but progress: there is no epoch yet that a cut could name."""
+        """Commit a progress record alone: there is no epoch yet that a cut could name."""
         self._publisher.begin()
         self._publisher.commit([(self._progress, KafkaRecord(progress.key, encode_progress(progress)))])
         self.tracker.committed(progress)

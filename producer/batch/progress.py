@@ -64,7 +64,7 @@ class ProgressTracker:
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.floor_max: Lsn | None = None
-        """What lies beyond must come again after a restart, though it is done: prepared transactions."""
+        """The floor may not pass it: what is prepared beyond must come again after a restart, though it is done."""
 
     @property
     def confirmable_lsn(self) -> Lsn:

@@ -77,7 +77,7 @@ def _signed(lsn: int) -> int:
 
 
 class UnknownValue(OperatorError):
-    """A row came without a value that is nowhere: neither in the row, nor in an older one of its key."""
+    """A row came without a value that exists nowhere: not in the row, and not in an older event of its key."""
 
 
 class RecordWriter:
@@ -229,7 +229,7 @@ class RecordWriter:
         name = self.relation.table.qualified_name
         return OperatorError(
             f"an UPDATE of {name} came without its old row, though its replica identity is FULL: "
-            "that of the partition it is in is another",
+            "the partition that holds the row has another one",
             remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; then a new copy",
         )
 

@@ -104,7 +104,7 @@ _PLAIN = """
 
 
 BinaryColumns = Sequence[lines.BinaryColumn | None] | None
-"""How columns are read in binary, those that are ever sent so; None: none was asked for."""
+"""How each column is read in binary, None for one that only comes as text; None as a whole: no binary session."""
 
 
 def make_transcoder(record: RelationRecord, binary: BinaryColumns = None) -> Transcoder:

@@ -58,8 +58,8 @@ def _told_came(came: Iterable[Partition], roots: dict[int, Partition]) -> Iterab
 def identity_faults(trees: Sequence[Partition]) -> Iterable[OperatorError]:
     """The partitions whose old rows cannot be read by their root's identity, each with its remedy.
 
-    Old rows come with the leaf's identity, and say they have the root's. An identity that carries no
-    update makes no harm: Postgres refuses updates then itself.
+    Old rows are logged by the leaf's identity, but announced under the root's. A leaf whose identity carries no
+    update does no harm: Postgres itself refuses the update then.
     """
     roots = {each.root: each for each in trees if each.relation_id == each.root}
     for leaf in trees:

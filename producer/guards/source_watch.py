@@ -45,7 +45,7 @@ def refuse_unknown(tables: Tables, copied: Iterable[int], metadata: str) -> None
 
 
 class SourceWatch:
-    """Of one session."""
+    """Watches the source for one session."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class SourceWatch:
         self._partitions = PartitionWatch()
 
     def open(self) -> None:
-        """At the start of a session: topics and publication are as they were; then the baseline counts.
+        """Check topics, publication and identities at the start of a session; take a baseline where there is none.
 
         Raises:
             OperatorError: something is gone or was made anew, or changes would come in parts.
@@ -86,8 +86,8 @@ class SourceWatch:
         self.look()
         published = published_tables_unless_locked(self._connection, self._settings.postgres.publication)
         if published is None:
-            # The stream itself refuses what these looks would: only later, and with fewer words.
-            log.warning("a published table is being altered: its types and its identity are not looked at")
+            # The stream would fail on the same faults, but later and with a less helpful message.
+            log.warning("a published table is being altered: types and replica identities are not checked")
             return
         followed = [table for table in published if table.relation_id in progress.relation_ids]
         refuse_unreadable(self._connection, self._settings, followed)
@@ -139,7 +139,7 @@ class SourceWatch:
         return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")
 
     def dropped_by(self, lsn: Lsn) -> set[int]:
-        """Tables of which nothing comes after ``lsn``; told once."""
+        """Tables of which nothing comes after ``lsn``. Each is returned only once."""
         gone = {relation_id for relation_id, since in self._leaving.items() if since <= lsn}
         for relation_id in gone:
             del self._leaving[relation_id]

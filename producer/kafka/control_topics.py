@@ -20,7 +20,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import metadata_topic, progress_topic
 
 _NEWEST_RECORDS = 8
-"""Looked at for another slot's: more than the last one, which may be of either."""
+"""How many are read from the end: one alone may be ours although another slot writes there too."""
 
 
 class MetadataWriter:

@@ -28,10 +28,10 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 SLICE_S = 0.5
-"""Of every wait for Kafka; between slices Postgres gets its status."""
+"""Length of one slice of a wait for Kafka; between two slices Postgres gets its status."""
 SERVE_S = 0.15
-"""Of a wait that serves callbacks. From 200 ms on the client serves them in turns, and goes on with the
-next turn after a fatal error: only then does another callback meet the exception."""
+"""Length of a wait that serves callbacks. The client serves a wait of 200 ms or more in turns and starts the next
+turn even after a fatal error: only then can another callback run while the exception is set."""
 _SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
 
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})

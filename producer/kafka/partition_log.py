@@ -114,7 +114,7 @@ class PartitionLog:
             span *= 8  # markers and aborted records took their place
 
     def newest(self, wanted: Callable[[Message], T | None]) -> T | None:
-        """What ``wanted`` makes of the newest message that it does not answer with None."""
+        """The first result of ``wanted`` that is not None, from the newest message backwards; None if there is none."""
         first, end = self.bounds()
         span, stop = _SPAN, None
         while True:
@@ -127,7 +127,7 @@ class PartitionLog:
             span, stop = span * 8, start
 
     def first_offset(self, is_reached: Callable[[Message], bool]) -> int:
-        """The offset of the first message for which it holds, where it holds for all that follow it.
+        """The offset of the first message that ``is_reached`` accepts; it must accept all that follow as well.
 
         By bisection, so that a position in a large topic is found with a few dozen reads.
         """

@@ -33,7 +33,7 @@ ERROR_LOG_INTERVAL_S = 10.0
 
 
 class BatchAborted(KafkaAway):
-    """The Kafka transaction is gone, or nobody knows: read progress again and ask Postgres again."""
+    """The Kafka transaction was aborted or its outcome is unknown: read progress and the stream again."""
 
 
 class Publisher:
@@ -230,7 +230,7 @@ class Publisher:
             raise refusal
 
     def close(self) -> None:
-        """The same at an end that has its own reason."""
+        """Give the open transaction up when the caller ends for a reason of its own; a fence is not reported."""
         self._given_up()
 
     def _given_up(self) -> OperatorError | None:

@@ -20,7 +20,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 CONTACT_TIMEOUT_S = 3.0
-"""Of the first request, which nobody can interrupt: whoever asks tries again."""
+"""Time limit of the first request, which cannot be interrupted: the caller tries again."""
 REQUEST_TIMEOUT_S = 10.0
 _COLLIDES = (
     'Kafka takes "." and "_" in topic names for equal: give the table another topic in [topics.names], '
@@ -30,7 +30,7 @@ _COLLIDES = (
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """``partition_count`` None: any that is there already will do."""
+    """``fixed_partitions`` False: a topic that exists already may have any number of partitions."""
 
     name: str
     partition_count: int

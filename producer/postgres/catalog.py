@@ -135,7 +135,7 @@ def storage_of(connection: psycopg.Connection[Any], relation_ids: Iterable[int])
 
 
 def wait_for_alterations(connection: psycopg.Connection[Any], relation_id: int, timeout_s: float = ALTERED_S) -> None:
-    """Return when nobody alters this table, or in vain: an ALTER may take hours.
+    """Wait until nobody alters this table, for ``timeout_s`` at most: an ALTER may take hours.
 
     A commit is in the WAL, and so in the stream, a moment before the catalogue shows it. Its locks go after that.
     """

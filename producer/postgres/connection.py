@@ -28,7 +28,7 @@ SqlConnection = psycopg.Connection[Any]
 
 
 class TableLocked(RetryableError):
-    """Somebody has it for longer than we would wait."""
+    """Another session has held a lock on the table for longer than we wait."""
 
 
 class BoundedConnection(SqlConnection):
@@ -67,7 +67,7 @@ _DEFINITE = {
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",
 }
 _NO_BINARY = "42883"
-"""The server cannot send a type inside of another: found at start, but for a composite that got it since."""
+"""The server has no binary format for a type inside another. Told at start, unless a composite got it later."""
 _LOCKED = "55P03"
 _QUOTES_VALUES = ("22", "23")
 """Data and constraint errors: 'invalid input syntax for type integer: "..."' (I10)."""

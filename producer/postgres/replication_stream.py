@@ -22,7 +22,7 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn, format_lsn
 from walbridge.schemas.progress_record import OWN_OPTIONS
 
-# Half of wal_sender_timeout, where 0 means none: the server's own keepalive queues behind a large
+# A third of wal_sender_timeout, where 0 means none: the server's own keepalive queues behind a large
 # transaction, so we may not wait to be asked.
 _TIMEOUT_SHARE = 3
 
@@ -42,7 +42,7 @@ class ReplicationStream:
         self._heard_s = time.monotonic()
         self._asked_s: float | None = None
         self.received = Lsn(0)
-        """Up to here the server has told of its WAL, and sent what there was: the one place that knows it."""
+        """The highest LSN that the server has reported; all that committed before it has been read. Kept only here."""
         self.confirmed = Lsn(0)
         self.on_drained: Callable[[], None] = lambda: None
         """Called when all that has arrived was read."""

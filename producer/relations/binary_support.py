@@ -22,7 +22,7 @@ _BINARY_SINCE = 140000
 
 
 def type_readers(connection: SqlConnection, settings: Settings) -> TypeReaders | None:
-    """Of the types that this connection's catalogue has; None where binary was not asked for."""
+    """Readers of the types in this connection's catalogue; None where binary is not asked for."""
     if not settings.postgres.binary or connection.info.server_version < _BINARY_SINCE:
         return None
     return TypeReaders(partial(binary_facts, connection), connection.info.server_version)

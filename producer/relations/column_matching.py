@@ -53,7 +53,7 @@ def under_its_name(relation: Relation, facts: TableFacts | None, versions: Seque
 
 
 def described_columns(relation: Relation, facts: TableFacts | None) -> list[ColumnFacts | None]:
-    """What the catalogue calls as it was announced, and gives the same type."""
+    """By column, the catalogue's facts of the column with this name and type; None where there is none."""
     known = {(each.name, each.type_oid, each.typmod): each for each in facts.columns} if facts else {}
     return [known.get(_of(column)) for column in relation.columns]
 
@@ -124,7 +124,7 @@ def _by_order(by_name: Numbers, facts: TableFacts | None, versions: Sequence[Rel
 
 
 def _was_before(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:
-    """The newest version came later than this one, which has more columns than could have come since."""
+    """Whether this relation is older than the newest version: it has more columns than could be there now."""
     candidates = _candidates(facts, versions)
     return candidates is not None and len(candidates) < len(by_name)
 
@@ -134,7 +134,7 @@ def _agreed(one: Numbers, other: Numbers) -> Numbers:
 
 
 def _possible(numbers: Numbers, facts: TableFacts | None) -> Numbers:
-    """Without those that leave no number to a column behind, or are not above all before them."""
+    """The same numbers, with None for one that is not above all before it or leaves too few for those behind it."""
     last = facts.attnum_max if facts else 0
     kept: Numbers = []
     highest = 0

@@ -108,7 +108,7 @@ class Tables:
         )
 
     def forget(self, relation_id: int) -> None:
-        """It is followed no more: should changes of it come, they are those of a table without a copy."""
+        """Stop following the table: a later change of it is refused as one of a table without a copy."""
         self._writers.pop(relation_id, None)
 
     def take_shape_barrier(self, relation_id: int) -> bool:
@@ -211,7 +211,7 @@ class Tables:
             self._write_metadata(catalog.type_facts(connection, wanted))
 
     def _write_metadata(self, types: Mapping[int, TypeFacts], record: RelationRecord | None = None) -> None:
-        """What the metadata topic lacks of these; acknowledged when it returns (I2)."""
+        """Write those records that the metadata topic lacks; all are acknowledged when this returns (I2)."""
         user_types = {oid: fact for oid, fact in types.items() if oid >= FIRST_USER_OID}
         new: list[RelationRecord | TypeRecord] = [*self._cache.type_records(user_types)]
         if record is not None and not self._cache.is_known(record):
@@ -226,7 +226,7 @@ class Tables:
             _log_new(each)
 
     def _refuse_moved(self, table: TableSchema) -> None:
-        """Its rows would go on in another topic, or in several without an order between them."""
+        """Refuse a table that was renamed, or that lost its key while its topic has several partitions."""
         names = self._cache.names_of(table.relation_id)
         current = self._writers.get(table.relation_id)
         if current is not None:
@@ -246,7 +246,7 @@ class Tables:
             )
 
     def _refuse_grown(self, table: TableSchema, place: TopicPlace) -> None:
-        """I3: keys that moved have older events in another partition."""
+        """Refuse a topic whose partition count changed: keys would leave the partition of their older events (I3)."""
         counts = self._cache.partition_counts_of(table.relation_id)
         if counts and place.partition_count not in counts:
             raise OperatorError(

@@ -17,11 +17,11 @@ from walbridge.producer.session.transaction import OpenTransaction
 
 
 class Changes:
-    """Of one session.
+    """Publishes the changes of one session.
 
     Args:
-        leaves: a table of which a value is nowhere is left, not refused.
-        on_dropped: told its relation id.
+        leaves: stop following a table when a value of a row exists nowhere, instead of raising.
+        on_dropped: called with the relation id of a table that is no longer followed.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Changes:
         self._dropped = DroppedTables(out)
 
     def rest_of(self, change: Change) -> Change | None:
-        """What of it is followed still."""
+        """The part of a change that is of tables still followed; None where nothing is left."""
         return self._dropped.rest_of(change)
 
     def publish(self, change: Change, transaction: OpenTransaction) -> None:
-        """Queue what it becomes."""
+        """Queue the Kafka records that a change becomes."""
         _CHANGES[type(change)](self, change, transaction)
 
     def _insert(self, change: Insert, transaction: OpenTransaction) -> None:
@@ -79,7 +79,7 @@ class Changes:
             transaction.ordinal += 1
 
     def _begun(self, relation_id: int, transaction: OpenTransaction) -> RecordWriter:
-        """The writer of the version that the table has now; its first event is behind a barrier."""
+        """The writer of the table's current version; before the first event of a version it adds a shape barrier."""
         self._relations.settle(relation_id)
         writer = self._tables.writer(relation_id)
         if self._tables.take_shape_barrier(relation_id):

@@ -19,12 +19,12 @@ from walbridge.schemas.progress_record import OWN_OPTIONS
 log = structlog.get_logger()
 
 DROPPED_OPTION = OWN_OPTIONS + "unfollowed"
-"""Of a progress: ids of these relations."""
+"""The option of a progress that holds the ids of these relations, parted by blanks."""
 Change = Insert | Update | Delete | Truncate
 
 
 class DroppedTables:
-    """Of one session."""
+    """The dropped tables of one session."""
 
     def __init__(self, out: OpenBatch) -> None:
         self._out = out

@@ -20,16 +20,16 @@ _TAGS = {"c": ord("I"), "u": ord("U")}
 
 
 class FastPath:
-    """Of one session."""
+    """The fast path of one session."""
 
     def __init__(self, out: OpenBatch, transactions: TransactionTracker) -> None:
         self._out = out
         self._transactions = transactions
         self._writers: dict[tuple[int, ...], tuple[RecordWriter, str]] = {}
-        """Writer and op, by what plain changes begin with."""
+        """Writer and op, by the tag, relation id and tuple kind that a plain change begins with."""
 
     def add(self, relation_id: int, writer: RecordWriter) -> None:
-        """Its version has begun: a plain change of it needs no barrier."""
+        """Let plain changes of this relation take the short way: its version has begun, so they need no barrier."""
         for op in writer.plain_ops:
             self._writers[_TAGS[op], relation_id, _NEW] = writer, op
 
@@ -39,7 +39,7 @@ class FastPath:
             self._writers.pop((tag, relation_id, _NEW), None)
 
     def publish(self, data: bytes) -> bool:
-        """Queue what the frame becomes; False if it is not such a change. Inside a transaction that is published."""
+        """Queue the record of a plain change; False for any other frame. Only while the tracker ``publishes``."""
         try:
             ready = self._writers.get(_unpack_change(data, XLOG_DATA_HEADER_BYTES))
         except struct.error:

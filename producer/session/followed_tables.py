@@ -1,7 +1,7 @@
 """The tables whose copy this pipeline holds, in one session.
 
-In: Relations as changes want them, and tables that are dropped. Out: each installed for the changes that
-follow, on the fast path only from its first change on.
+In: Relations, when a change needs them, and tables that are dropped. Out: relation versions installed for the
+changes that follow. A version joins the fast path only at its first change, which has a barrier before it.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from walbridge.producer.session.fast_path import FastPath
 
 
 class FollowedTables:
-    """Of one session."""
+    """The tables that one session follows."""
 
     def __init__(self, tables: Tables, fast_path: FastPath, relation_ids: Iterable[int]) -> None:
         self._tables = tables
@@ -25,6 +25,6 @@ class FollowedTables:
         self._tables.receive(relation, self._relation_ids)
 
     def drop(self, relation_id: int) -> None:
-        """It is followed no more."""
+        """Stop following the table: later Relations of it are foreign."""
         self._relation_ids -= {relation_id}
         self._fast_path.forget(relation_id)

@@ -39,7 +39,7 @@ class MessageWriter(RecordWriter):
 
 
 class LogicalMessages:
-    """Of one session. Their topic is made, or looked at, when it begins.
+    """The logical messages of one session. Their topic is made, or looked at, when it begins.
 
     Raises:
         OperatorError: the topic is not what it must be.
@@ -70,11 +70,11 @@ class LogicalMessages:
         self._out.send(self._writer, self._writer.message(message, source, ordinal, self._out.ts_ms))
 
     def publish_outside(self, message: LogicalMessage, sent_us: int, *, ends_lsn: bool) -> bool:
-        """One that is of no transaction; False if it was published before.
+        """Queue a message that is of no transaction; False if it was published before.
 
         Args:
-            sent_us: it has no time of its own but that of its sending.
-            ends_lsn: no transaction is open, so all that committed before it is in the batch, or was.
+            sent_us: when the server sent it; such a message has no other time.
+            ends_lsn: no transaction is open, so all that committed before it is in this batch or an earlier one.
 
         Raises:
             OperatorError: it lies before a transaction of which a part is published.

@@ -34,10 +34,10 @@ from walbridge.schemas.settings import Settings
 
 _XLOG_DATA = ord("w")
 REPLY_INTERVAL_S = 0.2
-"""An ending server pings in a tight loop until all is confirmed: answer that often, not oftener."""
+"""A server that shuts down asks for replies in a tight loop until all is confirmed: at most one answer in this time."""
 WAIT_S = 1.0
 UNPUBLISHED_MAX = 1_000
-"""Bodies of changes that are left out, held for the hash: no limit of a batch bounds them (I9)."""
+"""Bodies of unpublished changes that may wait to be hashed: no limit of a batch bounds their number (I9)."""
 
 
 class Session:
@@ -78,8 +78,10 @@ class Session:
         self._messages = LogicalMessages(settings, tables, out)
 
     def run(self, should_stop: Callable[[], bool]) -> None:
-        """Follow the stream until asked to stop: at a batch boundary, which a backlog or a huge
-        transaction reaches every few rows, long before the socket is empty."""
+        """Follow the stream until asked to stop, then return at the next batch boundary.
+
+        A backlog or a huge transaction reaches one at the limits of a batch, long before the socket is empty.
+        """
         while self._out.is_open or not should_stop():
             data = self._read()
             if data is not None:
@@ -122,7 +124,7 @@ class Session:
     def _publish(self, message: Change) -> None:
         change = self._changes.rest_of(message)
         if change is None:
-            if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch ends that would let them go
+            if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch closes, which would free them
                 self._transactions.hash()
             return
         self._out.open()
@@ -140,7 +142,7 @@ class Session:
                     self._cuts.idle_cut(asked=True)
                 self._stream.send_status()
             else:
-                # It asks once and then waits for an answer: late, but not as late as the next due one.
+                # The server asks once and then waits: answer after this interval, not only when the next status is due.
                 self._stream.owe_status(REPLY_INTERVAL_S)
         self._stream.keep_alive()
 
@@ -162,7 +164,7 @@ class Session:
     def _pending_message(self, message: Message) -> None:
         begin = self._replay.receive(message)
         if begin is not None:
-            # From here on frames come from the spool; ``run`` sees its end.
+            # From here on frames are read from the spool; ``run`` ends the replay when the spool is used up.
             self._begin(begin)
             self._read = self._replay.read
 
@@ -187,7 +189,7 @@ class Session:
 
     def _commit(self, message: Commit) -> None:
         transaction = self._transactions.commit(message)
-        # Also a transaction without published changes moves the LSN; before Postgres 15 they all come.
+        # A transaction without published changes moves the LSN too; before Postgres 15 the server sends all of them.
         self._stream.has_received(message.end_lsn)
         if not transaction.skipped:
             self._cuts.end_transaction(message)

@@ -79,7 +79,7 @@ class _Prepared:
 
 
 class PendingTransactions:
-    """Of one session.
+    """The pending transactions of one session.
 
     Args:
         decoders: of the messages that the session asked for.
@@ -104,22 +104,22 @@ class PendingTransactions:
 
     @property
     def oldest_prepared_lsn(self) -> Lsn | None:
-        """Where the first prepared transaction begins its prepare record that has no end yet."""
+        """The start of the first prepare record whose transaction has no end yet; None where there is none."""
         return min((each.message.prepare_lsn for each in self._prepared.values()), default=None)
 
     @property
     def spooled_bytes(self) -> int:
-        """What all of them take."""
+        """Bytes that all pending transactions take."""
         return self._spool.byte_count
 
     @property
     def stream_count(self) -> int:
-        """Of streamed transactions that are open."""
+        """The number of streamed transactions that are open."""
         return len(self._streams)
 
     @property
     def prepared_count(self) -> int:
-        """Of prepared transactions without an end."""
+        """The number of prepared transactions without an end."""
         return len(self._prepared)
 
     def receive(self, message: Message) -> Committed | None:
@@ -229,7 +229,7 @@ class PendingTransactions:
         self._keep(_Prepared(message, self._streamed(message.xid), []))
 
     def _keep(self, prepared: _Prepared) -> None:
-        """One that comes again is the same: xid and name are not given twice."""
+        """A prepare that comes again replaces the earlier one: no other transaction has the same xid and gid."""
         key = prepared.message.xid, prepared.message.gid
         before = self._prepared.pop(key, None)
         if before is not None:

@@ -17,10 +17,10 @@ from walbridge.runtime.kill_points import kill_point
 
 
 class Replay:
-    """Of one session.
+    """Replays the transactions of one session.
 
     Args:
-        keep_alive: called for each piece that is read from disk: nobody else is heard meanwhile.
+        keep_alive: called for each piece that is read from disk, since the stream is not read meanwhile.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Replay:
         return next(self._frames, None)
 
     def end(self) -> Commit:
-        """All of it was read: its Commit. What it took on disk is given back."""
+        """The Commit of the transaction, once all of it was read. Its place on disk is freed."""
         committed, self._committed = self._committed, None
         assert committed is not None
         self._frames, self._arrivals = iter(()), iter(())

@@ -20,7 +20,7 @@ from walbridge.producer.pgoutput.messages import Relation
 
 
 class SessionRelations:
-    """Of one session.
+    """The Relations of one session.
 
     Args:
         install: makes the table ready for changes of this version.
@@ -42,14 +42,14 @@ class SessionRelations:
         return self._arrivals
 
     def receive(self, relation: Relation) -> None:
-        """One of an ordinary transaction. Also a repeated one is installed: the catalogue may say more now."""
+        """A Relation of an ordinary transaction. A repeated one is installed too: the catalogue may say more now."""
         self._known[relation.relation_id] = self.arrive(), relation
         self._due.pop(relation.relation_id, None)
         self._installed[relation.relation_id] = relation
         self._install(relation)
 
     def note(self, relation: Relation) -> None:
-        """One of a transaction that waits, but which the server takes for known at once."""
+        """A Relation of a transaction that waits for its commit, but which the server takes for known at once."""
         self._known[relation.relation_id] = self.arrive(), relation
         self._want(relation)
 
@@ -69,12 +69,12 @@ class SessionRelations:
         return [relation for _, relation in self._known.values()]
 
     def show_all(self, relations: Iterable[Relation]) -> None:
-        """As they were known when the transaction came that is replayed."""
+        """Show the Relations that were known when the transaction arrived that is replayed now."""
         for relation in relations:
             self._want(relation)
 
     def put_back(self) -> None:
-        """The replay is over: from here on what is known."""
+        """The replay is over: from here on changes are read with the newest Relations that are known."""
         self.show_all(self.known())
 
     def settle(self, relation_id: int) -> None:

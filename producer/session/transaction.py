@@ -44,13 +44,13 @@ class TransactionTracker:
         self._split = split
         self._body_at = body_at
         self.unhashed: list[bytes] = []
-        """Bodies of I, U, D and T since Begin, but those in the hash; whoever sees that the tracker
-        ``publishes`` may append one as well as ``receive_change`` may."""
+        """Bodies of changes since Begin that are not hashed yet. While ``publishes`` is true a caller may append
+        a body here itself instead of calling ``receive_change``."""
         self._hashed = 0
         self._hash = blake2b(digest_size=16)
         self.open: OpenTransaction | None = None
         self.publishes = False
-        """Inside a transaction every change of which is to be published."""
+        """True inside a transaction of which every further change is to be published."""
 
     def begin(self, message: Begin) -> OpenTransaction:
         """Enter a transaction.
@@ -63,7 +63,7 @@ class TransactionTracker:
             raise ProtocolError("Begin inside a transaction")
         skipped = message.final_lsn < self._done
         resume = None
-        # Earlier ones without changes come before Postgres 15; one with a change is refused then.
+        # Before Postgres 15 empty transactions may come first; ``receive_change`` refuses one that has a change.
         if self._split is not None and not skipped and message.final_lsn >= self._split.commit_lsn:
             resume = self._split
             if (resume.commit_lsn, resume.xid) != (message.final_lsn, message.xid):
@@ -141,7 +141,7 @@ class TransactionTracker:
         return Split(begin.final_lsn, begin.xid, self._hashed, transaction.ordinal, digest)
 
     def hash(self) -> str:
-        """Of all bodies since Begin. Bodies are joined only when somebody asks: hardly ever."""
+        """The hash of all bodies since Begin. They are hashed only when it is asked for, which is seldom."""
         at = self._body_at
         for body in self.unhashed:
             self._hash.update((len(body) - at).to_bytes(4, "big"))

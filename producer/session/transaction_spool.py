@@ -70,7 +70,7 @@ class Spooled:
             self.write()
 
     def write(self) -> None:
-        """What is buffered goes to disk."""
+        """Write what is buffered to disk."""
         self._spool.refuse_full()
         try:
             with open(self._spool.folder / self._name, "ab", opener=_private) as file:
@@ -126,7 +126,7 @@ class Spooled:
         yield bytes(self._buffer)
 
     def remove(self) -> None:
-        """It is through, or will never be: its file goes."""
+        """Delete the file: the transaction was replayed, or never will be."""
         self._spool.forget(self)
         if self._written_bytes:
             (self._spool.folder / self._name).unlink(missing_ok=True)
@@ -148,7 +148,7 @@ class Spool:
 
     @property
     def byte_count(self) -> int:
-        """Of all transactions, on disk and not yet."""
+        """Bytes of all transactions, on disk and still buffered."""
         return sum(each.byte_count for each in list(self._transactions))  # also asked by another thread
 
     def open(self) -> None:
@@ -183,7 +183,7 @@ class Spool:
                     each.write()
 
     def refuse_full(self) -> None:
-        """Nothing of what is here was confirmed, so stopping loses nothing (I7)."""
+        """Refuse to keep more than the limit. Nothing of it was confirmed, so stopping loses nothing (I7)."""
         used = self.byte_count
         if used > self._limit_bytes:
             raise OperatorError(
@@ -194,7 +194,7 @@ class Spool:
             )
 
     def unwritable(self, error: OSError) -> OperatorError:
-        """The words for a disk that fails us."""
+        """The error for a folder that cannot be read or written."""
         return OperatorError(
             f"transactions that are not committed yet cannot be kept in {self._folder or self._parent}: "
             f"{error.strerror}",
@@ -203,7 +203,7 @@ class Spool:
         )
 
     def forget(self, transaction: Spooled) -> None:
-        """Its bytes count no more."""
+        """Stop counting the bytes of this transaction."""
         self._transactions.pop(transaction, None)
 
     def clear(self) -> None:
@@ -247,7 +247,7 @@ def spool_parent(settings: Settings) -> Path:
 
 
 def _is_dead(folder: Path) -> bool:
-    """Ours, and whoever made it lives no more."""
+    """Whether this user made the folder and the process that made it has ended."""
     try:
         if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
             return False
