@@ -79,7 +79,7 @@ def _materialize(settings: Settings, metrics: JobMetrics, *, once: bool) -> None
 
 
 class _Attempts:
-    """Jobs one after another, until one ends in peace."""
+    """Runs one job after another, as long as each ends in a RetryableError."""
 
     def __init__(self, spark: SparkSession, settings: Settings, stop: threading.Event, metrics: JobMetrics) -> None:
         self._spark, self._settings, self._stop, self._metrics = spark, settings, stop, metrics

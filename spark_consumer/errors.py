@@ -1,4 +1,4 @@
-"""Cause → class → remedy, for what Spark and Kafka raise.
+"""Sorts the errors of Spark and Kafka by who must act, and names what mends them.
 
 In: an exception of a stream or a batch read, whose Java cause survives as text only. Out: the
 error class that says who must act. The text itself is never shown: it may quote data (I10).
@@ -49,14 +49,14 @@ _AWAY = re.compile(
     rf"{_KAFKA}(Timeout|Disconnect|Network|LeaderNotAvailable|NotLeaderOrFollower|NotCoordinator"
     r"|CoordinatorNotAvailable|CoordinatorLoadInProgress|BrokerNotAvailable|KafkaStorage|FencedLeaderEpoch"
     r"|UnknownLeaderEpoch|ReplicaNotAvailable|OffsetNotAvailable)Exception"
-    # What a batch read says when its poll came back empty: the bounds were checked just before.
+    # A batch read raises this when its poll came back empty; the bounds were checked just before.
     r"|Cannot fetch record for offset \d+ in \d+ milliseconds"
     r"|Failed to construct kafka consumer|KafkaIllegalStateException|fetch data before the (poll )?timeout"
 )
 
 
 def sorted_error(error: BaseException) -> BaseException:
-    """The same failure as an error of ours, or itself: then it is a bug."""
+    """The failure as an error of ours; the same object where it is none that we know, and so a bug."""
     if isinstance(error, WalbridgeError):
         return error
     text = f"{type(error).__name__} {error}"

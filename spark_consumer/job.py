@@ -34,10 +34,10 @@ class Job:
         self._plans = PlanRunner(self._kafka, metadata, settings, self._metrics)
         self._state = LakeState(settings.name)
         self.is_started = False
-        """Kafka has answered: from now on its silence is not the operator's."""
+        """Kafka has answered once: from now on a silent broker is waited for, and is no operator's error."""
 
     def run(self, *, once: bool) -> None:
-        """Finish what is open, catch up with the log, then follow it. ``once``: up to its end as it is now."""
+        """Finish the open plan, catch up with the log, then follow it. ``once``: only to its present end."""
         start, end = self._source.bounds()
         self.is_started = True
         self._metrics.enter(RUNNING)

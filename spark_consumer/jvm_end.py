@@ -1,4 +1,4 @@
-"""An end of the driver's JVM, told as what it is.
+"""Tells an operator that the driver's JVM ended, and how.
 
 In: a session, and whatever the job raised. Out: an ``OperatorError`` that says how the JVM ended, if it
 did. One that the kernel kills, that crashes or runs out of memory tells nobody: each call that was
@@ -29,9 +29,9 @@ full for all other threads as well. Under spark-submit the JVM was there before 
 _OUT_OF_MEMORY = {3, 52}
 """Exit codes: of that option (HotSpot, report_java_out_of_memory), and Spark's own (SparkExitCode.OOM)."""
 ANSWER_S = 30.0
-"""A collection of a large heap may stop it for seconds."""
+"""How long the JVM may take to answer: collecting a large heap may stop it for seconds."""
 END_S = 10.0
-"""Between the end of its connections and that of its process."""
+"""How long the JVM's process may outlive its connections."""
 
 _CONFESSION = "while the job was running; nothing is lost, the next start finishes the plan"
 _MORE_HEAP = "raise [spark] driver_memory, or lower [lake] plan_rows_max"
@@ -40,15 +40,15 @@ _KERNEL = "the kernel's log (dmesg) tells whether memory was short: then "
 
 
 def silence_py4j() -> None:
-    """What fails in a call between Python and the JVM is raised too, and sorted there: py4j would say it before."""
+    """Silence py4j's own log lines: a call that fails is raised too, and told where it is caught."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    # Some of it is written to no logger of py4j's but to the root itself.
+    # Some of these lines go to the root logger, not to one of py4j's.
     logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
 
 
 @contextmanager
 def told_if_jvm_ends(spark: SparkSession) -> Iterator[None]:
-    """A block whose errors are an end of the JVM, where it ended.
+    """A block in which an error becomes one that says how the JVM ended, if it did.
 
     Raises:
         OperatorError: it did. Else what the block raised.
@@ -81,7 +81,7 @@ def is_up(spark: SparkSession) -> bool:
 
 
 def exit_code(process: "subprocess.Popen[bytes] | None") -> int | None:
-    """Below 0 the signal that ended it; None: not ours, or still on its way out."""
+    """The exit code, below 0 for a signal; None: not our process, or it has not ended yet."""
     if process is None:
         return None
     with suppress(subprocess.TimeoutExpired):
@@ -90,7 +90,7 @@ def exit_code(process: "subprocess.Popen[bytes] | None") -> int | None:
 
 
 def ended_jvm(code: int | None) -> OperatorError:
-    """How it ended, and what may mend it."""
+    """The error that says how the JVM ended, and what may help."""
     return OperatorError(f"the Spark driver's JVM {ending(code)} {_CONFESSION}", f"start again; {_remedy(code)}")
 
 

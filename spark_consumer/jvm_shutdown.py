@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 PRIORITY = 100
 """Higher runs earlier; Spark's own hooks, which end the session, have 50 and less."""
 PATIENCE_S = 75
-"""For the plan that runs. Whoever stops a container should give it somewhat more."""
+"""How long the running plan may take. A container needs a stop time-out that is somewhat longer."""
 
 
 class _StopRequest:
@@ -46,7 +46,7 @@ def stopping_with_jvm(spark: SparkSession, stop: threading.Event) -> Iterator[An
     gateway: Any = spark.sparkContext._gateway
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     request = _StopRequest(stop)
-    # Python's object is another to the JVM each time it is named; a thread is one and the same.
+    # py4j makes another Java proxy each time a Python object is passed; a thread stays the same object.
     hook = gateway.jvm.java.lang.Thread(request)
     hooks = gateway.jvm.org.apache.hadoop.util.ShutdownHookManager.get()
     hooks.addShutdownHook(hook, PRIORITY, PATIENCE_S, gateway.jvm.java.util.concurrent.TimeUnit.SECONDS)

@@ -65,11 +65,11 @@ class JobMetrics:
         self.found(row)
 
     def found(self, row: CutRow) -> None:
-        """The newest finished row of the lake, also at start."""
+        """Show the newest finished row of the lake; called at start too."""
         if row.kind == "published":
             self._cut_id.set(row.to_cut)
             self._lsn.set(row.end_lsn)
-            # Cuts without a commit say that there was none.
+            # A plan without a commit time held no transaction: the lake was up to date when its row was written.
             self._published_s = (row.commit_time or row.written_at).timestamp()
         self._tables.clear()
         for state, count in CountOf(entry.state for entry in row.tables).items():

@@ -44,7 +44,7 @@ class PlanRunner:
         self._maintenance = Maintenance(self._lake, self.manifest, settings)
 
     def carry_out(self, plan: Plan, state: LakeState, *, is_open: bool) -> LakeState:
-        """Apply the plan; the state after it. ``is_open``: its row is there already.
+        """Apply the plan and return the state after it. ``is_open``: the plan's row is in ``_cuts`` already.
 
         Raises:
             OperatorError: only a person can go on; the plan stays open.
@@ -82,7 +82,7 @@ class PlanRunner:
 
             with ThreadPoolExecutor(self._threads) as threads:
                 applied = [threads.submit(apply_one, table) for table in plan.tables]
-            # All have ended: a failed table fails the plan, but nothing runs on behind it.
+            # All threads have ended: a failed table fails the plan, and no other table is still being written.
             watch.lap("apply_ms")
             return [each.result() for each in applied]
 

@@ -1,8 +1,8 @@
-"""What would stop the job, looked for before Spark starts: a JVM takes its time, an operator has none.
+"""Checks before Spark starts: what would stop the job is told in a second, not after a JVM's start.
 
-In: settings. Out: nothing, or the operator's error. The broker is only knocked at, with a plain
-TCP connection: who is let in, and to what, its own client says later. Under ``spark-submit``
-Java and jars are Spark's business, and its JVM runs already.
+In: settings. Out: nothing, or the operator's error. The broker is only asked for a plain TCP
+connection: Kafka's own client checks credentials and rights later. Under ``spark-submit`` Java and
+jars are not checked: its JVM runs already.
 """
 
 import os
@@ -23,7 +23,7 @@ from walbridge.spark_consumer.spark_session import connector_jars, is_submitted
 log = structlog.get_logger()
 
 CONNECT_S = 2.0
-"""Of one attempt; the next server, or the same again, comes after it."""
+"""Time limit of one connection attempt; then the next server is tried, or the first one again."""
 PAUSE_S = 0.25
 _INSTALL_JAVA = "install Java 17 or 21 and set JAVA_HOME to its folder; walbridge materialize finds those usually there"
 
@@ -42,7 +42,7 @@ def preflight(settings: Settings, stop: threading.Event, environ: Mapping[str, s
 
 
 def refuse_unwritable_lake(path: str) -> None:
-    """Of a folder; what a store allows is told by its first write."""
+    """Refuse a lake folder that this user cannot write; an object store is not tried here."""
     if "://" in path:
         return
     try:
@@ -55,7 +55,7 @@ def refuse_unwritable_lake(path: str) -> None:
 
 
 def refuse_unreadable_jars(jars_dir: str | None) -> None:
-    """Spark would say so with a stack of its own."""
+    """Refuse jars that this user cannot read; Spark would answer with a Java stack trace."""
     unreadable = [jar.name for jar in connector_jars(jars_dir) if not os.access(jar, os.R_OK)]
     if unreadable:
         raise OperatorError(
@@ -65,7 +65,7 @@ def refuse_unreadable_jars(jars_dir: str | None) -> None:
 
 
 def refuse_unfit_java(environ: Mapping[str, str]) -> None:
-    """The Java that Spark's own script would take."""
+    """Refuse a Java that is missing or of another version; looks where Spark's own start script looks."""
     home = environ.get("JAVA_HOME")
     program = shutil.which(str(Path(home) / "bin" / "java") if home else "java", path=environ.get("PATH"))
     if program is None:
@@ -78,7 +78,7 @@ def refuse_unfit_java(environ: Mapping[str, str]) -> None:
 
 
 def wait_for_broker(bootstrap_servers: str, timeout_s: float, stop: threading.Event) -> None:
-    """Until one of the servers takes a connection."""
+    """Return when one of the servers takes a connection, or ``stop`` is set."""
     servers = [_address(server) for server in bootstrap_servers.split(",")]
     deadline_s, is_told = time.monotonic() + timeout_s, False
     while not stop.is_set():
@@ -100,7 +100,7 @@ def wait_for_broker(bootstrap_servers: str, timeout_s: float, stop: threading.Ev
 
 
 def _address(server: str) -> tuple[str, int]:
-    """``host:port``, as the Java client takes it, which wants the port said."""
+    """Host and port of one server; like the Java client, this requires the port."""
     host, _, port = server.strip().rpartition("://")[2].rpartition(":")
     if not host or not port.isdecimal():
         raise OperatorError(
@@ -111,7 +111,7 @@ def _address(server: str) -> tuple[str, int]:
 
 
 def _refusal(server: tuple[str, int], deadline_s: float) -> str | None:
-    """Why it takes no connection, None when it does."""
+    """Why the server takes no connection; None when it does."""
     timeout_s = min(CONNECT_S, max(deadline_s - time.monotonic(), PAUSE_S))
     try:
         with socket.create_connection(server, timeout=timeout_s):

@@ -1,4 +1,4 @@
-"""Going on when Kafka is away: at start for a bounded time, once running for ever.
+"""Trying again when Kafka is away: for a bounded time at start, without a bound once it has answered.
 
 In: attempts that end in ``RetryableError``. Out: pauses that double up to a cap, one warning each.
 """
@@ -15,7 +15,7 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 log = structlog.get_logger()
 
 STEADY_S = 60.0
-"""An attempt that ran this long had recovered: the next pause is short again."""
+"""An attempt that lasted this long is taken to have recovered: the next pause is the shortest again."""
 
 
 def keep_going(

@@ -66,7 +66,7 @@ class Changes:
     commit: Commit
 
     def empty(self) -> None:
-        """No rows at all."""
+        """Leave the table without rows."""
         self._replace(lambda: iter(()))
 
     def append(self) -> None:
@@ -105,7 +105,7 @@ class Changes:
         self.table.merge(key_merge(self.shape, with_unknown=unknown > 0), rows.reader(), self.commit)
 
     def _refuse_unknown_of_missing_rows(self, rows: Spool) -> None:
-        """An insert would have nulls where Postgres has values (I7)."""
+        """Refuse rows with unknown columns that the lake does not hold: inserted, they would have nulls (I7)."""
         with scratch_table(rows.schema, (_unknown(batch) for batch in rows.batches())) as source:
             missing = self.table.query(missing_sql(same_key(self.shape)), source).read_all()
         refuse_missing(missing.column(0)[0].as_py(), self.shape)
@@ -123,7 +123,7 @@ class Changes:
                 self._exchange(rows)
 
     def _exchange(self, rows: Spool) -> None:
-        """All equals of a row that loses some go, those that stay come back, in one commit."""
+        """Delete all equals of each row that loses some, and add those that stay again, in one commit."""
         numbered = self._schema(pa.field("net", pa.int32()), pa.field("number", pa.int64()))
         with scratch_table(numbered, _numbered(rows)) as source:
             missing = self.table.query(keyless.missing_rows_sql(self.shape), source).read_all()
@@ -157,7 +157,7 @@ class Changes:
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def _needs_chains(self, rows: Spool) -> bool:
-        """A key change left columns out; or an unknown column may have a text in the lake's map."""
+        """Whether a key change left columns out, or an unknown column may have an exceptional text in the lake."""
         with_text = pa.array(self.shape.toastable_exceptional_places, pa.int32())
         return any(
             pc.any(batch.column("moved")).as_py()

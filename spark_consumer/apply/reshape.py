@@ -80,7 +80,7 @@ def _with_renamed_texts(struct: pa.StructArray, renames: Mapping[str, str]) -> p
 
 
 def _refuse_stale_key_text(table: LakeTable, before: TableShape, shape: TableShape) -> None:
-    """Old rows keep the key text of the old key; that is right only where both are null."""
+    """Refuse a new key where a row has a text for a key column: old rows keep the key text of the old key."""
     if not before.has_exceptional_key and not shape.has_exceptional_key:
         return
     text = f"{quoted(LAKE_STRUCT)}['exceptional']"

@@ -39,7 +39,7 @@ class Maintenance:
         self._vacuumed_at: dict[str, datetime] = {}
 
     def after_plan(self, paths: list[str]) -> None:
-        """One gap between two plans; ``paths`` of the tables just written."""
+        """Tidy the manifest or one table, between two plans. ``paths``: the tables that were just written."""
         for path in paths:
             self._commits[path] = self._commits.get(path, 0) + 1
         if self._manifest.files_since_compaction >= MANIFEST_ROWS_MAX:
@@ -70,7 +70,7 @@ class Maintenance:
         if now - self._vacuumed_at.get(path, _LONG_AGO) < VACUUM_INTERVAL:
             return
         self._vacuumed_at[path] = now
-        # Every row that is still there, however old, and what the newest published one names.
+        # Kept are the files that any row of _cuts still names, however old it is, and all of the newest published one.
         oldest = self._manifest.oldest_written_at() or now
         kept = max(self._retention, now - oldest) + timedelta(hours=1)
         table.vacuum(

@@ -104,7 +104,7 @@ class Manifest:
         self._expect_own_newest()
 
     def drop_before(self, moment: datetime) -> None:
-        """Drop rows written before then, but never the newest published row, nor what follows it."""
+        """Drop rows written before ``moment``, but never the newest published row or a row after it."""
         published = newest_published(self._table)
         if published is None:
             return
@@ -114,7 +114,7 @@ class Manifest:
         self._expect_own_newest()
 
     def vacuum(self) -> None:
-        """Delete the files that compactions left behind: readers list the manifest anew each time."""
+        """Delete the files that compactions replaced: every reader opens the manifest anew."""
         hours = int(_LOG_RETENTION.total_seconds()) // 3600
         self._table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
         self._table.update_incremental()  # a vacuum writes its own commits

@@ -14,7 +14,7 @@ from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 CUTS_TABLE = "_cuts"
 _LOOK_BACK = 4
-"""Rows that are read first for the newest published one."""
+"""How many of the newest rows are searched first for the newest published one."""
 _TIME = pa.timestamp("us", tz="UTC")
 
 _ENTRY = pa.struct(
@@ -77,7 +77,7 @@ def newest_rows(table: DeltaTable, count: int) -> list[CutRow]:
 def newest_published(table: DeltaTable, lsn: int | None = None) -> CutRow | None:
     """The newest published row, or the newest with ``end_lsn <= lsn``."""
     if lsn is None:
-        # Hardly ever far back: a plan that is open, copies not yet complete. Each row is a file.
+        # It is nearly always among the newest: only an open plan or an unfinished copy come after it.
         for row in newest_rows(table, _LOOK_BACK):
             if row.kind == "published":
                 return row

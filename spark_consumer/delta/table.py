@@ -24,7 +24,7 @@ from deltalake.schema import Field
 from walbridge.schemas.errors import RetryableError
 
 RETENTION_DAYS = 9
-"""Of log and files: above the 8 days that cuts may live at most by default."""
+"""How long log entries and removed files stay: longer than the 8 days that ``cut_retention_hours`` allows."""
 PROPERTIES: Mapping[str, str | None] = {
     "delta.logRetentionDuration": f"interval {RETENTION_DAYS} days",
     "delta.deletedFileRetentionDuration": f"interval {RETENTION_DAYS} days",
@@ -37,7 +37,7 @@ DATA, CREATE, SHAPE, RESTORE = "data", "create", "shape", "restore"
 _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
 """View types do not cast to their plain ones everywhere in Arrow."""
 _WITHOUT_BOUNDS = {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false"}
-"""A join skips files and row groups outside its keys' bounds, and those of a file leave NaN out."""
+"""Switched off: a join would skip files outside its keys' bounds, and a file's bounds leave NaN out."""
 
 Json = Any
 

@@ -35,7 +35,7 @@ Json = Any
 
 
 class LargeValues:
-    """Of one relation version."""
+    """The large values of one relation version's records, in a file."""
 
     def __init__(self, shape: TableShape) -> None:
         self._shape = shape
@@ -135,7 +135,7 @@ class LargeValues:
 
     @cached_property
     def _mapped(self) -> pa.Buffer:
-        """All that was put; asked for once that is done."""
+        """The whole file, mapped; used only after the last value was put."""
         self._file.flush()
         return pa.py_buffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
 

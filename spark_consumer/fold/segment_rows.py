@@ -117,7 +117,7 @@ class SegmentRows:
         return self.shape.is_keyless and not self.segment.copies
 
     def _wide(self) -> Iterator[tuple[LargeRecord, bytes]]:
-        """All others that may hold such values: rows are compared, and a value may come in a record of any size."""
+        """All other records that may hold such a value: rows are compared, so equal values need equal tokens."""
         frame = self.records.frame()
         wide = of_schema(frame, self.shape.relation).where(F.length("value") > large_values.VALUE_BYTES_MAX)
         for place in range(self.volume.slices):

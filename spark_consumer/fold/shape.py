@@ -156,7 +156,7 @@ def shape_steps(found: Sequence[LakeField], wanted: Sequence[LakeField], table_n
 
 
 def _rewritten(field: LakeField, origin: LakeField | None) -> tuple[LakeField, str | None]:
-    """The field and where it comes from; a number that is known no more is kept: by it a renamed column is found."""
+    """The field and its old column's name. An old attnum is kept if none is known now: renames are found by it."""
     if origin is None:
         return field, None
     number = {name: value for name, value in origin.metadata.items() if name == _NUMBER}
@@ -164,7 +164,7 @@ def _rewritten(field: LakeField, origin: LakeField | None) -> tuple[LakeField, s
 
 
 def _refuse_renamed(came: Sequence[LakeField], left: Sequence[LakeField], table_name: str) -> None:
-    """A column that came may be one that left, unless the numbers of both are known."""
+    """Refuse a new column that may be a renamed old one: without both attnums nobody can tell."""
     for new in came:
         for old in left:
             if _NUMBER not in new.metadata or _NUMBER not in old.metadata:
@@ -177,7 +177,7 @@ def _refuse_renamed(came: Sequence[LakeField], left: Sequence[LakeField], table_
 
 
 def _described(field: LakeField, found: Mapping[str, Json]) -> LakeField:
-    """The field, emptying what the column no longer has: metadata are set, never taken away."""
+    """The field, with "" for domain facts that no longer hold: Delta metadata can be set but not removed."""
     return replace(field, metadata={name: "" for name in _OF_DOMAINS if found.get(name)} | dict(field.metadata))
 
 

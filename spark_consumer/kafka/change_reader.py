@@ -36,7 +36,7 @@ from walbridge.spark_consumer.plan.plan import Plan
 FEW = Volume(rows=4_000, bytes=4 * 2**20)
 """Up to here a table's records are decoded on the driver, in a tenth of a second at most."""
 LARGE_BYTES = 256 * 2**10
-"""So many of the largest others are in a slice that the slices' sizes differ little."""
+"""Larger values are read one by one. A slice has room for 128 of this size, so slices differ little in size."""
 FETCHED_MAX = Volume(rows=40_000, bytes=32 * 2**20)
 """Of all tables of a plan, on the driver at a time (I9)."""
 
@@ -56,7 +56,7 @@ class Measure:
 
 
 Values = Callable[[Sequence[LargeRecord]], Iterator[tuple[LargeRecord, bytes]]]
-"""Of large records, one at a time."""
+"""Fetches the values of large records, one at a time."""
 
 
 def _no_values(_records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
@@ -65,7 +65,7 @@ def _no_values(_records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, b
 
 @dataclass(frozen=True, slots=True)
 class TableRecords:
-    """A plan's records of one topic. ``fetched``: the same as ``frame()``, where they are few."""
+    """A plan's records of one topic. ``fetched``: those of ``frame()`` on the driver, if they are few."""
 
     frame: Callable[[], DataFrame]
     """topic, partition, offset, key, value (null where it is large); from Kafka unless they are here already."""
@@ -82,8 +82,8 @@ class PlannedRecords:
     def __init__(
         self, frame: DataFrame, rows: Mapping[str, int], values: Values = _no_values, tasks: int | None = None
     ) -> None:
-        """``rows``: as many as each topic must have; ``values`` fetches large ones. ``tasks``: that many
-        go on with what fewer readers have read; None: as many as read."""
+        """``rows``: how many records each topic must have. ``values``: fetches large values. ``tasks``: over
+        how many tasks the records are spread once fewer readers have read them; None: they stay where they are."""
         self._frame = _without_large(_sizes(frame))
         self._tasks = tasks
         self._values = values
@@ -152,7 +152,7 @@ def _volumes(measures: Iterable[Measure]) -> dict[str, dict[str | None, Volume]]
 
 
 def _topics_of_few(measures: Iterable[Measure]) -> Iterator[str]:
-    """The smallest first, as many as the driver may hold."""
+    """The topics of few records, those of fewest bytes first, as many as the driver may hold."""
     totals = {topic: sum(volumes.values(), Volume()) for topic, volumes in _volumes(measures).items()}
     left = FETCHED_MAX
     for topic, volume in sorted(totals.items(), key=lambda entry: entry[1].bytes):
@@ -162,7 +162,7 @@ def _topics_of_few(measures: Iterable[Measure]) -> Iterator[str]:
 
 
 def _by_topic(records: pa.Table) -> dict[str, pa.Table]:
-    """Walks them once, however many topics there are."""
+    """The records by topic, in one pass however many topics there are."""
     places: dict[str, list[int]] = defaultdict(list)
     for place, topic in enumerate(records["topic"].to_pylist()):
         places[topic].append(place)
@@ -220,7 +220,7 @@ def _sizes(records: DataFrame) -> DataFrame:
 
 
 def _without_large(sized: DataFrame) -> DataFrame:
-    """``large``: bytes of a value that is left out, else null; ``size`` is then 0."""
+    """The records without large values. ``large``: the size of a value left out, else null; its ``size`` is 0."""
     is_large = F.col("size") > LARGE_BYTES
     return sized.select(
         *["topic", "partition", "offset", "key", "schema_id"],
@@ -251,7 +251,7 @@ def _aggregates() -> list[Column]:
 
 
 def _grouped(records: pa.Table) -> pa.Table:
-    """What Spark's ``_aggregates`` say, of records that are here."""
+    """The same as Spark's ``_aggregates``, computed on the driver from records that are there."""
     wanted = [("size", "count"), ("size", "sum"), ("offset", "min"), ("offset", "max"), ("large", "count")]
     found = records.group_by(list(_GROUP)).aggregate(wanted)
     return found.select([*_GROUP, *(f"{column}_{function}" for column, function in wanted)])

@@ -24,7 +24,7 @@ from walbridge.spark_consumer.kafka.ranges import Range
 
 Cuts = list[tuple[int, Cut]]
 OFFSETS_PER_READ = 2_048
-"""Markers count too, so about half of them are cuts."""
+"""Transaction markers take offsets too: about half of these offsets are cuts."""
 BYTES_PER_READ = 32 * 2**20
 LARGE_OFFSETS_PER_READ = 64
 """Cuts may be as large as 500 kB: of large ones fewer are held at a time (I9)."""
@@ -64,7 +64,7 @@ class CutsSource:
     def read(self, start: int, end: int) -> Iterator[Cuts]:
         """The cuts in [start, end), in slices of bounded size.
 
-        Where the log begins later, what expired may be a marker only: the chain of cuts tells.
+        If the log begins after ``start``, perhaps only a marker expired; a missing cut is found by the chain.
 
         Raises:
             OperatorError: a record that is no cut.
@@ -148,7 +148,7 @@ class CutsSource:
 
 
 def _stop(query: StreamingQuery, failure: BaseException | None) -> None:
-    """What cannot be stopped is no news where something failed before: it may be why."""
+    """Stop the stream. An error of stopping is raised only where no batch failed: that failure comes first."""
     try:
         query.stop()
     except Exception:

@@ -21,7 +21,7 @@ from walbridge.schemas.settings import Settings
 
 _MIB = 2**20
 _SHARE_UNLESS_SET = "0.6"
-"""Spark's own; a session of ours sets less."""
+"""Spark's default of ``spark.memory.fraction``; our own sessions set ``SPARK_SHARE``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class DriverHeap:
         return largest_record(self.heap_bytes, self.spark_share)
 
     def too_large(self, topic: str, partition: int, offset: int, size: int | None) -> OperatorError:
-        """A record that the heap does not take; ``size`` is None where it could not even be fetched."""
+        """The error for a record that the heap cannot take; ``size`` is None where fetching it took all memory."""
         said = "more bytes than the heap has room for" if size is None else f"{size:,} bytes"
         needed = heap_needed(size or 2 * self.largest_record, self.spark_share) // _MIB
         return OperatorError(
@@ -55,7 +55,7 @@ class DriverHeap:
 
 
 def driver_heap(spark: SparkSession, settings: Settings) -> DriverHeap:
-    """What the JVM says; on a cluster the smaller one of driver and executor, which fetches."""
+    """The heap as the JVM tells it; on a cluster the smaller of driver and executor, since executors fetch."""
     jvm: Any = spark._jvm
     conf = spark.sparkContext.getConf()
     heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())

@@ -39,8 +39,8 @@ _ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
 
 VISIBLE_POLL_S = 0.02
 FETCH_BYTES = 128 * 2**10
-"""Of one answer for one partition, unless its first batch alone is larger. lz4 makes 255 times as much
-of it at the most: 32 MiB, what one record may take by default."""
+"""Bytes of one answer for one partition, unless its first batch alone is larger. lz4 unpacks to 255 times
+as much at most: 32 MiB, which one record may take by default."""
 TASK_ROWS = 20_000
 """A read of more rows is split over all cores, also where the topic has one partition."""
 
@@ -48,7 +48,7 @@ _COLUMNS = "topic string, partition int, offset long, key binary, value binary"
 
 
 class KafkaLog:
-    """One job's access to Kafka. The consumer behind the bounds never reads; one thread at a time."""
+    """One job's access to Kafka. Its own consumer only asks for bounds, from one thread at a time."""
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark = spark
@@ -91,13 +91,13 @@ class KafkaLog:
         fixed = {
             "bootstrap.servers": self._bootstrap_servers,
             "isolation.level": "read_committed",
-            # Else every partition read up to its end waits 500 ms for a record that never comes.
+            # By default each partition that is read to its end waits 500 ms for a record that never comes.
             "fetch.max.wait.ms": "10",
             "group.id": f"walbridge-{self._name}",
         }
         client = {"max.partition.fetch.bytes": str(FETCH_BYTES)} | self._client
         client = {f"kafka.{name}": value for name, value in (_PATIENCE | client | fixed).items()}
-        # Giving up is cheap: the job comes again, and says so.
+        # Failing soon is cheap: the job begins another attempt and logs that it does.
         return client | {"fetchOffset.numRetries": "1", "kafkaConsumer.pollTimeoutMs": str(API_TIMEOUT_MS)}
 
     def stream_options(self) -> dict[str, str]:
@@ -116,8 +116,8 @@ class KafkaLog:
             if time.monotonic() > deadline:
                 raise OperatorError(
                     f"records of {late[0]}[{late[1]}] are not visible after {self._visible_timeout_s} s, "
-                    "though their cut is: a transaction on it hangs, or the topic was made anew",
-                    remedy="kafka-transactions.sh find-hanging, then abort; or raise [lake] visible_timeout_s",
+                    "though their cut is: a transaction hangs on this partition, or the topic was made anew",
+                    remedy="abort what kafka-transactions.sh find-hanging shows; or raise [lake] visible_timeout_s",
                 )
             time.sleep(VISIBLE_POLL_S)
         starts = self.starts(ranges)
@@ -126,7 +126,7 @@ class KafkaLog:
                 raise OperatorError(
                     f"records of {place[0]}[{place[1]}] from offset {start} on are gone, the log begins at "
                     f"{starts[place]}",
-                    remedy="they were kept for less long than this job was away: raise [topics] retention_ms, "
+                    remedy="this job was away for longer than records are kept: raise [topics] retention_ms, "
                     f"then {COPY_AGAIN}",
                 )
 
@@ -208,7 +208,7 @@ class KafkaLog:
         return {(topic, int(partition)): int(offset) for topic, partition, offset in _ENTRY.findall(answer)}
 
     def _refuse_missing_topics(self, places: Iterable[Place]) -> None:
-        """A topic that is not there times out too."""
+        """Refuse a topic that does not exist: asking for its offsets times out, as if the broker were away."""
         for topic in sorted({topic for topic, _ in places}):
             if self.partition_count(topic) == 0:
                 raise OperatorError(

@@ -35,7 +35,7 @@ _SIZE = re.compile(r"offset = (\d+), \w+ = -?\d+, serialized key size = -?\d+, s
 
 @dataclass(frozen=True, slots=True)
 class LargeRecord:
-    """Where it stands, and what is known without its value."""
+    """A record whose value was left out: where it stands, and what else is known of it."""
 
     topic: str
     partition: int

@@ -44,7 +44,7 @@ class MetadataTopic:
 
     def _read_to(self, end_offset: int) -> None:
         place = self._topic, 0
-        # Compaction leaves the log's start alone; should it have moved, a missing record is told by its id.
+        # Compaction does not move the log's start. If the start has moved, a missing record is told by its id.
         start = max(self._next_offset, self._log.starts([place])[place])
         self._log.wait_visible({place: (start, end_offset)})
         with sorting_errors():

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 SLICE_ROWS_MAX = 100_000
 SLICE_BYTES_MAX = 32 * 2**20
-"""A slice is in Spark's heap several times over: rows, folded rows, Arrow, the answer to the driver."""
+"""A slice takes several times this in Spark's heap: rows, folded rows, Arrow, the answer to the driver."""
 ONE_TASK_ROWS_MAX = 20_000
 """Up to here one task is quicker than a shuffle between two."""
 AT_A_TIME_BYTES = 4 * 2**20
@@ -64,7 +64,7 @@ def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table
 
 
 def handed_over(slice_of_frame: DataFrame, volume: Volume) -> pa.Table:
-    """A slice on the driver. Of large ones one is in Spark's heap at a time, however many tables are written."""
+    """The slice as Arrow on the driver. Slices of large tables are handed over one at a time, whoever asks."""
     if volume.bytes <= AT_A_TIME_BYTES:
         return slice_of_frame.toArrow()
     with _HANDING_OVER:
