@@ -12,7 +12,7 @@ EXIT_OPERATOR = 2
 
 
 COPY_AGAIN = "copy everything again: walbridge drop, a new and empty [lake] path, then walbridge init"
-"""A remedy: of one table alone, this version cannot make a new copy."""
+"""The remedy where the lake cannot be mended: this version cannot copy a single table again."""
 
 
 class WalbridgeError(Exception):

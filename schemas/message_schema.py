@@ -14,7 +14,7 @@ from walbridge.schemas.table_schema import TableSchema
 from walbridge.schemas.topics import avro_name, messages_topic
 
 MESSAGES_RELATION_ID = 0
-"""In metadata and cuts; Postgres gives nothing this oid. Who makes tables of events leaves it out."""
+"""In metadata and cuts; Postgres gives nothing this oid. Readers that make tables of events leave it out."""
 NAME = "messages"
 
 

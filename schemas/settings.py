@@ -1,7 +1,7 @@
 """The whole ``walbridge.toml`` as one frozen object; both programs take their part.
 
 In: values and ``WALBRIDGE_*`` variables. Out: settings within their limits. Unknown keys are
-refused: a misspelt limit that is silently ignored is found on the worst night. Secrets print as
+refused: a misspelt limit would be ignored without a word otherwise. Secrets print as
 ``***``. Reading the file is ``settings_file.py``.
 """
 
@@ -99,7 +99,7 @@ class Producer(_Section):
     """Where transactions wait that came before their commit; not set: ``TMPDIR``, else ``/var/tmp``."""
     spool_bytes_max: int = Field(default=64 * 2**30, ge=2**20)
     on_unknown_value: Literal["refuse", "stale"] = "refuse"
-    """Where a row filter makes an INSERT of an UPDATE, without what that left alone: stop, or leave the table."""
+    """When a row filter turns an UPDATE into an INSERT without its unchanged values: stop, or mark the table stale."""
 
 
 class Lake(_Section):

@@ -92,11 +92,14 @@ def _secret_in(path: str, setting: str) -> str:
         return Path(path).read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise OperatorError(f"{setting}: {path} cannot be read: {reason}", remedy="put the secret there") from None
+        raise OperatorError(
+            f"{setting}: {path} cannot be read: {reason}",
+            remedy="write the secret into that file, and let this user read it",
+        ) from None
 
 
 def refuse_unknown_variables(environment: Mapping[str, str]) -> None:
-    """pydantic-settings ignores unknown variables, ``extra="forbid"`` or not.
+    """Refuse unknown WALBRIDGE_ variables, which pydantic-settings ignores even with ``extra="forbid"``.
 
     Raises:
         OperatorError: naming the variable and those that exist.

@@ -57,7 +57,7 @@ def test_missing_file_is_refused_by_the_name_of_its_setting(whose: str) -> None:
         load(whose)
 
     assert refused.value.what == f"{NAMES[whose]}: secret cannot be read: No such file or directory"
-    assert "put the secret there" in refused.value.remedy
+    assert "write the secret into that file" in refused.value.remedy
 
 
 @pytest.mark.parametrize("whose", SETTINGS)

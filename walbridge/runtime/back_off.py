@@ -1,6 +1,6 @@
-"""Pauses between attempts: each twice as long as the one before, up to a bound. Pure: who waits sleeps.
+"""Pauses between attempts: each twice as long as the one before, up to a bound. Pure: the caller sleeps.
 
-In: how the first pause is, and the longest. Out: the pause that is due.
+In: the first pause and the longest one. Out: the pause that is due.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class BackOff:
     first_s: float = FIRST_S
     max_s: float = 30.0
     pause_s: float = field(init=False)
-    """Before the next attempt."""
+    """The pause before the next attempt."""
 
     def __post_init__(self) -> None:
         self.reset()
@@ -25,5 +25,5 @@ class BackOff:
         self.pause_s = min(2 * self.pause_s or FIRST_S, self.max_s)
 
     def reset(self) -> None:
-        """It worked meanwhile: what comes is another trouble."""
+        """An attempt has worked: the next failure is followed by the first pause again."""
         self.pause_s = self.first_s

@@ -26,7 +26,10 @@ def report_bug(error: BaseException) -> int:
 
 
 def _lines(error: BaseException, told: frozenset[int] = frozenset()) -> Iterator[str]:
-    """Of its cause first, as Python does. ``told``: errors that this one is a cause of; a chain may be a ring."""
+    """The report's lines, those of the cause first, as Python prints them.
+
+    ``told``: errors that this one is a cause of; a chain may be a ring.
+    """
     told |= {id(error)}
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is not None and id(cause) not in told:

@@ -15,7 +15,7 @@ RESERVED_BYTES = 300 * 2**20
 SPARK_SHARE = 0.4
 """``spark.memory.fraction`` of our sessions: blocks that are kept, sorts, aggregates."""
 READ_COPIES = 15
-"""Of one record while a reader has it in its hands, and the one before it still: the most that was measured."""
+"""Copies of one record that a reader holds at most, those of the record before it included: as measured."""
 
 _UNITS = {"": 2**20, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _SIZE = re.compile(r"(\d+)([bkmgtp]?)b?")
@@ -28,12 +28,12 @@ def size_bytes(text: str) -> int | None:
 
 
 def record_bytes_max(row_bytes_max: int) -> int:
-    """Of one record with its envelope; a row may stand in it twice, before and after."""
+    """The most bytes of a record with its envelope, in which a row may stand twice: before and after."""
     return 2 * row_bytes_max + RECORD_OVERHEAD_BYTES
 
 
 def largest_row(record_bytes: int) -> int:
-    """That may stand twice in a record of that size."""
+    """Bytes of the largest row that may stand twice in a record of that size."""
     return max(record_bytes - RECORD_OVERHEAD_BYTES, 0) // 2
 
 

@@ -1,6 +1,6 @@
 """What programs ask of the machine they run on, before they start what takes long.
 
-In: a folder, a Java home. Out: that it can be written, its version. Nothing is left behind.
+In: a folder, or a Java home. Out: whether the folder can be written, or the Java's version. Nothing is left behind.
 """
 
 import contextlib

@@ -84,7 +84,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Log nothing: a client that goes away is no error."""
 
 
 def _handler(routes: dict[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHandler]:
@@ -106,6 +106,6 @@ def _handler(routes: dict[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHan
         do_HEAD = do_GET  # noqa: N815 - the base class looks for these names
 
         def log_message(self, *_: Any) -> None:
-            """Asked every few seconds: not worth a line."""
+            """Log nothing: the endpoint is asked every few seconds."""
 
     return Handler

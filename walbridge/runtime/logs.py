@@ -15,7 +15,7 @@ FORMATS = ("auto", "logfmt", "json")
 
 
 def configure_logs(level: str = "info", log_format: str = "auto") -> None:
-    """From now on every logger of ours writes like this."""
+    """Set up how all loggers of structlog write from now on."""
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
