@@ -1,6 +1,6 @@
 """``walbridge`` and ``python -m walbridge``: the operator's command.
 
-Exit 0: done. 1: unequal (verify) or a bug. 2: the operator must act; what and how is on stderr.
+Exit 0: done. 1: unequal (verify) or a bug. 2: the operator must act; what and how is on stderr. 130: ended by Ctrl-C.
 """
 
 import sys

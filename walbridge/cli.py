@@ -18,7 +18,7 @@ app = typer.Typer(
     help="Postgres WAL to Kafka to Delta tables, exactly once, consistent at one LSN.",
 )
 Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="Settings file, else walbridge.toml.")]
-LogFormat = Annotated[str, typer.Option(help="auto, logfmt or json")]
+LogFormat = Annotated[str, typer.Option(help="Form of the log's lines: auto, logfmt or json.")]
 
 
 def _say(line: str) -> None:
@@ -33,11 +33,15 @@ def _config_argument(config: str | None) -> list[str]:
 @app.command()
 def demo(
     seconds: Annotated[int, typer.Option(min=1, help="How long pgbench writes.")] = 30,
-    scale: Annotated[int, typer.Option(min=1, max=1000, help="pgbench's scale: 100,000 accounts each.")] = 1,
-    rate: Annotated[int, typer.Option(min=1, help="pgbench transactions a second.")] = 500,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep servers' data, settings, logs and lake.")] = False,
+    scale: Annotated[
+        int, typer.Option(min=1, max=1000, help="Scale of pgbench's tables: 100,000 accounts for each unit.")
+    ] = 1,
+    rate: Annotated[int, typer.Option(min=1, help="How many transactions a second pgbench begins at most.")] = 500,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the servers' data, the settings, the logs and the lake.")
+    ] = False,
 ) -> None:
-    """Start Postgres, Kafka, producer and Spark job, run pgbench, show it live, verify."""
+    """Start Postgres, Kafka, the producer and the Spark job, run pgbench, show it live, and verify."""
     from walbridge.demo import run
 
     raise typer.Exit(run(seconds=seconds, scale=scale, rate=rate, keep=keep))
@@ -47,13 +51,14 @@ def demo(
 def init(
     config: Config = None,
     role: Annotated[
-        str | None, typer.Option(help="Name of the role; else the user of the dsn, walbridge for an administrator.")
+        str | None,
+        typer.Option(help="Name of the role; else the dsn's user, or walbridge if that is an administrator."),
     ] = None,
     only_sql: Annotated[
-        bool, typer.Option("--sql", help="Print the SQL of role and publication, connect to nothing.")
+        bool, typer.Option("--sql", help="Only print the SQL of role and publication; connect to nothing.")
     ] = False,
 ) -> None:
-    """Make publication (if set), topics and slot; print the SQL of a least-privileged role."""
+    """Make publication (if the settings name its tables), topics and slot; print the SQL of a least-privileged role."""
     import structlog
 
     from walbridge.init import initialise
@@ -82,7 +87,7 @@ def check(
 @app.command()
 def produce(
     config: Config = None,
-    log_level: Annotated[str, typer.Option(help="debug, info or warning")] = "info",
+    log_level: Annotated[str, typer.Option(help="The least severe lines to log: debug, info or warning.")] = "info",
     log_format: LogFormat = "auto",
 ) -> None:
     """Run the producer: Postgres to Kafka, until SIGTERM or Ctrl-C."""
@@ -116,7 +121,7 @@ def status(
     config: Config = None,
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look instead of lines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each look, instead of lines.")] = False,
 ) -> None:
     """Show slot, producer, cuts, lake and tables, and how far behind the server each is."""
     from walbridge.schemas.settings_file import load_settings
@@ -132,8 +137,10 @@ def tail(
     config: Config = None,
     messages: Annotated[bool, typer.Option("--messages", help="Logical messages instead of a table.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
-    start: Annotated[str | None, typer.Option("--from", metavar="LSN[/ORDINAL]", help="Begin at a position.")] = None,
-    last: Annotated[int, typer.Option(min=0, help="Begin with the last events that are there.")] = 10,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="LSN[/ORDINAL]", help="Begin at this position, as tail prints it.")
+    ] = None,
+    last: Annotated[int, typer.Option(min=0, help="How many of the newest events to begin with.")] = 10,
 ) -> None:
     """Print the events of a table's topic, or the logical messages, as JSON lines, decoded."""
     from walbridge.schemas.settings_file import load_settings
@@ -150,10 +157,12 @@ def tail(
 def verify(
     tables: Annotated[list[str] | None, typer.Argument(metavar="TABLE", help="schema.table; all by default.")] = None,
     config: Config = None,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for published cuts.")] = 60.0,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds to wait until the lake publishes what the source holds.")
+    ] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
-    """Compare lake and source, row by row at one LSN; exit 1 and the keys when they differ."""
+    """Compare lake and source row by row at one LSN; where they differ, print the keys and exit with 1."""
     from walbridge.schemas.settings_file import load_settings
     from walbridge.verify import verify as compare_all
 
@@ -163,9 +172,13 @@ def verify(
 @app.command()
 def drop(
     config: Config = None,
-    slot_only: Annotated[bool, typer.Option("--slot-only", help="Only the slot: when Kafka is gone for good.")] = False,
-    keep_publication: Annotated[bool, typer.Option("--keep-publication", help="Leave the publication.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    slot_only: Annotated[
+        bool, typer.Option("--slot-only", help="Remove only the slot: for when Kafka is gone for good.")
+    ] = False,
+    keep_publication: Annotated[
+        bool, typer.Option("--keep-publication", help="Do not remove the publication.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking first.")] = False,
 ) -> None:
     """Remove slot, publication (if walbridge made it) and topics; asks first. The lake stays."""
     from walbridge.drop import drop as remove
@@ -187,9 +200,7 @@ def config(config: Config = None) -> None:
 
 @app.command()
 def jars(
-    as_list: Annotated[
-        bool, typer.Option("--print", help="Print a list for spark-submit --jars, not the folder.")
-    ] = False,
+    as_list: Annotated[bool, typer.Option("--print", help="Print the jars as spark-submit --jars takes them.")] = False,
 ) -> None:
     """Fetch Spark's jars, check them against jars.lock, print their folder."""
     from walbridge.embedded.jars import fetch

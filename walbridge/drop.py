@@ -99,7 +99,8 @@ class Removal:
         first = ["A slot that nobody reads keeps WAL until the primary's disk is full: so it goes first."]
         return [
             *(first if self.slot else []),
-            "Afterwards the lake cannot be carried on: a new start copies all again.",
+            "Afterwards the lake cannot be carried on: a new start copies everything again, into a new and empty "
+            "[lake] path.",
         ]
 
 
@@ -139,7 +140,10 @@ def drop(
 
 def _agreed(yes: bool, ask: Callable[[str], bool]) -> bool:
     if not yes and not sys.stdin.isatty():
-        raise OperatorError("walbridge drop asks first, and nobody is here to answer", remedy="walbridge drop --yes")
+        raise OperatorError(
+            "walbridge drop asks before it removes anything, and nobody is here to answer",
+            remedy="run walbridge drop --yes",
+        )
     return yes or ask("Remove it?")
 
 
@@ -174,7 +178,7 @@ def _idle_slot(connection: SqlConnection, name: str) -> SlotState | None:
         if time.monotonic() > deadline_s:
             raise OperatorError(
                 f"slot {name} is in use (pid {found.active_pid}): its producer runs",
-                remedy="stop walbridge produce and walbridge materialize, then walbridge drop again",
+                remedy="stop walbridge produce and walbridge materialize, then run walbridge drop again",
             )
         time.sleep(0.1)
 
@@ -196,7 +200,7 @@ def _identity(settings: Settings) -> ServerIdentity:
     try:
         return slot.identify(walsender)
     except RetryableError as error:
-        raise OperatorError(f"the server went away: {error}", remedy="walbridge drop again") from None
+        raise OperatorError(f"the server went away: {error}", remedy="run walbridge drop again") from None
     finally:
         walsender.finish()
 
@@ -212,15 +216,16 @@ def _removal(
     stays = [f"the lake     {settings.lake.path}"]
     publication = None
     if catalog.publication_exists(connection, settings.postgres.publication):
-        why = "as asked" if keep_publication else _why_not_ours(connection, settings)
+        why = "kept, as asked" if keep_publication else _why_not_ours(connection, settings)
         publication = None if why else settings.postgres.publication
         stays += [f"publication  {settings.postgres.publication}: {why}"] if why else []
     if isinstance(kafka, InKafka):
         stays += [
-            f"topic        {name}: its name is like ours, but it is of no table we know" for name in kafka.foreign
+            f"topic        {name}: it is named like this pipeline's topics, but belongs to no table that it knows"
+            for name in kafka.foreign
         ]
     else:
-        again = f", and {kafka}: walbridge drop again when it answers" if kafka else ", as asked"
+        again = f": {kafka}; run walbridge drop again when Kafka answers" if kafka else ": kept, as asked"
         stays.append(f"topics       {settings.name}.*{again}")
     retained = None if found is None else connection.execute(_RETAINED.encode(), (settings.postgres.slot,)).fetchone()
     return Removal(
@@ -270,6 +275,6 @@ def _delete_topics(settings: Settings, topics: Sequence[str], say: Callable[[str
                 raise OperatorError(
                     f"topic {name} could not be deleted: {reason.str()}",
                     remedy="give walbridge's principal DELETE on it (and delete.topic.enable=true), "
-                    "then walbridge drop again; the slot is gone",
+                    "then run walbridge drop again; the slot is gone",
                 ) from None
         say(f"topic {name}: deleted")

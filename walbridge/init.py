@@ -49,7 +49,8 @@ def initialise(settings: Settings, role: str | None, say: Callable[[str], None])
         for name, count in counts.items():
             say(f"topic {name}: partitions {count}")
         made = retry_at_start(lambda: reserve_slot(settings), timeout_s)
-        say(f"slot {settings.postgres.slot}: {'created, keeps WAL until walbridge produce runs' if made else 'exists'}")
+        found = "created; it keeps WAL until walbridge produce runs" if made else "exists"
+        say(f"slot {settings.postgres.slot}: {found}")
         role = role or (DEFAULT_ROLE if catalog.may_make_roles(connection) else connection.info.user)
         if catalog.role_exists(connection, role):
             say(f"role {role}: exists; walbridge check says which rights it lacks")
@@ -74,7 +75,9 @@ def _data_topics(
     for table in tables:
         facts = catalog.table_facts(connection, table.relation_id)
         if facts is None:
-            raise OperatorError(f"table {table.qualified_name} was dropped meanwhile", remedy="start again")
+            raise OperatorError(
+                f"table {table.qualified_name} was dropped meanwhile", remedy="run walbridge init again"
+            )
         relation = announced(table, facts)
         types = catalog.type_facts(connection, {column.type_oid for column in relation.columns})
         topic = data_topic(settings.name, table.namespace, table.name, settings.topics.names)

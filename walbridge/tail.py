@@ -71,7 +71,8 @@ def tail(settings: Settings, table: str, beginning: Beginning, *, follow: bool, 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (RetryableError, KafkaException) as error:
         raise OperatorError(
-            f"Kafka at {settings.kafka.bootstrap_servers} went away: {error}", remedy="start it, then tail again"
+            f"Kafka at {settings.kafka.bootstrap_servers} went away: {error}",
+            remedy="start it, then run walbridge tail again",
         ) from None
     return 0
 
@@ -90,7 +91,10 @@ def _events(
     if topic not in counts and table == MESSAGES:
         raise OperatorError("this pipeline has no messages yet", remedy="set messages = true in [postgres]")
     if topic not in counts:
-        raise OperatorError(f"topic {topic} of table {table} is gone", remedy="see who deleted it; walbridge check")
+        raise OperatorError(
+            f"topic {topic} of table {table} is gone",
+            remedy="find out who deleted it; walbridge check says what else is missing",
+        )
     decoder = EventDecoder(lambda: relations(settings, counts))
     with ExitStack() as stack:
         logs = [stack.enter_context(PartitionLog(settings, topic, each)) for each in range(counts[topic])]

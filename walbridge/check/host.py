@@ -93,7 +93,7 @@ def java_findings(settings: Settings) -> Iterator[Finding]:
     except OperatorError as refusal:
         sign = _sign_of_the_job(settings)
         if sign is None:
-            text = f"{refusal.what}: walbridge produce runs without, walbridge materialize would not run here"
+            text = f"{refusal.what}: walbridge produce needs none, but walbridge materialize would not run here"
             yield warning(JAVA, text, f"if it is to run here: {refusal.remedy}")
         else:
             yield error(JAVA, f"{refusal.what}, and walbridge materialize seems to run here: {sign}", refusal.remedy)
@@ -125,7 +125,9 @@ def jar_findings(settings: Settings) -> Iterator[Finding]:
     locked = [jar for jar in read_lock() if jar.set_name == "spark"]
     if chosen is None and not place.is_dir():
         yield advice(
-            JARS, "Spark's jars are not fetched yet", "walbridge jars; else walbridge materialize fetches them"
+            JARS,
+            "Spark's jars are not fetched yet",
+            "run walbridge jars; else walbridge materialize fetches them when it starts",
         )
         return
     if not list(place.glob("*.jar")):

@@ -76,7 +76,9 @@ def newest_row(settings: Settings) -> CutRow | None:
 def _writable(path: str) -> Finding:
     if "://" in path:
         return advice(
-            LAKE, f"{path} is no folder: whether it can be written was not tried", "walbridge materialize --once"
+            LAKE,
+            f"{path} is no folder: whether it can be written was not tried",
+            "run walbridge materialize --once, which writes there",
         )
     try:
         probe_folder(Path(path))

@@ -95,7 +95,7 @@ class PublicationFacts:
 
 
 def role_findings(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[Finding]:
-    """May it read the published tables? (Replication itself is tried, not asked.)"""
+    """May it read the published tables? (Whether it may replicate is found by trying.)"""
     by_id = {table.relation_id: table for table in tables}
     readable = 0
     for relation_id, role, usage, select, hidden in _rows(connection, _RIGHTS, (list(by_id),)):

@@ -63,7 +63,11 @@ def server_findings(facts: ServerFacts, *, slot_exists: bool) -> Iterator[Findin
     """Everything about the server itself."""
     yield _version(facts)
     if facts.in_recovery:
-        yield warning(AREA, "this is a standby: init cannot work here", "point [postgres] dsn at the primary")
+        yield warning(
+            AREA,
+            "this is a standby, where walbridge init can make neither publication nor slot",
+            "point [postgres] dsn at the primary",
+        )
     yield _wal_level(facts)
     if facts.encoding == "SQL_ASCII":
         yield refused(AREA, errors.not_utf8(facts.encoding))

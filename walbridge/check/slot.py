@@ -47,7 +47,7 @@ def slot_findings(case: SlotCase) -> Iterator[Finding]:
         yield error(
             AREA,
             f"slot {case.name} {held}, more than max_slot_wal_keep_size: it is lost at the next checkpoint",
-            "raise max_slot_wal_keep_size and SELECT pg_reload_conf(); now, then start walbridge produce",
+            "raise max_slot_wal_keep_size and run SELECT pg_reload_conf(); at once, then start walbridge produce",
         )
     elif case.state.active_pid is None and (case.retained_bytes or 0) > MUCH_WAL_BYTES:
         yield warning(

@@ -75,7 +75,7 @@ class Demo:
         place = self._place
         with ExitStack() as stack:
             running = stack.enter_context(servers.started(place, self._say, keep=self._keep))
-            self._say(f"pgbench --initialize: {scale * 100_000:,} accounts")
+            self._say(f"making pgbench's tables: {scale * 100_000:,} accounts")
             servers.make_tables(running.postgres, scale, place)
             settings = load_settings(place.config)
             for start in (programs.producer, programs.spark_job):
@@ -111,7 +111,7 @@ class Demo:
             return published is not None and published.end_lsn >= wanted
 
         def tell(measure: Measure) -> None:
-            self._say(f"{(measure.lag_bytes or 0) / 1000:,.0f} kB behind")
+            self._say(f"the lake is {(measure.lag_bytes or 0) / 1000:,.0f} kB behind")
 
         self._look_until(caught_up, gauges, tell, interval_s=STATUS_INTERVAL_S, timeout_s=CATCH_UP_S)
 
@@ -132,7 +132,7 @@ class Demo:
                 program.refuse_end()
             if time.monotonic() > deadline_s:
                 raise OperatorError(
-                    f"the lake did not get there within {timeout_s:.0f} s",
+                    f"the lake did not catch up within {timeout_s:.0f} s",
                     remedy=f"see the logs in {self._place.path}; on a slow machine try a smaller --scale or --rate",
                 )
             if time.monotonic() >= due_s:

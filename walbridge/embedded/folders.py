@@ -39,7 +39,7 @@ def folder(name: str) -> Path:
         raise OperatorError(*error.args) from None
     except OSError as error:
         raise OperatorError(
-            f"cannot write walbridge's folder: {error}", "set WALBRIDGE_HOME to a folder that can be written"
+            f"walbridge's own folder cannot be written: {error}", "set WALBRIDGE_HOME to a folder that can be written"
         ) from None
     return path
 

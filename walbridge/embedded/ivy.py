@@ -106,7 +106,7 @@ def _run(command: list[str], report: Callable[[str], None]) -> list[str] | None:
             if "[SUCCESSFUL ]" in line and ".jar" in line:
                 fetched += 1
                 if fetched % 10 == 0:
-                    report(f"{fetched} jars")
+                    report(f"{fetched} jars fetched")
         return None if process.wait(STALL_S) == 0 else list(tail)
     finally:
         process.kill()  # Ctrl-C, or a report that raised

@@ -149,7 +149,9 @@ class ServerProcess:
         atexit.unregister(self.kill)
 
     def _failure(self, problem: str) -> OperatorError:
-        return OperatorError(f"{self.name} {problem}; its log ends:\n{tail(self.log)}", "mend what the log names")
+        return OperatorError(
+            f"{self.name} {problem}; its log ends:\n{tail(self.log)}", "mend what its log says, then start again"
+        )
 
 
 def free_port() -> int:

@@ -96,7 +96,7 @@ def _prepared(source: Source | Silent) -> Iterator[str]:
     gid = prepared.oldest_gid.replace("'", "''")
     yield (
         f"prepared and not ended: {prepared.count}, the oldest '{gid}' for {seconds_text(prepared.oldest_s)}; "
-        f"{held} of WAL come again until COMMIT PREPARED or ROLLBACK PREPARED"
+        f"{held} of WAL are read again at each start, until COMMIT PREPARED or ROLLBACK PREPARED"
     )
 
 
@@ -136,7 +136,7 @@ def _in_lake(standing: Standing) -> str:
         return f"nothing at {standing.lake_path} yet: walbridge materialize fills it"
     cut = standing.lake.cut
     if cut is None:
-        return "nothing published yet: the first copy is not through"
+        return "nothing is published yet: the first copy is not complete"
     when = f", committed {moment_text(cut.commit_time)}" if cut.commit_time else ""
     behind = standing.lake_behind_kafka_bytes
     of_kafka = f", {bytes_text(behind)} behind Kafka" if behind else ""
@@ -147,7 +147,7 @@ def _behind(lag: Lag) -> str:
     if lag.wal_bytes is None or lag.seconds is None:
         return ""
     if not lag.wal_bytes:
-        return ": all that the server has"
+        return ", which is all that the server has"
     return f": {bytes_text(lag.wal_bytes)} and at most {seconds_text(lag.seconds)} behind the server"
 
 

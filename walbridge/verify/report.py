@@ -113,10 +113,11 @@ def _verdict(result: TableResult, width: int) -> str:
         verdict = f"not compared: {result.state}"
     elif not result.whole and not any(result.counts.values()):
         verdict = (
-            "UNDECIDED: more differs at every look than is looked at; run verify again when the lake has caught up"
+            "UNDECIDED: at every look more rows differed than can be judged; run walbridge verify again when the lake "
+            "has caught up"
         )
     line = f"{result.table:<{width}}  {verdict}  {result.rows:,} rows  at {format_lsn(result.lsn)}"
-    flux = f"  ({result.in_flux:,} in flux: changed at every look)" if result.in_flux else ""
+    flux = f"  ({result.in_flux:,} in flux: they changed from each look to the next)" if result.in_flux else ""
     return line + flux
 
 

@@ -128,7 +128,7 @@ def connected(dsn: str, timeout_s: int) -> Iterator["psycopg.Connection[dict[str
         raise OperatorError(
             f"Postgres could not be read: {_reason(error)}",
             remedy="verify needs the primary, and a role with SELECT on every published table (and BYPASSRLS where"
-            " row security is on); if a table was just altered, run verify again",
+            " row security is on); if a table was just altered, run walbridge verify again",
         ) from error
 
 

@@ -117,7 +117,7 @@ def test_without_java_a_machine_that_only_produces_is_warned_and_no_more(machine
     assert findings == [
         warning(
             "java",
-            "no Java 17 or 21 was found: none is installed: walbridge produce runs without, walbridge materialize "
+            "no Java 17 or 21 was found: none is installed: walbridge produce needs none, but walbridge materialize "
             "would not run here",
             f"if it is to run here: {INSTALL}",
         )
@@ -165,7 +165,7 @@ def jars(settings: Settings) -> Finding:
 
 
 def test_jars_that_are_not_there_yet_are_fetched_later(machine: Path) -> None:
-    remedy = "walbridge jars; else walbridge materialize fetches them"
+    remedy = "run walbridge jars; else walbridge materialize fetches them when it starts"
 
     assert jars(settings(machine)) == advice("jars", "Spark's jars are not fetched yet", remedy)
 

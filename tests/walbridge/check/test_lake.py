@@ -104,7 +104,7 @@ def test_lake_in_an_object_store_is_not_tried(tmp_path: Path, monkeypatch: pytes
     assert next(lake_findings(settings("s3://bucket/lake"))) == advice(
         "lake",
         "s3://bucket/lake is no folder: whether it can be written was not tried",
-        "walbridge materialize --once",
+        "run walbridge materialize --once, which writes there",
     )
 
 

@@ -45,7 +45,7 @@ CASES: dict[str, tuple[dict[str, Any], Severity, str, str]] = {
     "standby": (
         {"in_recovery": True},
         Severity.WARNING,
-        "this is a standby: init cannot work here",
+        "this is a standby, where walbridge init can make neither publication nor slot",
         "point [postgres] dsn at the primary",
     ),
     "wal_level": (

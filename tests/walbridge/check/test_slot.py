@@ -69,7 +69,7 @@ SLOTS: dict[str, tuple[SlotCase, Finding]] = {
         error(
             "slot",
             "slot s holds 3.0 GB of WAL, more than max_slot_wal_keep_size: it is lost at the next checkpoint",
-            "raise max_slot_wal_keep_size and SELECT pg_reload_conf(); now, then start walbridge produce",
+            "raise max_slot_wal_keep_size and run SELECT pg_reload_conf(); at once, then start walbridge produce",
         ),
     ),
     "lost": (

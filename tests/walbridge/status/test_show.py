@@ -55,8 +55,8 @@ def test_slot_line_says_what_an_operator_must_know(slot: Slot | None, words: str
 def test_prepared_transactions_are_shown_with_age_and_what_they_hold_back() -> None:
     prepared = replace(SLOT, prepared=Prepared(2, "it's", 200), confirmed_flush_lsn=900)
     assert text_of(prepared).splitlines()[3].strip() == (
-        "prepared and not ended: 2, the oldest 'it''s' for 3 min 20 s; 100 B of WAL come again until "
-        "COMMIT PREPARED or ROLLBACK PREPARED"
+        "prepared and not ended: 2, the oldest 'it''s' for 3 min 20 s; 100 B of WAL are read again at each start, "
+        "until COMMIT PREPARED or ROLLBACK PREPARED"
     )
 
 
