@@ -21,6 +21,7 @@ from walbridge.runtime.logs import FORMATS, configure_logs
 from walbridge.schemas.errors import OperatorError, report
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
+from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.jvm_end import silence_py4j, stop_session, told_if_jvm_ends
 from walbridge.spark_consumer.jvm_shutdown import stopping_with_jvm
@@ -41,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _run(load_settings(options.config, secrets=("spark",)), once=options.once)
     except OperatorError as error:
         return report(error)
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of delta-rs is no Exception
         return report_bug(error)
     return 0
 
@@ -95,12 +98,14 @@ class _Attempts:
         )
 
     def _attempt(self, *, once: bool) -> None:
-        job = Job(self._spark, self._settings, self._stop, self._metrics)
-        try:
-            job.run(once=once)
-        finally:
-            self._is_started = self._is_started or job.is_started
-            job.close()
+        # Below all that sort the errors of their own calls: Spark meets Kafka and the disk in many places.
+        with sorting_errors():
+            job = Job(self._spark, self._settings, self._stop, self._metrics)
+            try:
+                job.run(once=once)
+            finally:
+                self._is_started = self._is_started or job.is_started
+                job.close()
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

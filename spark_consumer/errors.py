@@ -1,7 +1,8 @@
-"""Sorts the errors of Spark and Kafka by who must act, and names what mends them.
+"""Sorts the errors of Spark, Kafka and the lake's storage by who must act, and names what mends them.
 
-In: an exception of a stream or a batch read, whose Java cause survives as text only. Out: the
-error class that says who must act. The text itself is never shown: it may quote data (I10).
+In: an exception of a stream or a batch read, whose Java cause survives as text only, or of delta-rs, which tells
+all that storage says as text. Out: the error class that says who must act. The text itself is never shown: it
+may quote data (I10).
 """
 
 import re
@@ -30,9 +31,19 @@ _OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "raise [spark] driver_memory, or lower [lake] plan_rows_max",
     ),
     (
-        re.compile(r"No space left on device"),
-        "no space left on the Spark driver's disk",
-        "make room, then start again",
+        re.compile(r"lacked the necessary privileges|Error performing [\s\S]*\b40[13] (Unauthorized|Forbidden)"),
+        "the lake's object store refuses the credentials",
+        "check [lake] path and [lake] storage_options, then start again: nothing is lost",
+    ),
+    (
+        re.compile(r"Generic (S3|GCS|MicrosoftAzure|HTTP|Http)\w* error|Error performing \w+ "),
+        "the lake's object store does not answer, or refuses a request",
+        "check that it is up, [lake] path and [lake] storage_options, then start again: nothing is lost",
+    ),
+    (
+        re.compile(r"Unknown scheme: "),
+        "the lake's path names a kind of store that delta-rs does not know",
+        'write [lake] path as a folder, or as a URI such as "s3://bucket/lake"',
     ),
     (
         re.compile(r"failOnDataLoss|KAFKA_DATA_LOSS"),
@@ -45,12 +56,18 @@ _OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "delete the folder _checkpoint in the lake: what has been applied is known without it",
     ),
 )
+_DISK = re.compile(
+    r"No space left on device|Disk quota exceeded|Permission denied|Operation not permitted|Read-only file system"
+    r"|Input/output error|Stale file handle|AccessDeniedException"
+)
+"""The system's own words: they reach us through Java, Rust and Python alike."""
 _AWAY = re.compile(
     rf"{_KAFKA}(Timeout|Disconnect|Network|LeaderNotAvailable|NotLeaderOrFollower|NotCoordinator"
     r"|CoordinatorNotAvailable|CoordinatorLoadInProgress|BrokerNotAvailable|KafkaStorage|FencedLeaderEpoch"
     r"|UnknownLeaderEpoch|ReplicaNotAvailable|OffsetNotAvailable)Exception"
     # A batch read raises this when its poll came back empty; the bounds were checked just before.
     r"|Cannot fetch record for offset \d+ in \d+ milliseconds"
+    # Not a wrong property: with the same ones KafkaLog has asked for bounds just before.
     r"|Failed to construct kafka consumer|KafkaIllegalStateException|fetch data before the (poll )?timeout"
 )
 
@@ -63,6 +80,12 @@ def sorted_error(error: BaseException) -> BaseException:
     for pattern, what, remedy in _OPERATOR_CAUSES:
         if pattern.search(text):
             return OperatorError(what, remedy)
+    if said := _DISK.search(text):
+        return OperatorError(
+            f"a file of the lake, or a scratch file, cannot be written or read: {said[0]}",
+            "make room, or give this user the right to write all of [lake] path and of the temporary folder, "
+            "then start again: nothing is lost",
+        )
     if _AWAY.search(text):
         return RetryableError("Kafka went away while Spark was reading")
     return error

@@ -18,6 +18,7 @@ from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
 from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
+from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.fold import keyless
 from walbridge.spark_consumer.fold.fold import root_name
 from walbridge.spark_consumer.fold.schema_join import place_name, refuse_malformed
@@ -31,7 +32,8 @@ def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, se
     """Apply one segment.
 
     Raises:
-        OperatorError: undecodable records, or values that cannot be known.
+        OperatorError: undecodable records, values that cannot be known, or a lake that cannot be written.
+        RetryableError: the broker is away.
     """
     with closing(SegmentRows(records, shape, segment)) as found:
         changes = Changes(table, found, shape, segment, commit)
@@ -40,12 +42,8 @@ def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, se
                 changes.empty()
             return
         try:
-            if segment.copies or not (shape.key_places or shape.is_keyless):
-                changes.append()
-            elif shape.is_keyless:
-                changes.net()
-            else:
-                changes.merge()
+            with sorting_errors():
+                changes.apply()
         except (PySparkException, Py4JError):
             refuse_malformed(records.frame(), shape.relation)
             raise
@@ -64,6 +62,15 @@ class Changes:
     shape: TableShape
     segment: Segment
     commit: Commit
+
+    def apply(self) -> None:
+        """All of its records; there are some."""
+        if self.segment.copies or not (self.shape.key_places or self.shape.is_keyless):
+            self.append()
+        elif self.shape.is_keyless:
+            self.net()
+        else:
+            self.merge()
 
     def empty(self) -> None:
         """Leave the table without rows."""

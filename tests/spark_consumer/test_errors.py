@@ -1,10 +1,15 @@
-"""What Spark says when a broker dies under it is waited out, and nothing else is."""
+"""What Spark says when a broker dies under it is waited out; what a disk or a store says is told; else it is a bug."""
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from walbridge.schemas.errors import RetryableError
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.spark_consumer.errors import sorted_error, sorting_errors
 
 AWAY = [
@@ -18,6 +23,75 @@ AWAY = [
 def test_read_that_a_dead_broker_left_unanswered_is_tried_again(cause: str) -> None:
     failed = RuntimeError(f"Job aborted due to stage failure: Task 0 in stage 63.0 failed 1 times: {cause}\n\tat x.Y")
     assert isinstance(sorted_error(failed), RetryableError)
+
+
+LAKE = {
+    "a full disk": (
+        DeltaError,
+        "Failed to parse parquet: External: Generic LocalFileSystem error: Unable to copy data to file: "
+        "No space left on device (os error 28)",
+        "No space left on device",
+    ),
+    "a folder of another user": (
+        DeltaError,
+        "Failed to parse parquet: External: Generic LocalFileSystem error: Unable to open file /l/p#1: "
+        "Permission denied (os error 13)",
+        "Permission denied",
+    ),
+    "a file of another user": (
+        OSError,
+        "Kernel error -> Generic LocalFileSystem error\n  Unable to open file /l/_delta_log/0.json\n"
+        "  Permission denied (os error 13)\n",
+        "Permission denied",
+    ),
+    "a store that refuses": (
+        OSError,
+        "Kernel error -> The operation lacked the necessary privileges to complete for path x\n"
+        "  Error performing GET http://s/x in 1ms - Server returned non-2xx status code\n  403 Forbidden\n",
+        "refuses the credentials",
+    ),
+    "a store that is away": (
+        OSError,
+        "Kernel error -> Generic S3 error\n  Error performing GET http://s/x in 2.5s, after 10 retries\n"
+        "  tcp connect error\n  Connection refused (os error 111)\n",
+        "does not answer",
+    ),
+    "a store of another kind": (DeltaError, "Unknown scheme: foo. Known schemes: s3,gs", "kind of store"),
+}
+"""What delta-rs 1.6 was seen to say."""
+
+
+@pytest.mark.parametrize("fault", LAKE)
+def test_lake_that_cannot_be_written_is_told_with_a_remedy(fault: str) -> None:
+    """I10: and without the text, which names files and may quote rows."""
+    kind, text, said = LAKE[fault]
+    told = sorted_error(kind(text))
+
+    assert isinstance(told, OperatorError)
+    assert said in told.what
+    assert "[lake] path" in told.remedy
+    assert "/l/" not in str(told)
+
+
+def test_table_where_nobody_may_write_is_told_with_the_words_of_the_system() -> None:
+    """No user, not even root, makes a folder in /sys."""
+    with pytest.raises(OperatorError, match="Operation not permitted"), sorting_errors():
+        DeltaTable.create("/sys/walbridge", pa.schema([("a", pa.int64())]))
+
+
+def test_scratch_file_without_room_is_told_too() -> None:
+    """A spool's, or a large record's: Python's own error."""
+    with (
+        Path("/dev/full").open("wb", buffering=0) as file,
+        pytest.raises(OperatorError, match="No space left on device"),
+        sorting_errors(),
+    ):
+        file.write(b"x")
+
+
+def test_connection_that_the_jvm_refuses_is_not_the_disks() -> None:
+    refused = ConnectionRefusedError(111, "Connection refused")
+    assert sorted_error(refused) is refused
 
 
 def test_other_timeouts_are_bugs() -> None:

@@ -4,21 +4,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
 from tests.contract_writer import Event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.apply import apply
+from walbridge.spark_consumer.apply.changes import write_changes
 from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.fold.shape import TableShape
+from walbridge.spark_consumer.kafka.change_reader import TableRecords
+from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Segment, TableHead
 
 LSN = 0x1100
 ITEMS = relation([column("id", "int4", is_key=True, attnum=1), column("n", "int4", attnum=2)])
 WIDER = relation([column("id", "int4", is_key=True, attnum=1), column("n", "int8", attnum=2)], revision=1)
 INSERTS = relation([column("n", "int4")], name="log")
+BAG = relation([column("n", "int4")], name="bag", identity="f")
 
 
 def opened(lake: Path, head: TableHead) -> LakeTable:
@@ -232,3 +239,18 @@ def test_commit_at_the_same_moment_is_met_with_another_try_and_in_the_end_with_a
     rivals = iter(range(99))
     with pytest.raises(OperatorError, match="another program keeps committing"):
         changed(None, lake, base, insert(1), to_cut=3)
+
+
+def test_broker_that_leaves_while_a_table_is_applied_is_asked_no_second_time(lake: Path) -> None:
+    """Its records are not looked through for one that does not decode."""
+    table = opened(lake, copied(None, lake, BAG))
+    asked = []
+
+    def away() -> DataFrame:
+        asked.append(1)
+        raise PySparkException("org.apache.kafka.common.errors.DisconnectException")
+
+    records = TableRecords(away, {BAG.schema_id: Volume(1, 1)}, None)
+    with pytest.raises(RetryableError, match="went away"):
+        write_changes(table, records, TableShape(BAG), Segment(0, BAG.schema_id, None, None), Commit("p"))
+    assert asked == [1]

@@ -111,3 +111,22 @@ def test_program_that_crashes_ends_with_code_1_and_without_the_message(
     text = capsys.readouterr().err
     assert "error: a bug: ValueError" in text
     assert CANARY not in text
+
+
+def test_panic_of_delta_rs_is_reported_as_any_bug(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """I10: to Python a panic is no Exception, and may quote a value too."""
+
+    class Panic(BaseException):
+        """As pyo3 makes it."""
+
+    def panic(*_: object, **__: object) -> None:
+        raise Panic(CANARY)
+
+    monkeypatch.setattr(job_program, "configure_logs", lambda *_: None)
+    monkeypatch.setattr(job_program, "_run", panic)
+    monkeypatch.chdir(tmp_path)
+
+    assert job_program.main([]) == EXIT_BUG
+    assert CANARY not in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""What a job ends with, sorted by who must act: waited out, told with a remedy, or a bug."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer import __main__ as program
+from walbridge.spark_consumer.metrics import JobMetrics
+
+AWAY = "Job aborted: org.apache.kafka.common.errors.DisconnectException"
+FULL = "Generic LocalFileSystem error\n  Unable to copy data to file\n  No space left on device (os error 28)\n"
+
+
+class Jobs:
+    """Stands for ``Job``: each new one fails with the next error, and the last one ends in peace."""
+
+    is_started = True
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures, self.closed = list(failures), 0
+
+    def __call__(self, *_: object) -> Jobs:
+        return self
+
+    def run(self, *, once: bool) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+Attempt = Callable[..., Jobs]
+
+
+@pytest.fixture
+def attempt(monkeypatch: pytest.MonkeyPatch) -> Attempt:
+    """Run jobs until one ends; nobody waits between them."""
+
+    def run(*failures: Exception) -> Jobs:
+        jobs = Jobs(*failures)
+        monkeypatch.setattr(program, "Job", jobs)
+        stop: Any = MagicMock(threading.Event, is_set=lambda: False)
+        program._Attempts(MagicMock(), Settings(), stop, JobMetrics()).run(once=True)
+        return jobs
+
+    return run
+
+
+def test_broker_that_leaves_while_tables_are_applied_is_waited_for(attempt: Attempt) -> None:
+    """Wherever Spark meets it: tables read Kafka again while they are applied."""
+    jobs = attempt(RuntimeError(AWAY), RuntimeError(AWAY))
+
+    assert jobs.closed == 3
+
+
+def test_full_disk_of_the_lake_stops_the_job_with_a_remedy(attempt: Attempt) -> None:
+    """As delta-rs tells it."""
+    with pytest.raises(OperatorError, match="No space left on device") as stopped:
+        attempt(OSError(FULL))
+    assert "[lake] path" in stopped.value.remedy
+
+
+def test_what_nobody_knows_is_a_bug(attempt: Attempt) -> None:
+    with pytest.raises(ZeroDivisionError):
+        attempt(ZeroDivisionError())
