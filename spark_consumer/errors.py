@@ -108,9 +108,14 @@ def told_by_name(error: Any, properties: Mapping[str, str]) -> str:
 
     Only names are given: the message itself may quote a secret (I10).
     """
-    causes = list(_causes(error))
-    named = named_properties(properties, " ".join(str(each.getMessage()) for each in causes))
-    return class_name(causes[-1]) + (f", about {', '.join(named)}" if named else "")
+    *_, last = _causes(error)
+    named = named_properties(properties, messages(error))
+    return class_name(last) + (f", about {', '.join(named)}" if named else "")
+
+
+def messages(error: Any) -> str:
+    """Those of a Java exception and its causes, to look into; never to be shown (I10)."""
+    return " ".join(str(each.getMessage()) for each in _causes(error))
 
 
 def named_properties(properties: Mapping[str, str], message: str) -> list[str]:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from walbridge.schemas.settings import Settings, flatten
-from walbridge.spark_consumer.errors import class_name, sorting_errors, told_by_name
+from walbridge.spark_consumer.errors import class_name, messages, sorting_errors, told_by_name
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, RecordReader, reading
 from walbridge.spark_consumer.kafka.ranges import Place, Range
@@ -33,6 +33,7 @@ API_TIMEOUT_MS = 5_000
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
 _RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
 _OF_A_BROKER = "org.apache.kafka.common.errors.ApiException"
+_NAMELESS = "No resolvable bootstrap urls"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
 
@@ -242,6 +243,7 @@ class KafkaLog:
         }
 
     def _sorted(self, cause: Any) -> Exception:
+        # ApiException is the base of what a broker answers; the retriable ones among them heal.
         if self._is_a(cause, _RETRIABLE):
             return RetryableError(f"Kafka at {self._bootstrap_servers} does not answer: {cause.getMessage()}")
         if self._is_a(cause, _OF_A_BROKER):
@@ -250,6 +252,9 @@ class KafkaLog:
                 f"Kafka at {self._bootstrap_servers} refuses: {refusal}",
                 remedy="check [kafka] bootstrap_servers and [kafka.spark]",
             )
+        # A stopped container takes its name along, and each attempt makes a new client.
+        if _NAMELESS in messages(cause):
+            return RetryableError(f"no name in [kafka] bootstrap_servers {self._bootstrap_servers} can be resolved")
         return OperatorError(
             f"[kafka.spark] is not accepted: {told_by_name(cause, self._client)}",
             remedy="mend that property in walbridge.toml",

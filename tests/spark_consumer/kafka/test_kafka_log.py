@@ -56,6 +56,14 @@ def test_mistaken_property_is_told_without_its_value(spark: SparkSession, mistak
     assert SECRET not in str(refused.value)
 
 
+def test_broker_whose_name_is_gone_for_a_moment_is_waited_for(spark: SparkSession) -> None:
+    """A stopped container takes its name along: that is no mistaken property."""
+    log = KafkaLog(spark, Settings(kafka={"bootstrap_servers": "kafka.invalid:9092"}))  # type: ignore[arg-type]
+
+    with pytest.raises(RetryableError, match=r"kafka\.invalid:9092"):
+        log.partition_count("t")
+
+
 class Reader:
     """Stands for ``spark.read``: what it was told."""
 
