@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from confluent_kafka import KafkaError, KafkaException
@@ -20,6 +21,7 @@ from walbridge.producer.guards.start import refuse_bad_copy, refuse_foreign_slot
 from walbridge.producer.kafka.topics import TopicAdmin, client_config
 from walbridge.producer.postgres import catalog, slot
 from walbridge.producer.postgres.connection import (
+    NoAnswer,
     SqlConnection,
     classified,
     connect_sql,
@@ -28,7 +30,7 @@ from walbridge.producer.postgres.connection import (
 )
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.quantities import bytes_text
-from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError, RetryableError
+from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
@@ -148,10 +150,10 @@ def _agreed(yes: bool, ask: Callable[[str], bool]) -> bool:
 
 
 def _in_kafka(settings: Settings, connection: SqlConnection) -> InKafka | str:
-    """What Kafka has, or why it is not known."""
+    """What Kafka has, or that it does not answer; a mistake in our settings is neither."""
     try:
         return retry_at_start(lambda: _asked(settings, connection), ANSWER_S)
-    except OperatorError as error:
+    except NoAnswer as error:
         return error.what
 
 
@@ -199,8 +201,6 @@ def _identity(settings: Settings) -> ServerIdentity:
     walsender = connect_walsender(settings.postgres.dsn.get_secret_value(), "walbridge drop")
     try:
         return slot.identify(walsender)
-    except RetryableError as error:
-        raise OperatorError(f"the server went away: {error}", remedy="run walbridge drop again") from None
     finally:
         walsender.finish()
 
@@ -227,7 +227,7 @@ def _removal(
     else:
         again = f": {kafka}; run walbridge drop again when Kafka answers" if kafka else ": kept, as asked"
         stays.append(f"topics       {settings.name}.*{again}")
-    retained = None if found is None else connection.execute(_RETAINED.encode(), (settings.postgres.slot,)).fetchone()
+    retained = None if found is None else _row(connection, _RETAINED, settings.postgres.slot)
     return Removal(
         pipeline=settings.name,
         slot=None if found is None else settings.postgres.slot,
@@ -238,11 +238,18 @@ def _removal(
     )
 
 
+def _row(connection: SqlConnection, query: str, name: str) -> tuple[Any, ...] | None:
+    try:
+        return connection.execute(query.encode(), (name,)).fetchone()
+    except psycopg.Error as error:
+        raise classified(error) from None
+
+
 def _why_not_ours(connection: SqlConnection, settings: Settings) -> str | None:
     """Why the publication stays; None when walbridge made it, as far as that can be told."""
     if not settings.postgres.publication_tables:
         return "not made by walbridge ([postgres] publication_tables is empty)"
-    row = connection.execute(_OURS.encode(), (settings.postgres.publication,)).fetchone()
+    row = _row(connection, _OURS, settings.postgres.publication)
     wanted = {table if "." in table else f"public.{table}" for table in settings.postgres.publication_tables}
     if row is None or not row[0] or set(row[1]) != wanted:
         return "it is not what [postgres] publication_tables makes, or not of this role"

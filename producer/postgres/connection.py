@@ -31,6 +31,10 @@ class TableLocked(RetryableError):
     """Another session has held a lock on the table for longer than we wait."""
 
 
+class NoAnswer(OperatorError):
+    """At a start, for as long as was waited; any other OperatorError of a start is an answer."""
+
+
 class BoundedConnection(SqlConnection):
     """A connection whose server must answer in time: keepalives only tell that its host lives."""
 
@@ -253,7 +257,7 @@ def retry_at_start(
         pause: sleeps between attempts; may raise to give up.
 
     Raises:
-        OperatorError: still unreachable.
+        NoAnswer: still unreachable.
     """
     deadline, due = clock() + timeout_s, BackOff(first_s=0.1, max_s=2.0)
     while True:
@@ -261,7 +265,7 @@ def retry_at_start(
             return attempt()
         except RetryableError as error:
             if clock() + due.pause_s > deadline:
-                raise OperatorError(
+                raise NoAnswer(
                     f"no answer within {timeout_s:g} s: {error}",
                     remedy="start the server, or check the address in the settings (walbridge config)",
                 ) from None

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import walbridge
+from walbridge import init
 from walbridge.__main__ import main
+from walbridge.schemas.errors import RetryableError
 
 HEAVY = (
     "pyspark",
@@ -165,3 +167,20 @@ def test_verb_of_the_producers_machine_does_all_but_look_at_the_lake(verb: str, 
     assert "pip install '.[spark]'" in done.stdout
     assert "Postgres cannot be reached" in done.stdout
     assert "walbridge jars" not in done.stdout
+
+
+def test_server_that_leaves_during_a_command_is_the_operators(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program tries again by itself; a command has ended and is run again."""
+    words = "Postgres (53300): number of requested standby connections exceeds max_wal_senders"
+
+    def fails(*arguments: object) -> None:
+        raise RetryableError(words)
+
+    monkeypatch.setattr(init, "initialise", fails)
+
+    assert main(["init"]) == 2
+    error, remedy = capsys.readouterr().err.splitlines()
+    assert error == f"error: {words}"
+    assert "run the command again" in remedy

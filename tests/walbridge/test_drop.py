@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from pydantic import SecretStr
 
 from tests.fix_postgres import Database
 from tests.wait import wait_until
 from walbridge.drop import drop
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
-from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.settings import Settings
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.settings import Kafka, Settings
 
 
 @pytest.fixture
@@ -102,6 +103,27 @@ def test_without_kafka_the_slot_goes_and_what_stays_is_said(
 
     assert (code, f"topics       {settings.name}.*" in said) == (2, True)
     comes_to(settings, database, kafka, (0, 0, 4))
+
+
+def test_mistake_in_the_settings_is_no_broker_that_is_away(
+    settings: Settings, database: Database, kafka: KafkaBroker
+) -> None:
+    """Kafka alone knows whose the slot is: it is asked, or told why not."""
+    wrong = Kafka(bootstrap_servers=kafka.bootstrap_servers, client={"no.such.property": SecretStr("x")})
+
+    with pytest.raises(OperatorError, match=r"\[kafka\.client\] is not accepted"):
+        dropped(settings.model_copy(update={"kafka": wrong}))
+
+    comes_to(settings, database, kafka, (1, 1, 4))
+
+
+def test_server_that_leaves_while_it_is_asked_is_told_as_such(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walbridge.drop._RETAINED", "SELECT pg_terminate_backend(pg_backend_pid()), %s")
+
+    with pytest.raises(RetryableError, match="terminating connection"):
+        dropped(settings)
 
 
 def test_publication_stays_when_asked(settings: Settings, database: Database, kafka: KafkaBroker) -> None:
