@@ -72,7 +72,7 @@ def test_without_a_person_to_ask_nothing_is_removed(settings: Settings, database
     with pytest.raises(OperatorError, match="nobody is here to answer") as refused:
         dropped(settings, yes=False)
 
-    assert refused.value.remedy == "walbridge drop --yes"
+    assert refused.value.remedy == "run walbridge drop --yes"
     comes_to(settings, database, kafka, (1, 1, 4))
 
 
