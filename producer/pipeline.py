@@ -13,7 +13,10 @@ import structlog
 from walbridge.producer import copy
 from walbridge.producer.follow import follow_once
 from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.guards.start import refuse_bad_copy, refuse_foreign_slot
+from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.metrics import COPYING, ProducerMetrics
+from walbridge.producer.postgres import slot
 from walbridge.producer.postgres.connection import retry_at_start
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.session.transaction_spool import Spool
@@ -64,20 +67,36 @@ class Pipeline:
 
     def _copy(self, parts: Parts) -> None:
         """Copy until one copy is complete; a copy that is interrupted begins again from its first table."""
-        progress = new_progress(self._settings, parts.server)
         pause = BackOff(first_s=0.5)
         while True:
             try:
-                connection = self._source.connect()
-                self._metrics.enter(COPYING)
-                watch = SourceWatch(self._settings, connection, parts.admin, parts.tables, parts.out.tracker)
-                copy.first_copy(self._settings, connection, progress, parts.out, parts.tables, watch, self._waits.check)
+                self._copy_once(parts)
                 return
             except RetryableError as error:
                 self._metrics.peer_away(error)
                 log.warning("copy begins again", reason=str(error))
                 parts.out.abandon()
                 self._waits.back_off(pause)
+
+    def _copy_once(self, parts: Parts) -> None:
+        """From what Kafka holds and who the server is now: since the last attempt a standby may have been
+        promoted, or a commit come through whose answer did not."""
+        connection = self._source.connect()
+        parts.publisher.open_instance()
+        published = read_progress(self._settings)
+        if published is not None and published.state == "streaming":
+            return
+        found = slot.inspect(connection, self._settings.postgres.slot)
+        server = self._source.identify()
+        if published is None:
+            refuse_foreign_slot(found, self._settings.postgres.slot)
+        else:
+            refuse_bad_copy(published, server, found)
+        progress = new_progress(self._settings, server)
+        parts.out.tracker.committed(published or progress)
+        self._metrics.enter(COPYING)
+        watch = SourceWatch(self._settings, connection, parts.admin, parts.tables, parts.out.tracker)
+        copy.first_copy(self._settings, connection, progress, parts.out, parts.tables, watch, self._waits.check)
 
     def _follow(self, parts: Parts) -> None:
         """Run one session after another; each begins at the progress that Kafka holds."""

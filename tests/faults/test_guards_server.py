@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -114,6 +115,28 @@ def test_server_that_is_not_the_one_that_was_followed_is_refused_and_a_failover_
         server.start()
     own.database.execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
     refused_and_untouched(own, "this is another Postgres cluster", "point [postgres] dsn at the right server")
+
+
+def test_failover_during_the_first_copy_costs_that_attempt_alone(
+    server: PostgresServer, own: ProducerUnderTest, tmp_path: Path
+) -> None:
+    """I7: the copy that follows is one of the new primary, and its cuts say so."""
+    folder = tmp_path / "copying"
+    folder.mkdir()
+    copying = ProducerUnderTest(f"{own.name}_copying", own.database, own.kafka, folder)
+    try:
+        with contextlib.closing(psycopg.connect(server.dsn())) as blocker:
+            blocker.execute("INSERT INTO t VALUES (3)")
+            running = copying.start()
+            running.wait_for_log("the slot waits for transactions")
+            _promote(server)
+        running.wait_for_log("streaming")
+        own.database.execute("INSERT INTO t VALUES (4)")
+        copying.check_equal()
+        with copying.topics() as topics:
+            assert {cut.epoch.timeline for cut in topics.cuts()} == {2}
+    finally:
+        copying.kill_all()
 
 
 def test_slot_that_was_not_waited_for_is_used_as_long_as_it_has_everything_and_then_refused(
