@@ -47,6 +47,7 @@ def follow_once(
     parts.out.tracker.stream_with(options)
     _accept_failover(parts, server, progress)
     parts.tables.forget_session(connection)
+    parts.tables.read_metadata()
     spool.clear()
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
     watch.open()

@@ -70,6 +70,7 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     tracker = ProgressTracker(progress or new_progress(settings, server))
     out = OpenBatch(settings, publisher, metadata, tracker)
     out.on_committed = metrics.batch_committed
+    publisher.on_replaced = out.refuse_overtaken
     found = slot.inspect(connection, settings.postgres.slot)
     # Again: until it was fenced, another producer published what was not yet WAL when we asked first.
     server = source.identify()

@@ -12,8 +12,8 @@ import structlog
 from walbridge.producer.batch.progress import Batch, ProgressTracker, TableBatch
 from walbridge.producer.encoding.record import Headers, KafkaRecord, RecordWriter, plain_tails
 from walbridge.producer.encoding.value_encoders import NULL
-from walbridge.producer.kafka.control_topics import MetadataWriter
-from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.kafka.control_topics import MetadataWriter, read_progress
+from walbridge.producer.kafka.publisher import BatchAborted, Publisher
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro_codec import long_bytes
 from walbridge.schemas.cut import Barrier, Cut, PartitionRange, encode_cut
@@ -41,6 +41,7 @@ class OpenBatch:
     ) -> None:
         self._limits = settings.producer
         self._cuts, self._progress = cuts_topic(settings.name), progress_topic(settings.name)
+        self._settings = settings
         self._publisher = publisher
         self._metadata = metadata
         self.tracker = tracker
@@ -71,6 +72,17 @@ class OpenBatch:
         self.ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
         self.plain_tails = plain_tails(self.ts_ms, self._origin_lsn)
         self.is_open = True
+
+    def refuse_overtaken(self) -> None:
+        """A new instance fences the one before, whosever it was: what that one published is in Kafka already,
+        and rows that follow our own progress would be there twice (I4). From here on nobody else can add to it.
+
+        Raises:
+            BatchAborted: the newest progress is not ours.
+        """
+        found, own = read_progress(self._settings), self.tracker.progress
+        if found is None or (found.epoch, found.cut_id) != (own.epoch, own.cut_id):
+            raise BatchAborted("another producer published for this pipeline meanwhile")
 
     def set_origin(self, origin_lsn: bytes) -> None:
         """Set the origin LSN of the rows from here on. It changes with nearly every replicated transaction."""

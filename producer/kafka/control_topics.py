@@ -27,10 +27,13 @@ class MetadataWriter:
     """Writes metadata records and waits for their acknowledgement."""
 
     def __init__(self, settings: Settings, on_wait: Callable[[], None], end_offset: int) -> None:
+        self._settings = settings
         self._topic = metadata_topic(settings.name)
         self._on_wait = on_wait
         self.end_offset = end_offset
         """Offset after the last record, for cuts."""
+        self._read_offset = end_offset
+        """What lies before it is known, whoever wrote it."""
         self._failure: KafkaError | None = None
         config: dict[str, Any] = {
             "acks": "all",
@@ -60,6 +63,12 @@ class MetadataWriter:
         if self._failure is not None:
             raise KafkaAway(f"metadata was not acknowledged: {self._failure.str()}")
 
+    def written_since(self) -> list[RelationRecord | TypeRecord]:
+        """Records that came since the last look, our own among them. Raises as ``read_metadata``."""
+        records, self._read_offset = read_metadata(self._settings, self._read_offset)
+        self.end_offset = max(self.end_offset, self._read_offset)
+        return records
+
     def _send(self, instance: Instance, records: list[RelationRecord | TypeRecord]) -> None:
         for record in records:
             instance.produce(self._topic, encode_metadata(record), record.key, partition=0, on_delivery=self._delivered)
@@ -73,15 +82,15 @@ class MetadataWriter:
             self.end_offset = max(self.end_offset, (message.offset() or 0) + 1)
 
 
-def read_metadata(settings: Settings) -> tuple[list[RelationRecord | TypeRecord], int]:
-    """Every metadata record, and the offset after the last.
+def read_metadata(settings: Settings, start: int = 0) -> tuple[list[RelationRecord | TypeRecord], int]:
+    """Every metadata record from ``start`` on, and the offset after the last.
 
     Raises:
         OperatorError: a record that this code cannot read.
     """
-    records, end_offset = [], 0
+    records, end_offset = [], start
     with PartitionLog(settings, metadata_topic(settings.name), 0) as log:
-        for message in log.read(0):
+        for message in log.read(start):
             try:
                 records.append(decode_metadata(message.value() or b""))
             except ProtocolError as error:

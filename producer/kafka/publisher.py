@@ -56,6 +56,8 @@ class Publisher:
         self._next_error_log_s = 0.0
         self._begun_s = 0.0
         self.in_transaction = False
+        self.on_replaced: Callable[[], None] = lambda: None
+        """Called when ``begin`` has replaced the instance; raises where somebody else wrote before that."""
         self.instance_count = 0
         self.aborted_count = 0
 
@@ -75,10 +77,15 @@ class Publisher:
         self.instance_count += 1
 
     def begin(self) -> None:
-        """Open a Kafka transaction, on a new instance if the last one is in doubt."""
+        """Open a Kafka transaction, on a new instance if the last one is in doubt.
+
+        Raises:
+            BatchAborted: it cannot begin, or another producer published since the last one.
+        """
         if self._suspect or self._instance is None:
             log.warning("kafka producer replaced", transactional_id=self._id)
             self.open_instance()
+            self.on_replaced()
         assert self._instance is not None
         self._deliveries = Deliveries()
         self._begun_s = time.monotonic()

@@ -68,6 +68,16 @@ class Tables:
         self._foreign.clear()
         self._unbarred.clear()
 
+    def read_metadata(self) -> None:
+        """Another producer may have announced versions between our sessions: their numbers and ids are taken.
+
+        Raises:
+            OperatorError: a record that this code cannot read.
+            RetryableError: Kafka is away.
+        """
+        for record in self._metadata.written_since():
+            self._cache.remember(record)
+
     def message_relation(self) -> RelationRecord:
         """Of logical messages: their topic is there, and their schema in the metadata topic (I2).
 

@@ -88,6 +88,8 @@ class Broker:
         self.epoch = 0
         self._added: set[Place] = set()
         self.schema_ids: set[bytes] = set()
+        self.rival: Callable[[], None] = self.fence
+        """Another producer of the same transactional id opens an instance, and may publish."""
 
     def log(self, topic: str, partition: int) -> Log:
         """The log of a partition."""

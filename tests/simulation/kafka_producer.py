@@ -72,6 +72,9 @@ class Producer:
             self._commit_badly(timeout)
         self._end(True)
         self._in_transaction = False
+        if world.armed and world.strikes("taken over in doubt"):
+            self._on_error(KafkaError(KafkaError._TRANSPORT, "simulated"))
+            self._broker.rival()
         world.step("commit_transaction returns")
 
     def _commit_badly(self, timeout: float) -> None:
@@ -176,7 +179,7 @@ class Producer:
         world.step("flush")
         if world.armed:
             if world.strikes("rival"):
-                self._broker.fence()
+                self._broker.rival()
             if world.strikes("transaction timeout"):
                 world.now_s += 400
                 self._broker.fence()

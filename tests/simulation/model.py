@@ -151,6 +151,8 @@ class Model:
 
     def _read_metadata(self, cut: Cut) -> None:
         log = self.broker.log(self._metadata, 0)
+        if self._previous is not None and cut.metadata_end_offset < self._previous.metadata_end_offset:
+            raise Violation(f"I2: cut {cut.cut_id} does not know of metadata that the cut before it named")
         while self._metadata_read < cut.metadata_end_offset:
             entry = log.entries[self._metadata_read]
             record = _relation(entry.value)

@@ -54,6 +54,7 @@ class Server:
         self.stream_share = 0.0
         """How often a transaction comes in blocks."""
         self.two_phase = False
+        self._walsender: Walsender | None = None
 
     @property
     def end_lsn(self) -> int:
@@ -104,6 +105,12 @@ class Server:
         if self._world.strikes("postgres away"):
             raise RetryableError("Postgres cannot be reached: simulated")
 
+    def give_slot(self, walsender: "Walsender") -> None:
+        """The slot has one walsender: an operator who hands it over ends the one before."""
+        if self._walsender is not None:
+            self._walsender.is_terminated = True
+        self._walsender = walsender
+
     def crash(self) -> None:
         """``kill -9`` and recovery: acknowledgements that were not saved are forgotten."""
         self._world.note(f"Postgres crashes, slot {self.confirmed} -> {self.saved}")
@@ -141,6 +148,8 @@ class Walsender:
         self._next = 0
         self._low = 0
         self._is_broken = False
+        self.is_terminated = False
+        """Ended by the server; what it sent before is still read, and what it is told goes nowhere."""
 
     def exec_(self, command: bytes) -> _Result:
         """START_REPLICATION."""
@@ -148,6 +157,7 @@ class Walsender:
         assert match is not None, command
         asked = parse_lsn(match[1].decode())
         self._server.connect(f"start at {asked}, slot at {self._server.confirmed}")
+        self._server.give_slot(self)
         start = max(asked, self._server.confirmed)
         history = self._server.history
         while self._next < len(history) and history[self._next].commit_lsn < start:
@@ -171,6 +181,7 @@ class Walsender:
         if world.armed and world.strikes("Postgres crash"):
             self._server.crash()
             self._fail("crash", True)
+        self._fail("termination", self.is_terminated and not self._frames)
         if not self._frames and not self._decode():
             return 0, b""
         if world.random.random() < self._server.pause_share:
@@ -201,12 +212,13 @@ class Walsender:
             self._fail("connection", True)
         tag, received, confirmed, _, _, _ = unpack(">cQQQqB", status)
         assert tag == b"r"
-        self._server.feedback(received, confirmed)
+        if not self.is_terminated:
+            self._server.feedback(received, confirmed)
         return 1
 
     def has_input(self) -> bool:
         """Whether a read would find something."""
-        return bool(self._frames) or self._next < self._server.visible
+        return bool(self._frames) or self._next < self._server.visible or self.is_terminated
 
     def wait(self, timeout_s: float) -> None:
         """The producer is idle; the application is not, and the walsender pings now and then."""

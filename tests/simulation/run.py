@@ -20,7 +20,7 @@ from walbridge.producer.postgres.requirements import stream_options
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.progress_record import Progress, encode_progress
 from walbridge.schemas.settings import Postgres, Producer, Settings, Topics
-from walbridge.schemas.topics import progress_topic
+from walbridge.schemas.topics import cuts_topic, progress_topic
 
 BOOTS_MAX = 60
 FAULTS = (
@@ -40,18 +40,20 @@ FAULTS = (
     *("abort on its way",) * 2,
     "delivery failure",
     "queue full",
-    "rival",
+    *("rival",) * 2,
+    *("taken over in doubt",) * 2,
     "transaction timeout",
     "stop",
     "slot moved",
     "publication changed",
 )
+MAY_FENCE = {"rival", "taken over in doubt", "transaction timeout"}
 HIDDEN = ("hidden late commit", "hidden late abort")
 """An EndTxn that the client library repeated without a word: nobody can notice in time."""
 
 
-@lru_cache(maxsize=1)
-def _spool_dir() -> TemporaryDirectory[str]:
+@lru_cache(maxsize=2)
+def _spool_dir(process: int = 0) -> TemporaryDirectory[str]:
     """Other runs on this machine do not look into it; it goes with this process."""
     return TemporaryDirectory(prefix="walbridge-simulation-")
 
@@ -127,6 +129,7 @@ class Run:
         self.model = Model(world, self.settings.name, history, may_be_torn=hidden, two_phase=two_phase)
         self.broker = Broker(world, random.random() < 0.5, self.model.on_commit)
         self.model.broker = self.broker
+        self.broker.rival = self._take_over
         self.server = Server(world, history, self.model.durable_lsn, self.model.half_published)
         self.server.two_phase = two_phase
         self.server.stream_share = random.choice((0.0, 0.4, 0.8)) if case.stream_share is None else case.stream_share
@@ -199,9 +202,24 @@ class Run:
             wanted = self.server.must_be_refused
             if wanted is not None and wanted in error.what:
                 return error
-            if "another producer runs" not in error.what or not {"rival", "transaction timeout"} & {*world.struck}:
+            if "another producer runs" not in error.what or not MAY_FENCE & {*world.struck}:
                 raise Violation(f"refused for no reason: {error.what}") from error
         return None
+
+    def _take_over(self) -> None:
+        """Another process of this pipeline publishes a few batches, then rests, and never hears that it is fenced."""
+        world, cuts = self.world, self.broker.log(cuts_topic(self.settings.name), 0).entries
+        wanted, steps_max = len(cuts) + world.random.randint(1, 8), world.step_count + 300
+        settings = self.settings.model_copy(
+            update={"producer": self.settings.producer.model_copy(update={"spool_dir": _spool_dir(1).name})}
+        )
+        world.note("=== another process takes over")
+        with world.without_faults():
+            try:
+                Pipeline(settings, lambda: len(cuts) >= wanted or world.step_count > steps_max).run()
+            except OperatorError as error:
+                world.note(f"refused: {error.what}")
+        world.note("=== another process rests")
 
 
 def _faults(random: Random) -> list[tuple[int, str]]:

@@ -56,6 +56,10 @@ MUTANTS = {
     "progress is not read again at a restart of the stream": Mutant(
         follow_once, "progress = _published(settings)", "progress = parts.out.tracker.progress"
     ),
+    "a replaced instance goes on without a look at who wrote before it": Mutant(
+        Publisher.begin, "self.on_replaced()", "pass"
+    ),
+    "what another producer announced is not read": Mutant(follow_once, "parts.tables.read_metadata()", "pass"),
     "an unknown outcome of a commit is taken for success": Mutant(
         Publisher.commit,
         "raise self._aborted(reason) from None",

@@ -5,7 +5,8 @@ first call that they fit, so one seed is one run, always the same. Nothing here 
 Kafka: the fakes ask ``strikes`` whether now is the time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 
 STEPS_MAX = 20_000
@@ -86,6 +87,17 @@ class World:
         self.struck.append(fault)
         self.note(f"FAULT {fault}")
         return True
+
+    @contextmanager
+    def without_faults(self) -> Iterator[None]:
+        """Another process runs now: what is planned is for the one under test, whose death is not its own."""
+        saved = self.plan, self.armed, [*self.on_death]
+        self.plan, self.armed = [], []
+        try:
+            yield
+        finally:
+            self.plan, self.armed, self.on_death[:] = saved
+            self._next_event = 0
 
     def chance(self, share: float) -> bool:
         """True for that share of calls."""
