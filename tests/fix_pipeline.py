@@ -23,6 +23,7 @@ from walbridge.schemas.topics import table_path
 from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.read import published
+from walbridge.spark_consumer.retry import keep_going
 from walbridge.verify import compare
 from walbridge.verify.report import TableResult
 
@@ -55,7 +56,10 @@ class PipelineUnderTest:
         )
 
     def materialize(self) -> None:
-        """Run the job over everything that is in Kafka now."""
+        """Run the job over everything that is in Kafka now; on a busy machine a broker may be late with an answer."""
+        keep_going(self._run_job, lambda: False, threading.Event(), start_timeout_s=CAUGHT_UP_S)
+
+    def _run_job(self) -> None:
         job = Job(self.spark, self.settings, threading.Event())
         try:
             job.run(once=True)

@@ -18,6 +18,7 @@ from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer import job
 from walbridge.spark_consumer.apply import apply
+from walbridge.spark_consumer.retry import keep_going
 
 
 @pytest.fixture
@@ -43,21 +44,21 @@ def program(kafka: KafkaBroker, pipeline_name: str, lake: Path, tmp_path: Path) 
 
 @pytest.fixture
 def run(spark: SparkSession, kafka: KafkaBroker, pipeline_name: str, lake: Path) -> Run:
-    """Run a new job over everything there is."""
+    """Run a new job over everything there is; on a busy machine a broker may be late with an answer."""
     settings = Settings(
         name=pipeline_name,
         kafka={"bootstrap_servers": kafka.bootstrap_servers},  # type: ignore[arg-type]
         lake={"path": str(lake), "plan_rows_max": 100},  # type: ignore[arg-type]
     )
 
-    def run_once() -> None:
+    def attempt() -> None:
         started = job.Job(spark, settings, threading.Event())
         try:
             started.run(once=True)
         finally:
             started.close()
 
-    return run_once
+    return lambda: keep_going(attempt, lambda: False, threading.Event(), start_timeout_s=60)
 
 
 @pytest.fixture
