@@ -2,7 +2,7 @@
 
 In: the paths that a plan has written. Out: commits without data change, at most one table a gap,
 so that no plan waits long. A file is deleted only when no kept row of ``_cuts`` names a version
-that holds it: rows go first, files of versions older than every kept row follow (I8).
+that holds it: rows go first, files of versions older than every kept row follow (I8). So do entries of the log.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -11,9 +11,11 @@ import pyarrow as pa
 import structlog
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
+from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.table import PROPERTIES, RETENTION_DAYS
 
 log = structlog.get_logger()
 
@@ -23,6 +25,8 @@ COMMITS_BETWEEN_VISITS = 64
 SMALL_FILES_MAX = 32
 SMALL_FILE_BYTES = 16 * 2**20
 VACUUM_INTERVAL = timedelta(hours=1)
+LOG_NEEDED = timedelta(days=RETENTION_DAYS, hours=-1)
+"""Within the log's retention, and longer than rows of ``_cuts`` may live."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _ONCE = CommitProperties(max_commit_retries=0)
 
@@ -58,6 +62,8 @@ class Maintenance:
     def _tidy_table(self, path: str) -> None:
         table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)
         try:
+            if PROPERTIES.items() - table.metadata().configuration.items():  # an older version of walbridge made it
+                table.alter.set_table_properties(dict(PROPERTIES), commit_properties=_ONCE)
             if small_file_count(table) >= SMALL_FILES_MAX:
                 table.optimize.compact(target_size=2 * SMALL_FILE_BYTES, commit_properties=_ONCE)
             self._vacuum(table, path)
@@ -79,6 +85,18 @@ class Maintenance:
             enforce_retention_duration=False,
             keep_versions=self._published_versions(path),
         )
+        self._trim_log(table, path, now)
+
+    def _trim_log(self, table: DeltaTable, path: str, now: datetime) -> None:
+        """Delete what has expired, unless a kept row names an expired version; then once that row is dropped."""
+        oldest = self._manifest.oldest_version(path)
+        if oldest is None:
+            return
+        files = DeltaStorageHandler(table.table_uri, self._storage_options)
+        written_at = files.get_file_info([f"_delta_log/{oldest:020}.json"])[0].mtime
+        if written_at is not None and now - written_at < LOG_NEEDED:
+            # By the same times delta-rs keeps all that versions since then need.
+            table.cleanup_metadata()
 
     def _published_versions(self, path: str) -> list[int]:
         row = self._manifest.newest_published()

@@ -76,6 +76,15 @@ class Manifest:
         moments = pa.table(self._table.get_add_actions(flatten=True))["min.written_at"].to_pylist()
         return min(moments, default=None)
 
+    def oldest_version(self, path: str) -> int | None:
+        """Of the table at that path, in the oldest row that is still there; None where that names no such table.
+
+        Later rows name the same version or later ones.
+        """
+        lowest = min(pa.table(self._table.get_add_actions(flatten=True))["min.sequence"].to_pylist(), default=None)
+        rows = [] if lowest is None else rows_where(self._table, f"sequence = {lowest}")
+        return next((entry.version for row in rows for entry in row.tables if entry.path == path), None)
+
     def finished_before(self, row: CutRow) -> CutRow | None:
         """The row that a plan row started from."""
         found = rows_where(self._table, f"sequence = {row.sequence - 1}")

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -254,3 +255,13 @@ def test_broker_that_leaves_while_a_table_is_applied_is_asked_no_second_time(lak
     with pytest.raises(RetryableError, match="went away"):
         write_changes(table, records, TableShape(BAG), Segment(0, BAG.schema_id, None, None), Commit("p"))
     assert asked == [1]
+
+
+def test_table_of_which_only_properties_were_set_is_not_put_back(lake: Path) -> None:
+    """As maintenance does between two plans."""
+    base = copied(None, lake, INSERTS, {"n": 1})
+    DeltaTable(f"{lake}/{base.path}").alter.set_table_properties({"delta.checkpointInterval": "20"})
+    head = changed(None, lake, base, insert(2))
+
+    assert numbers(lake, head) == [1, 2]
+    assert head.version == base.version + 2

@@ -1,6 +1,7 @@
 """Between plans: fewer files, same rows, and nothing a reader can still ask for is deleted."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta import maintenance
 from walbridge.spark_consumer.delta.maintenance import Maintenance, small_file_count
 from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.table import WITHOUT_DATA_CHANGE, Commit, LakeField, LakeTable
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 EPOCH = "7-1-s-0/10"
@@ -80,7 +82,7 @@ def test_a_merge_of_files_changes_no_data_for_those_who_follow_the_log(tidying: 
 
     operations = [entry["operation"] for entry in DeltaTable(str(lake / PATH)).history(3)]
     assert "OPTIMIZE" in operations
-    assert set(operations) <= {"OPTIMIZE", "VACUUM START", "VACUUM END", "WRITE"}
+    assert set(operations) <= WITHOUT_DATA_CHANGE | {"WRITE"}
 
 
 def test_every_version_that_a_kept_row_names_stays_readable(
@@ -189,3 +191,79 @@ def test_one_thing_is_tidied_in_a_gap(tidying: Maintenance, manifest: Manifest, 
 
     assert len(DeltaTable(str(lake / "_cuts")).file_uris()) == 1
     assert small_file_count(DeltaTable(str(lake / PATH))) == 4
+
+
+CHECKPOINT = 19
+"""The version at which delta-rs makes a table's first checkpoint, and deletes what has expired before it."""
+
+
+def add_row(table: LakeTable) -> None:
+    rows = pa.table({"n": [table.version]})
+    table.append(pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches()), Commit("p"))
+
+
+def rested(lake: Path, days: int, commits: int = CHECKPOINT - 1) -> LakeTable:
+    """A table whose last commit was so many days ago."""
+    table = LakeTable.create(str(lake / PATH), [LakeField("n", "long", {})], Commit("p"), {})
+    while table.version < commits:
+        add_row(table)
+    written = (datetime.now(UTC) - timedelta(days=days)).timestamp()
+    for log in (lake / PATH / "_delta_log").iterdir():
+        os.utime(log, (written, written))
+    return table
+
+
+def logged_versions(lake: Path) -> list[int]:
+    return sorted(int(log.stem) for log in (lake / PATH / "_delta_log").glob("*[0-9].json"))
+
+
+def test_published_version_of_a_table_that_rested_is_readable_after_its_next_commit(
+    tidying: Maintenance, manifest: Manifest, lake: Path
+) -> None:
+    """I8: it was written before the log's retention, and replaced only now."""
+    table = rested(lake, days=12)
+    publish(manifest, 1, table.version)
+    add_row(table)
+    publish(manifest, 2, table.version)
+    for _ in range(maintenance.COMMITS_BETWEEN_VISITS):
+        tidying.after_plan([PATH])
+
+    assert len(values(lake, CHECKPOINT - 1)) == CHECKPOINT - 1
+
+
+def test_table_of_an_older_version_of_walbridge_gets_the_properties_of_a_new_one(
+    tidying: Maintenance, lake: Path
+) -> None:
+    for n in range(3):
+        append(lake, n)
+        tidying.after_plan([PATH])
+
+    assert DeltaTable(str(lake / PATH)).metadata().configuration["delta.enableExpiredLogCleanup"] == "false"
+
+
+def test_log_that_no_kept_row_needs_is_deleted(tidying: Maintenance, manifest: Manifest, lake: Path) -> None:
+    """Else it would grow without a bound."""
+    table = rested(lake, days=12, commits=CHECKPOINT)
+    add_row(table)
+    publish(manifest, 1, table.version)
+    for _ in range(maintenance.COMMITS_BETWEEN_VISITS):
+        tidying.after_plan([PATH])
+
+    assert min(logged_versions(lake)) == CHECKPOINT
+    assert len(values(lake)) == CHECKPOINT + 1
+
+
+def test_log_is_left_alone_where_the_oldest_row_names_a_version_that_is_lost(
+    tidying: Maintenance, manifest: Manifest, lake: Path
+) -> None:
+    """By somebody else: plans go on."""
+    table = rested(lake, days=12, commits=CHECKPOINT)
+    publish(manifest, 1, 5)
+    publish(manifest, 2, table.version)
+    for version in range(8):
+        (lake / PATH / "_delta_log" / f"{version:020}.json").unlink()
+    for _ in range(maintenance.COMMITS_BETWEEN_VISITS):
+        tidying.after_plan([PATH])
+
+    assert min(logged_versions(lake)) == 8
+    assert table.version == CHECKPOINT
