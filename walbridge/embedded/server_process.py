@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
-import functools
 import os
 import random
 import signal
@@ -24,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from walbridge.embedded.folders import folder
 from walbridge.schemas.errors import OperatorError
 
 LAUNCH = Path(__file__).with_name("launch.py")
@@ -155,30 +152,35 @@ class ServerProcess:
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on, and that nobody else of this home is given while we live.
+    """A port on loopback that nobody listens on, and that nobody else on this machine is given while we live.
 
     So a server that is down, or that is only about to start, finds its port free when it comes.
     """
-    given = _ports_given()
     for port in random.SystemRandom().sample(PORTS, min(200, len(PORTS))):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
-            if port not in _given:
-                # A lock on one byte, of the process: the kernel drops it when the process ends.
-                fcntl.lockf(given, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-                _given.add(port)
-                return port
+            _claim(port)
+            return port
     raise OperatorError("no free port was found on loopback", "end some of the servers on this machine")
 
 
-_given: set[int] = set()
+_claims: list[socket.socket] = []
 
 
-@functools.cache
-def _ports_given() -> int:
-    """A file, never closed: closing any descriptor of it would drop every lock of ours."""
-    return os.open(folder("run") / ".ports", os.O_RDWR | os.O_CREAT, 0o600)
+def _claim(port: int) -> None:
+    """An abstract name is of the network, as the port is, and no file: the kernel drops it when the process ends.
+
+    Raises:
+        OSError: somebody has it.
+    """
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0walbridge port {port}")
+    except OSError:
+        claim.close()
+        raise
+    _claims.append(claim)
 
 
 def accepts(port: int, host: str = "127.0.0.1") -> bool:
