@@ -24,6 +24,7 @@ class Place:
             self.path = Path(tempfile.mkdtemp(prefix="demo-", dir=runs))
             self._owner = (self.path / OWNER).open("a")
             fcntl.flock(self._owner, fcntl.LOCK_EX)
+        self.scratch.mkdir()
         if keep:
             (self.path / KEEP).touch()
 
@@ -36,6 +37,11 @@ class Place:
     def lake(self) -> Path:
         """Where the tables are."""
         return self.path / "lake"
+
+    @property
+    def scratch(self) -> Path:
+        """For Spark's own files, which a killed job leaves behind."""
+        return self.path / "scratch"
 
     def log(self, program: str) -> Path:
         """The log of a program."""

@@ -38,7 +38,7 @@ path = {lake}
 [spark]
 jars_dir = {jars_dir}
 master = "local[2]"
-conf = {{"spark.ui.showConsoleProgress" = false}}
+conf = {{"spark.ui.showConsoleProgress" = false, "spark.driver.extraJavaOptions" = {java_options}}}
 
 [metrics]
 producer_port = 0
@@ -72,6 +72,7 @@ def started(place: Place, say: Callable[[str], None], *, keep: bool) -> Iterator
             "bootstrap_servers": kafka.bootstrap_servers,
             "lake": str(place.lake),
             "jars_dir": str(jars),
+            "java_options": f'"-Djava.io.tmpdir={place.scratch}"',  # Spark's folders are there too
         }
         # A JSON string or list is also a TOML one.
         place.config.write_text(_SETTINGS.format_map({key: json.dumps(value) for key, value in values.items()}))
