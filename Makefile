@@ -75,14 +75,16 @@ fuzz: setup
 	$(BIN)/python -m tests.fuzz --folder $(HOME_DIR)/fuzz $(ARGS)
 
 # A seed is printed first: SEED=n draws the same kills again.
+DRAWN = $(or $(SEED),$(shell $(PYTHON) -c 'import random; print(random.randrange(2**32))'))
+
 fault: setup
-	FAULT_SEED=$(SEED) $(BIN)/pytest tests/faults/campaign -s $(ARGS)
+	FAULT_SEED=$(DRAWN) $(BIN)/pytest tests/faults/campaign -s $(ARGS)
 
 bench: setup
 	$(BIN)/pytest tests/benchmarks -m '' -s $(ARGS)
 
 soak: setup
-	$(BIN)/pytest -m soak -s $(ARGS)
+	FAULT_SEED=$(DRAWN) $(BIN)/pytest -m soak -s $(ARGS)
 
 format: setup
 	$(BIN)/ruff check --fix-only

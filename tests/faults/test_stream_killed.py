@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.faults.kill_points import STREAM
+from tests.faults.seed import fault_seed
 from tests.fix_producer import ProducerUnderTest
 
 pytestmark = pytest.mark.fault
@@ -34,14 +35,13 @@ def test_stream_killed_at_every_point_loses_and_repeats_nothing(producer: Produc
     producer.check_equal()
 
 
+@pytest.mark.soak
 def test_producer_killed_at_random_under_load_loses_and_repeats_nothing(producer: ProducerUnderTest) -> None:
     execute = producer.database.execute
     execute("CREATE TABLE t (id serial PRIMARY KEY, v int); CREATE TABLE log (v int)")
     producer.publish("t", "log")
     producer.settings["producer"] = {"batch_rows_max": 50, "batch_ms_max": 20}
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    dice = random.Random(seed)
+    dice = random.Random(fault_seed())
     for _ in range(2):
         running = producer.start_streaming()
         with producer.database.connect() as connection:

@@ -9,7 +9,6 @@ return. Both connections are the watch's own, and are made again when a server h
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import psycopg
@@ -37,7 +36,6 @@ class SlotWatch:
         self._reached: list[tuple[int, int]] = []
         self._failure: BaseException | None = None
         self.samples = 0
-        self.connected_s = 0.0
         self._thread = threading.Thread(target=self._run, name="slot watch")
 
     def __enter__(self) -> SlotWatch:
@@ -79,15 +77,12 @@ class SlotWatch:
             self._failure = error
 
     def _sample(self, connection: psycopg.Connection[Any]) -> None:
-        last_s = time.monotonic()
         while not self._end.wait(INTERVAL_S):
             row = connection.execute(SLOT, (self._slot,)).fetchone()
             assert row is not None, "the slot is gone"
             self._unreached.append(parse_lsn(row[0]))
             self.samples += 1
             self._reach()
-            now_s = time.monotonic()
-            self.connected_s, last_s = self.connected_s + now_s - last_s, now_s
 
     def _reach(self) -> None:
         try:

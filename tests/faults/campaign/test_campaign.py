@@ -1,13 +1,11 @@
 """Random kills of everything under load; after them all is as if nothing had happened.
 
-``make fault`` runs it with a new seed, ``make fault SEED=7`` again with one that was printed; the
-long run of ``make soak`` makes 400 kills of one seed.
+``make fault`` runs it with a new seed, ``make fault SEED=7`` again with one that was printed, ``make
+test`` always with the same; the long run of ``make soak`` makes 400 kills of one seed.
 """
 
 from __future__ import annotations
 
-import os
-import random
 import time
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from tests.faults.campaign.load import SCHEMA
 from tests.faults.campaign.schedule import Rounds, draw, kills
 from tests.faults.campaign.slot_watch import SlotWatch
 from tests.faults.campaign.stage import Stage
+from tests.faults.seed import fault_seed
 from tests.fix_postgres import Database
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.settings_file import load_settings
@@ -27,7 +26,8 @@ from walbridge.verify import compare
 pytestmark = pytest.mark.fault
 ROUNDS = 4
 SOAK_KILLS = 400
-SAMPLES_PER_S = 10
+SAMPLES_PER_KILL = 20
+"""Of the slot, on average: enough for what a kill may do to it. How many it are in a second measures the machine."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def stage(database: Database, kafka: KafkaBroker, pipeline_name: str, lake: Path
 
 def test_killed_at_random_under_load_everything_arrives_once_and_the_lake_equals_the_source(stage: Stage) -> None:
     """I1, I3, I4, I5, I8, after every round of kills."""
-    seed = _seed()
+    seed = fault_seed()
     rounds = draw(seed, ROUNDS)
     assert sum(kills(rounds).values()) >= 20
     assert min(kills(rounds).values()) >= 4
@@ -48,19 +48,14 @@ def test_killed_at_random_under_load_everything_arrives_once_and_the_lake_equals
 
 @pytest.mark.soak
 def test_four_hundred_random_kills_leave_the_lake_equal_to_its_source(stage: Stage) -> None:
-    seed = _seed()
+    seed = fault_seed()
     rounds: Rounds = []
     while sum(kills(rounds).values()) < SOAK_KILLS:
         rounds = draw(seed, len(rounds) + 1)
     _run(stage, seed, rounds)
 
 
-def _seed() -> int:
-    return int(os.environ.get("FAULT_SEED") or random.randrange(2**32))
-
-
 def _run(stage: Stage, seed: int, rounds: Rounds) -> None:
-    print(f"\nseed {seed}: again with make fault SEED={seed}", flush=True)
     began_s = time.monotonic()
     with stage:
         stage.open()
@@ -76,16 +71,15 @@ def _run(stage: Stage, seed: int, rounds: Rounds) -> None:
                     stage.strike(strike)
                 _check(stage, ledger, watch, balances)
             _end(stage, ledger, watch)
-            samples_per_s = watch.samples / watch.connected_s
             print(
                 f"{dict(stage.kills)}, {stage.pairs} pairs; {len(ledger.cuts)} cuts of {ledger.events} events, "
-                f"{balances.cuts} published; slot looked at {watch.samples} times, {samples_per_s:.0f}/s; "
+                f"{balances.cuts} published; slot looked at {watch.samples} times; "
                 f"starts that waited in vain: {stage.producer.gave_up_waiting + stage.job.gave_up_waiting}; "
                 f"{time.monotonic() - began_s:.0f} s; seed {seed}",
                 flush=True,
             )
     assert stage.kills == kills(rounds)
-    assert samples_per_s >= SAMPLES_PER_S
+    assert watch.samples >= SAMPLES_PER_KILL * stage.kills.total()
 
 
 def _check(stage: Stage, ledger: Ledger, watch: SlotWatch, balances: BalanceCheck) -> None:
