@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import signal
@@ -11,7 +10,7 @@ import signal
 import hypothesis
 import pytest
 
-from tests.jvm import SHORT_LIVED, SPARK_CONF
+from tests.jvm import SHORT_LIVED, SPARK_CONF, spark_conf
 from tests.which_servers import chosen_servers
 from walbridge.embedded.home import located
 from walbridge.embedded.server_process import exit_on_sigterm
@@ -42,8 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
     # Several programs run at a time, beside those of whoever runs the tests.
     for port in ("PRODUCER_PORT", "JOB_PORT"):
         os.environ.setdefault(f"WALBRIDGE_METRICS__{port}", "0")
-    os.environ.setdefault(SPARK_CONF, json.dumps({"spark.driver.extraJavaOptions": SHORT_LIVED}))
     exit_on_sigterm()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def jvm_of_programs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Programs under test start their JVMs so. What killed ones leave behind goes with the tests' other files."""
+    os.environ.setdefault(SPARK_CONF, spark_conf(tmp_path_factory.mktemp("jvm"), SHORT_LIVED))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -28,7 +28,7 @@ import pytest
 from tests.benchmarks.results import record
 from tests.fix_postgres import Database
 from tests.fix_producer import ROOT, ProducerUnderTest
-from tests.jvm import SPARK_CONF
+from tests.jvm import SPARK_CONF, spark_conf
 from tests.soak.test_large import ORDERS
 from tests.wait import wait_until
 from walbridge.embedded.jars import spark_jars
@@ -257,10 +257,9 @@ def settings_of(producer: ProducerUnderTest, lake: Path) -> Settings:
 @contextlib.contextmanager
 def job_program(producer: ProducerUnderTest, lake: Path, folder: Path) -> Iterator[JobProgram]:
     """The job as a program on two cores; killed should the block fail."""
-    environ = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", SPARK_CONF))
-    }
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     environ |= {
+        SPARK_CONF: spark_conf(folder),
         "JAVA_HOME": str(find_java().java_home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "WALBRIDGE_LAKE__PATH": str(lake),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.fix_producer import ROOT, ProducerUnderTest
-from tests.jvm import SPARK_CONF
+from tests.jvm import SPARK_CONF, spark_conf
 from tests.memory import Watched
 from walbridge.embedded.jars import fetch
 from walbridge.embedded.java import find_java
@@ -48,7 +48,7 @@ def materialize(producer: ProducerUnderTest, lake: Path) -> float:
         "WALBRIDGE_SPARK__DRIVER_MEMORY": "1g",
         "WALBRIDGE_SPARK__MASTER": "local[2]",
     }
-    environ.pop(SPARK_CONF)
+    environ[SPARK_CONF] = spark_conf(producer.folder)
     process = subprocess.Popen(
         [
             sys.executable,

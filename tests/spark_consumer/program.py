@@ -66,6 +66,7 @@ class Program:
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.ui.enabled": "false",
+            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={self._folder}",
         }
         command = [str(spark_submit), "--master", "local[2]", "--py-files", str(archive)]
         command += [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]

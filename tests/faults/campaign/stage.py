@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.faults.campaign.load import TABLES, Pgbench
 from tests.faults.campaign.schedule import BROKER, POSTGRES, PRODUCER, SPARK, Strike
 from tests.fix_postgres import Database
+from tests.jvm import SPARK_CONF
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
@@ -226,7 +227,7 @@ def _environment() -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("WALBRIDGE_", "PYSPARK", "SPARK"))
     }
-    home = {name: os.environ[name] for name in ("WALBRIDGE_HOME", "WALBRIDGE_JAVA") if name in os.environ}
+    home = {name: os.environ[name] for name in ("WALBRIDGE_HOME", "WALBRIDGE_JAVA", SPARK_CONF) if name in os.environ}
     return kept | home | {"JAVA_HOME": str(find_java().java_home), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
