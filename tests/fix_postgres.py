@@ -129,6 +129,14 @@ def new_database(server: PostgresServer) -> Iterator[Database]:
             _drop(admin, name)
 
 
+def stop_in_order(server: PostgresServer) -> None:
+    """The first signal, for a fast shutdown, is enough: nobody has to tell it to hurry, or to kill it."""
+    server.stop()
+    said = server.log_end()
+    assert said.endswith("database system is shut down"), said
+    assert said.rfind("received immediate shutdown") < said.rfind("received fast shutdown"), said
+
+
 def _drop(admin: psycopg.Connection[Any], name: str) -> None:
     def slots_are_gone() -> bool:
         """A walsender holds its slot until it notices that its client left."""

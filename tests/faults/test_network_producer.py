@@ -12,7 +12,7 @@ from tests.wait import wait_until
 pytestmark = pytest.mark.fault
 
 NOTICED_S = 60.0
-"""Far above the two seconds that the tests allow for silence: the machine may be busy."""
+"""Far above the silence that the tests allow: the machine may be busy."""
 
 
 def _survives_all(producer: ProducerUnderTest, proxy: TcpProxy) -> None:
@@ -37,19 +37,19 @@ def _survives_all(producer: ProducerUnderTest, proxy: TcpProxy) -> None:
     assert "Traceback" not in running.log
 
 
-def _behind(producer: ProducerUnderTest, proxy: TcpProxy) -> None:
-    """Postgres through the proxy, by whom two seconds of silence are enough for both ends."""
+def _behind(producer: ProducerUnderTest, proxy: TcpProxy, silence_s: int) -> None:
+    """Postgres through the proxy, and how much silence is too much for both ends."""
     way = producer.database.dsn.replace(f"port={producer.database.server.port}", f"port={proxy.port}")
     producer.settings["postgres"] = {
-        "dsn": f"{way} connect_timeout=2 options='-c wal_sender_timeout=2s'",
-        "silence_timeout_ms": 2_000,
+        "dsn": f"{way} connect_timeout=2 options='-c wal_sender_timeout={silence_s}s'",
+        "silence_timeout_ms": silence_s * 1000,
     }
 
 
 def test_every_network_fault_between_producer_and_postgres_is_survived(
     producer: ProducerUnderTest, postgres_proxy: TcpProxy
 ) -> None:
-    _behind(producer, postgres_proxy)
+    _behind(producer, postgres_proxy, silence_s=2)
     _survives_all(producer, postgres_proxy)
 
 
@@ -59,11 +59,12 @@ def test_silence_is_noticed_also_where_nothing_is_written_and_a_quiet_server_is_
     """The catalogue is asked over the same dead path, by a client library that would wait for ever."""
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
     producer.publish("t")
-    _behind(producer, postgres_proxy)
+    # Not 2: here nothing may be noticed, and on a busy machine a process may get no turn for two seconds.
+    _behind(producer, postgres_proxy, silence_s=5)
     running = producer.start_streaming()
     connections, heard = postgres_proxy.accepted, postgres_proxy.passed[TO_CLIENT]
-    # Five of its answers to our questions: longer than the silence that is allowed.
-    wait_until(lambda: postgres_proxy.passed[TO_CLIENT] > heard + 120, "some quiet seconds")
+    # Three of its answers to our questions, one each 2.5 s: longer than the silence that is allowed.
+    wait_until(lambda: postgres_proxy.passed[TO_CLIENT] > heard + 60, "some quiet seconds")
     assert postgres_proxy.accepted == connections, running.log[-2000:]
     postgres_proxy.half_open()
     wait_until(lambda: postgres_proxy.accepted > connections, "a new connection", NOTICED_S)

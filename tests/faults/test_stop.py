@@ -11,8 +11,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.fault
-SOON_S = 20.0
-"""For a busy machine; that it was in the middle of its work is looked at apart."""
+# How long a stop takes measures the machine: asked is that it comes at all, and in the middle of the work.
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -20,7 +19,7 @@ def test_idle_stream_stops_at_once(producer: ProducerUnderTest, number: int) -> 
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     producer.publish("t")
     running = producer.start_streaming()
-    running.stop(number, timeout_s=SOON_S)
+    running.stop(number)
     assert "Traceback" not in running.log
 
 
@@ -37,7 +36,7 @@ def test_stream_that_never_rests_stops_at_the_next_boundary(producer: ProducerUn
     running = producer.start_streaming()
     with producer.topics() as topics:
         topics.wait_for_cut(lambda cut: cut.transactions > 0, "of the backlog")
-    running.stop(timeout_s=SOON_S)
+    running.stop()
     with producer.topics() as topics:
         stopped_at = topics.cuts()[-1]
     assert sum(cut_rows.records for cut_rows in stopped_at.partitions) >= 100
@@ -56,7 +55,7 @@ def test_stop_inside_a_huge_transaction_leaves_it_half_published(producer: Produ
     running = producer.start_streaming()
     with producer.topics() as topics:
         topics.wait_for_cut(lambda cut: cut.cut_id > 2 and not cut.complete, "inside the transaction")
-    running.stop(timeout_s=SOON_S)
+    running.stop()
     with producer.topics() as topics:
         progress = topics.progress()
     assert progress is not None
@@ -74,7 +73,7 @@ def test_stop_during_the_copy_begins_it_again_next_time(producer: ProducerUnderT
     running = producer.start()
     with producer.topics() as topics:
         topics.wait_for_cut(lambda cut: cut.cut_id == 2, "of the copy")
-    running.stop(timeout_s=SOON_S)
+    running.stop()
     assert "Traceback" not in running.log
     assert "Exception ignored" not in running.log
     with producer.topics() as topics:
@@ -94,7 +93,7 @@ def test_stop_while_the_slot_waits_for_an_old_transaction(producer: ProducerUnde
         running = producer.start()
         waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE_REPLICATION_SLOT%%' AND datname = %s"
         wait_until(lambda: producer.database.value(waits, (producer.database.name,)) == 1, "the slot to be made")
-        running.stop(timeout_s=SOON_S)
+        running.stop()
     assert "Traceback" not in running.log
     producer.start_streaming()
     assert len(producer.check_equal().rows("public", "t")) == 1
@@ -104,7 +103,7 @@ def test_stop_with_postgres_away(producer: ProducerUnderTest) -> None:
     producer.settings["postgres"] = {"dsn": "host=127.0.0.1 port=1 user=u dbname=d", "start_timeout_s": 60}
     running = producer.start()
     wait_until(lambda: _catches(running.process.pid, signal.SIGTERM), "the producer to listen for SIGTERM")
-    running.stop(timeout_s=SOON_S)
+    running.stop()
 
 
 def _catches(pid: int, number: int) -> bool:
