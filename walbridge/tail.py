@@ -26,7 +26,8 @@ from walbridge.schemas.position import COPIED_ORDINAL, Position, parse_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import messages_topic
 
-ANSWER_S = 10.0
+ANSWER_S = 10
+"""As long as the producer waits at its start, but no longer than this: somebody waits for an answer."""
 MESSAGES = "--messages"
 """Instead of a table, which cannot have this name unquoted: the logical messages."""
 _AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
@@ -86,7 +87,7 @@ def _print(events: Iterable[ReadableEvent], *, flush: bool) -> None:
 def _events(
     settings: Settings, table: str, beginning: Beginning, *, follow: bool, say: Callable[[str], None]
 ) -> Iterator[ReadableEvent]:
-    counts, known = retry_at_start(lambda: _contents(settings), ANSWER_S)
+    counts, known = retry_at_start(lambda: _contents(settings), min(ANSWER_S, settings.postgres.start_timeout_s))
     topic = messages_topic(settings.name) if table == MESSAGES else topic_of(table, known)
     if topic not in counts and table == MESSAGES:
         raise OperatorError("this pipeline has no messages yet", remedy="set messages = true in [postgres]")

@@ -76,7 +76,10 @@ MISTAKES = {
         "init", f"[postgres]\ndsn = '{NOBODY} password={SECRET}'\nstart_timeout_s = 1\n", "cannot be reached", ""
     ),
     "closed broker at tail": Mistake(
-        "tail public.t", "[kafka]\nbootstrap_servers = '127.0.0.1:1'\n", "Kafka at 127.0.0.1:1", ""
+        "tail public.t",
+        "[kafka]\nbootstrap_servers = '127.0.0.1:1'\n[postgres]\nstart_timeout_s = 1\n",
+        "Kafka at 127.0.0.1:1",
+        "",
     ),
     "unknown property of librdkafka": Mistake(
         "tail public.t", "[kafka.client]\n'no.such.property' = 'x'\n", "[kafka.client] is not accepted", "mend that"
