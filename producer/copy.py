@@ -80,6 +80,7 @@ def first_copy(
             _refuse_altered(snapshot, connection, published)
             writers = tables.prepare_copy(published, connection)
             relation_ids = [table.relation_id for table in published]
+            # Topics as they are now, the publication as of the snapshot: the first look finds what was changed since.
             out.tracker.remember_options(watch.baseline(relation_ids, snapshot.connection).options)
             log.info("copy begins", tables=len(published), consistent_point=at)
             for table, writer in zip(published, writers, strict=True):

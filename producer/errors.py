@@ -1,4 +1,4 @@
-"""What stops the producer, with what mends it: one place for the words an operator reads."""
+"""Errors that several modules raise, or the check as well, each with its remedy."""
 
 import json
 from collections.abc import Sequence

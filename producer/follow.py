@@ -38,6 +38,7 @@ def follow_once(
         RetryableError: a server went away.
     """
     connection = source.connect()
+    # Always a new instance: progress may only be read when no older commit can still land.
     parts.publisher.open_instance()
     progress = _published(settings)
     server = source.identify()  # after the progress that it is compared with

@@ -1,9 +1,10 @@
 """What the producer counts, for ``/metrics`` and ``/healthz``.
 
-In: one call for each batch, retry and change of state: never one for a row, so counting costs the
-hot loop nothing. Out: a registry of its own. A metric's name is ``walbridge_producer_`` and the name
-given here, of a counter with ``_total``. Labels are topics, peers and classes: their number is that
-of the tables, whatever the load (I9), and none is a row value or a setting (I10).
+In: one call for each batch, retry and change of state, and a beat whenever all that arrived was read:
+never one for a row, so counting costs the hot loop nothing. Out: a registry of its own. A metric's name
+is ``walbridge_producer_`` and the name given here, of a counter with ``_total``. Labels are topics, peers
+and classes: their number is that of the tables, whatever the load (I9), and none is a row value or a
+setting (I10).
 """
 
 import time

@@ -61,6 +61,7 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     transactional_id = f"{settings.name}/{server.system_id}/{settings.postgres.slot}"
     publisher = Publisher(settings, transactional_id, waits.for_kafka)
     metrics.watch_publisher(publisher)
+    # From here on an older producer of this slot is fenced: what it committed before is all that it ever will.
     publisher.open_instance(settings.postgres.start_timeout_s)
     known, metadata_end = read_metadata(settings)
     metadata = MetadataWriter(settings, waits.for_kafka, metadata_end)

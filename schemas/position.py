@@ -14,7 +14,8 @@ Lsn = NewType("Lsn", int)
 """A byte position in the WAL, 64 bits."""
 
 COPIED_ORDINAL = -1
-"""Ordinal of rows of a copy: before every event committed at or after its snapshot."""
+"""Ordinal of rows of a copy, before every event committed at or after its snapshot; and of messages outside
+transactions."""
 
 _LSN_MAX = 2**64 - 1
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")

@@ -47,7 +47,7 @@ class Postgres(_Section):
     publication_tables: tuple[str, ...] = ()
     """Tables (``schema.table``) of the publication to make when it is missing; empty: never make one."""
     status_interval_ms: int = Field(default=10_000, ge=100, le=60_000)
-    """Upper bound; never more than half of the server's wal_sender_timeout."""
+    """Upper bound; never more than a third of the server's wal_sender_timeout."""
     silence_timeout_ms: int = Field(default=60_000, ge=1_000)
     """A server that says nothing for so long, though asked, is connected to anew."""
     start_timeout_s: int = Field(default=30, ge=1)

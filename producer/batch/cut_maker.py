@@ -79,6 +79,7 @@ class CutMaker:
         if not out.is_open:
             split = out.tracker.progress.split
             if split is None or split.commit_lsn != commit.commit_lsn:
+                # Nothing of it was published: the next cut moves the LSN past it.
                 return
             # A split came after its last published change: only a complete cut says that all of it is there.
             out.open()

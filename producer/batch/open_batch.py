@@ -104,6 +104,7 @@ class OpenBatch:
         self._table.row_count += 1
         batch = self.batch
         batch.row_count += 1
+        # Keys and headers are not counted: the value holds the key's columns again.
         batch.byte_count += len(value)
 
     def send_to_all_partitions(self, writer: RecordWriter, record: KafkaRecord) -> None:

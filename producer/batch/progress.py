@@ -1,7 +1,7 @@
 """What a batch adds up to: its cut, the progress after it, and what may then be confirmed.
 
 In: positions, offsets, transaction ends. Out: ``Cut`` and ``Progress`` records.
-Pure: the pipeline publishes what this returns, and only a returned commit makes it true
+Pure: ``OpenBatch.commit_batch`` publishes what this returns, and only a returned commit makes it true
 (``committed``), so an LSN is never confirmed before Kafka holds everything up to it (I1).
 """
 
@@ -85,6 +85,7 @@ class ProgressTracker:
         now_us: int,
     ) -> tuple[Progress, Cut]:
         """The records that end a batch. A batch that ends inside a transaction ends no LSN."""
+        # It may lie beyond end_lsn: a batch that ends inside a transaction may hold whole ones before it.
         done = batch.end_lsn if batch.end_lsn is not None else self.progress.done
         complete = split is None
         end_lsn = max(done, self.end_lsn) if complete else self.end_lsn

@@ -2,7 +2,7 @@
 
 In: the trees as they are, look after look. Out: what to tell the operator, or a refusal where a
 partition's old rows are not what the root's identity says of them: a change of key would pass for an
-update, or a column that was not logged for null. Pure. Made and dropped partitions are everyday's
+update, or a column that was not logged for null. No I/O. Made and dropped partitions are everyday's
 work of partitioned tables, so they are told, and nothing stops; what was attached or detached between
 two runs is not seen.
 """

@@ -54,7 +54,7 @@ PINNED = {
     "extra_float_digits": "3",
     "bytea_output": "hex",
     "lc_monetary": "C",
-    "search_path": "",
+    "search_path": "",  # then reg* types print their names qualified
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",

@@ -3,7 +3,7 @@
 In: Relation messages with the catalogue's facts beside them, and the metadata topic as it was
 read back. Out: ``RelationRecord``s, new or known. A repeated Relation is no schema change
 (ANALYZE repeats it too): contents are compared, and an equal record keeps its id, also across
-restarts. Pure.
+restarts. No I/O.
 """
 
 import json

@@ -104,6 +104,7 @@ class Session:
             assert isinstance(frame, PrimaryKeepalive)
             self._keepalive(frame)
             return
+        # First, since nearly every frame goes this way: inside a published transaction no block can be open.
         if self._transactions.publishes and self._fast_path.publish(data):
             out = self._out
             if out.batch.row_count >= out.split_rows or out.batch.byte_count >= out.split_bytes:

@@ -105,6 +105,7 @@ class PendingTransactions:
     @property
     def oldest_prepared_lsn(self) -> Lsn | None:
         """The start of the first prepare record whose transaction has no end yet; None where there is none."""
+        # One whose prepare is still being read is not needed here: ``received`` lies before its prepare record.
         return min((each.message.prepare_lsn for each in self._prepared.values()), default=None)
 
     @property

@@ -61,6 +61,7 @@ class TransactionTracker:
         """
         if self.open is not None:
             raise ProtocolError("Begin inside a transaction")
+        # ``done`` is the end of a commit record: a transaction whose commit record begins there is the next one.
         skipped = message.final_lsn < self._done
         resume = None
         # Before Postgres 15 empty transactions may come first; ``receive_change`` refuses one that has a change.
