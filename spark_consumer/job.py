@@ -88,6 +88,7 @@ class Job:
         # What a stop left out is no gap: cuts behind it must not be compared with the last applied one.
         if self._stop.is_set():
             return
+        # A stream that replays its last batch brings cuts again.
         new = [(offset, cut) for offset, cut in cuts if offset >= self._state.next_offset]
         self._refuse_faults(new)
         while new and not self._stop.is_set():

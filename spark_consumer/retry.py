@@ -45,6 +45,7 @@ def keep_going(
                     f"no answer within {start_timeout_s:.0f} s: {error}",
                     remedy="start the broker, or correct [kafka] bootstrap_servers",
                 ) from error
+            # Measured without the pause: a broker that let an attempt run for so long was back.
             if time.monotonic() - since > STEADY_S:
                 due.reset()
             log.warning("trying again", error=str(error), pause_s=due.pause_s)

@@ -35,7 +35,7 @@ from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
 
 ATTEMPTS_MAX = 3
 HISTORY_PER_SEGMENT = 8
-"""Commits of one plan on a new table are fewer, shape steps and OPTIMIZE included."""
+"""How many commits to look back on a new table. A shape that describes many columns makes more; the newest decide."""
 
 
 def apply_table(
@@ -131,6 +131,7 @@ class Application:
         if base is not None and table.version < base.version:
             raise self._lost(f"is at version {table.version}, before version {base.version} that was published")
         segments = self.table_plan.segments
+        # Without a base every commit of the table may be this plan's own.
         newest = HISTORY_PER_SEGMENT * (len(segments) + 1) if base is None else table.version - base.version
         empties = segments[0].empties
         commits = table.commits(newest)

@@ -1,8 +1,8 @@
 """Between plans: keep the manifest small, merge small files, delete what no reader can ask for.
 
-In: the paths that a plan has written. Out: commits without data change, at most one table a gap,
-so that no plan waits long. A file is deleted only when no kept row of ``_cuts`` names a version
-that holds it: rows go first, files of versions older than every kept row follow (I8). So do entries of the log.
+In: the paths that a plan has written. Out: commits without data change: of the manifest or of one
+table in each gap. A file is deleted only when no kept row of ``_cuts`` names a version that holds
+it: rows go first, files of versions older than every kept row follow, and their log entries (I8).
 """
 
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""One Delta table: the only file that names the table format (with its library, delta-rs).
+"""One Delta table, written with delta-rs.
 
 In: a URI, Arrow batches, SQL conditions. Out: commits, each at exactly the version after the one
 its handle was loaded at: ``max_commit_retries=0`` makes a commit put-if-absent, so another writer

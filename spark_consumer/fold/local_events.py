@@ -77,6 +77,7 @@ class _Decoder:
         for at, (key, value) in enumerate(zip(mine["key"].to_pylist(), mine["value"].to_pylist(), strict=True)):
             try:
                 yield self._event(key, decode_body(value, self._schema))
+            # LookupError, TypeError: sound Avro that is not an event, say without a row.
             except (ProtocolError, LookupError, TypeError):
                 partition, offset = mine["partition"][at], mine["offset"][at]
                 place = f"partition {partition} offsets {offset} to {offset}"

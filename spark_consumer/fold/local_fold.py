@@ -53,6 +53,7 @@ class _Folded:
         self.row = self.last.row
         self.unknown: list[int] = []
         texts = self.last.texts
+        # Only these events may leave columns out; any other knows them all.
         if shape.toastable_places and (self.last.unchanged or self.last.op == "d"):
             texts = self._complete(group, shape)
         self.exceptional = None if self.last.op == "d" else _sorted_entries(texts)

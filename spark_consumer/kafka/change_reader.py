@@ -94,6 +94,7 @@ class PlannedRecords:
         large: pa.Table | None = None
         total = sum(rows.values())
         if 0 < total <= FETCHED_MAX.rows and max(rows.values()) <= FEW.rows:
+            # No table has many: one job without a shuffle. A value above its share is null here and read again later.
             fetched = _fetch(self._frame, FETCHED_MAX.bytes // total)
             large = fetched.filter(pc.is_valid(fetched["large"]))
             self.measures = _measures(_grouped(fetched))
@@ -184,6 +185,7 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
     for part in plan.ranges.values():
         rows[part.topic] += part.records
     log.refuse_larger(ranges)
+    # Where large records allow fewer readers than cores, what they have read is spread before it is folded.
     tasks = log.heap.cores if plan.rows > TASK_ROWS and log.heap.readers < log.heap.cores else None
     records = PlannedRecords(log.read(ranges, plan.rows), rows, log.values, tasks)
     try:

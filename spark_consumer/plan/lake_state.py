@@ -64,6 +64,7 @@ class LakeState:
             entries[head.relation_id] = _entry(head, before, plan.end_lsn, relations)
         copying = any(entry.state == "copying" for entry in entries.values())
         kind = "published" if plan.complete and not copying else "applied"
+        # From the first published cut on, a table of an old epoch that was not copied again is named no more.
         left = [entry for entry in entries.values() if kind == "applied" or entry.state != SUPERSEDED]
         # The plan's own row stands between, unless it touched nothing and needed none.
         return self._row(2 if plan.tables else 1, kind, plan, left)
