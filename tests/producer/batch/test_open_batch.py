@@ -129,7 +129,7 @@ def test_truncate_goes_to_each_partition_and_counts_as_often() -> None:
     assert [t.row_count for t in cut_of(kept).tables] == [4]
 
 
-@pytest.mark.parametrize("kind", ["copy_begin", "shape", "key"])
+@pytest.mark.parametrize("kind", ["copy_begin", "shape"])
 def test_barrier_that_begins_a_schema_names_it(kind: str) -> None:
     kept, to = Kept(), writer()
     kept.out.add_barrier(to, kind, Position(Lsn(5), 1))
