@@ -30,7 +30,7 @@ _ALL_NULL = NULL * 5  # transaction, unchanged, before_image, exceptional, befor
 
 
 def plain_tails(ts_ms: bytes, origin_lsn: bytes = NULL) -> dict[str, bytes]:
-    """By op: what ends the envelope of a plain row, from behind its ordinal on."""
+    """By op, the bytes after the ordinal that end the envelope of a plain row."""
     return {op: origin_lsn + string_value(op) + ts_ms + _ALL_NULL for op in ("c", "u", "r")}
 
 

@@ -118,7 +118,7 @@ def make_transcoder(record: RelationRecord, binary: BinaryColumns = None) -> Tra
 
 
 def make_plain_encoder(record: RelationRecord, binary: BinaryColumns = None) -> PlainEncoder:
-    """The function for a row of which all is known and held by its type: None for any other.
+    """The function for rows whose values are all known and fit their types; of any other row it makes None.
 
     The envelope has only ``after``; ``rest`` is what follows the ordinal: op, ts_ms and nulls.
     """
@@ -152,12 +152,12 @@ def _generate(record: RelationRecord, binary: BinaryColumns, arguments: str, res
 
 @lru_cache(maxsize=128)
 def _compiled(source: str, name: str) -> CodeType:
-    """Each session asks again for the same tables."""
+    """The compiled source, kept because each session asks again for the same tables."""
     return compile(source, name, "exec")
 
 
 def _with_binary(head: str, column: Column, sent: lines.BinaryColumn, i: int, *, is_last: bool) -> str:
-    """Text and binary, each in a branch of its own: what most fields are is asked first."""
+    """The lines with a branch for binary before that for text: in a binary session most fields are binary."""
     value = "\n            ".join(lines.binary_lines(column.column_type, sent, i, column.name))
     branch = _BINARY.lstrip("\n").format(size=_LAST_SIZE if is_last else "", value=value)
     return head.replace("        if kind == 116:", branch + "if kind == 116:")

@@ -129,7 +129,7 @@ SECONDS: dict[bytes, int] = {}
 
 
 class _HighGroups(dict[int, bytes]):
-    """Base 128 of what is left of a number above its lowest four groups: it changes every two minutes."""
+    """A number's groups of base 128 but for the lowest four, made once: those of a clock change every two minutes."""
 
     def __missing__(self, n: int) -> bytes:
         if len(self) >= _CACHE_MAX:

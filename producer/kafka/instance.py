@@ -94,7 +94,11 @@ class Instance:
                 self._call(name, *arguments)
             except KafkaException as error:
                 # The next instance's init_transactions ends what this call could not.
-                log.info("kafka abort left to the next instance", call=name, reason=error.args[0].str())
+                log.info(
+                    "the open Kafka transaction is left to the next instance, which aborts it",
+                    call=name,
+                    reason=error.args[0].str(),
+                )
 
     def note(self, reason: KafkaError) -> None:
         """Let the client go, if it says that another instance fenced it."""

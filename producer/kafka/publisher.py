@@ -288,4 +288,4 @@ class Publisher:
         self._suspect = True
         if time.monotonic() >= self._next_error_log_s:
             self._next_error_log_s = time.monotonic() + ERROR_LOG_INTERVAL_S
-            log.warning("kafka", reason=error.str(), code=error.name())
+            log.warning("kafka client reports an error", reason=error.str(), code=error.name())

@@ -210,7 +210,7 @@ def decode_message(payload: bytes, decoders: Mapping[int, Decoder] = _PLAIN) -> 
 
 
 def decoders_for(options: Mapping[str, str]) -> dict[int, Decoder]:
-    """Of the messages that come with these options of START_REPLICATION, each named only where it is on."""
+    """Decoders of the messages that these options of START_REPLICATION bring; an option is named only if it is on."""
     tags = PLAIN_TAGS + b"".join(added for name, added in _TAGS_OF_OPTIONS.items() if name in options)
     if {"streaming", "two_phase"} <= options.keys():
         tags += b"p"
@@ -271,7 +271,7 @@ def _lsn(wire: WireReader) -> Lsn:
 
 
 def _time_us(wire: WireReader) -> int:
-    """Within the years 1 to 9999: an origin's clock is set by whoever replicates, also to infinity."""
+    """A time, moved into the years 1 to 9999: whoever replicates may give an origin any time, even infinity."""
     return min(max(wire.int64() + POSTGRES_EPOCH_US, EARLIEST_US), LATEST_US)
 
 

@@ -134,7 +134,7 @@ class StreamCommit:
 
 @dataclass(frozen=True, slots=True)
 class StreamAbort:
-    """The changes of ``subxid`` are void; of the whole transaction, when both are the same.
+    """The changes of ``subxid`` are void: those of the whole transaction where it equals ``xid``.
 
     Legal for xids never heard of. Postgres 18.0 to 18.6 sends it even to sessions without
     streaming, for a large aborted subtransaction.

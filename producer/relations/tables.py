@@ -272,7 +272,12 @@ class Tables:
 
 def _log_new(record: RelationRecord | TypeRecord) -> None:
     if isinstance(record, TypeRecord):
-        log.info("type", type=f"{record.facts.namespace}.{record.facts.name}", version=record.version)
+        log.info("new type", type=f"{record.facts.namespace}.{record.facts.name}", version=record.version)
     else:
         table = record.table
-        log.info("relation", table=table.qualified_name, schema_id=record.schema_id, columns=len(table.columns))
+        log.info(
+            "new relation version",
+            table=table.qualified_name,
+            schema_id=record.schema_id,
+            columns=len(table.columns),
+        )

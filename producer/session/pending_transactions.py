@@ -133,7 +133,12 @@ class PendingTransactions:
         committed: Committed | None = _RECEIVERS[type(message)](self, message)
         if committed is not None:
             spooled_bytes = committed.spooled.byte_count if committed.spooled else 0
-            log.debug("committed", xid=committed.xid, kind=type(message).__name__, spooled_bytes=spooled_bytes)
+            log.debug(
+                "pending transaction committed",
+                xid=committed.xid,
+                kind=type(message).__name__,
+                spooled_bytes=spooled_bytes,
+            )
         return committed
 
     # -- streamed --------------------------------------------------------------------------------
@@ -250,7 +255,7 @@ class PendingTransactions:
     def _refuse_lost(self, message: CommitPrepared) -> None:
         major, minor = divmod(self._server_version, 10_000)
         if minor <= _LAST_WITH_BARE_COMMITS.get(major, -1):
-            log.info("a prepared transaction that changed nothing", xid=message.xid)
+            log.info("a prepared transaction that changed nothing was committed", xid=message.xid)
             return
         raise OperatorError(
             f"prepared transaction {message.xid} was committed at {format_lsn(message.commit_lsn)}, but its changes "

@@ -55,7 +55,7 @@ def _sized(wire: WireReader) -> bytes | None:
 
 
 def array_reader(readers: Mapping[int, Reader], delimiter: bytes = b",") -> Reader:
-    """Of an array whose elements are parted by ``delimiter``: that of box is another."""
+    """The reader of an array whose elements ``delimiter`` separates: a comma, but for box a semicolon."""
     quoted = _ARRAY_QUOTED | frozenset(delimiter)
 
     def text_of_array(data: bytes) -> bytes:
@@ -102,7 +102,7 @@ def composite_reader(readers: Mapping[int, Reader]) -> Reader:
 
 
 def _doubled(text: bytes, quoted: frozenset[int]) -> bytes:
-    """Quoted where it could be mistaken, as fields and bounds are: quotes and backslashes twice."""
+    """The text of a field or bound, quoted where it needs to be: there quotes and backslashes are doubled."""
     if text and quoted.isdisjoint(text):
         return text
     return b'"' + text.replace(b"\\", b"\\\\").replace(b'"', b'""') + b'"'

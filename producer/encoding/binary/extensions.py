@@ -13,7 +13,7 @@ def text_of_hstore(data: bytes) -> bytes:
 
 
 def pairs_of_hstore(data: bytes) -> list[tuple[bytes, bytes | None]]:
-    """In the order in which the server keeps them."""
+    """Keys and values, in the order in which the server keeps them."""
     wire = WireReader(data)
     pairs = []
     for _ in range(wire.int32()):

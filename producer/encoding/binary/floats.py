@@ -16,7 +16,7 @@ _FLOAT_END = 2.0**128
 
 
 def double_text(number: float) -> bytes:
-    """As ``float8out``."""
+    """The text that ``float8out`` prints."""
     if special := _special(number):
         return special
     size = abs(number)
@@ -32,7 +32,7 @@ def double_text(number: float) -> bytes:
 
 
 def float_text(number: float) -> bytes:
-    """As ``float4out``."""
+    """The text that ``float4out`` prints."""
     if special := _special(number):
         return special
     size = abs(number)
@@ -43,7 +43,7 @@ def float_text(number: float) -> bytes:
 
 
 def _rounded(below: float, size: float, above: float) -> tuple[str, int] | None:
-    """The same as ``_shortest`` of a float4, by arithmetic of doubles, which holds the half-ways to its neighbours.
+    """The same as ``_shortest`` for a float4: doubles can hold the points half-way to its neighbours.
 
     None where that cannot tell: neighbours at two distances, or digits that as a double lie half-way.
     """
@@ -83,9 +83,9 @@ def _is_half_way(decimal: int, size: float) -> bool:
 
 
 def _shortest(below: Fraction, number: Fraction, above: Fraction) -> tuple[str, int]:
-    """The fewest digits between the half-ways to both neighbours, and the place of their point.
+    """The fewest digits between the points half-way to both neighbours, and the place of their decimal point.
 
-    Of several the nearest; of two as near the even one.
+    Of several such numbers the nearest; of two equally near ones the even one.
     """
     low, high = (below + number) / 2, (number + above) / 2
     point = math.floor(math.log10(number)) + 1  # may be one off: digits are counted afterwards

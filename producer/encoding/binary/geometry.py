@@ -21,7 +21,7 @@ def text_of_box(data: bytes) -> bytes:
 
 
 def text_of_path(data: bytes) -> bytes:
-    """Closed in parentheses, open in brackets."""
+    """A closed path is printed in parentheses, an open one in brackets."""
     wire = WireReader(data)
     is_closed, count = wire.byte(), wire.int32()
     points = _points(wire.rest(), count)
@@ -35,7 +35,7 @@ def text_of_polygon(data: bytes) -> bytes:
 
 
 def text_of_line(data: bytes) -> bytes:
-    """Its equation."""
+    """The three coefficients of the line's equation."""
     return b"{" + b",".join(map(double_text, Struct(">ddd").unpack(data))) + b"}"
 
 

@@ -7,7 +7,7 @@ _BYTES = {_V4: 4, _V6: 16}
 
 
 def text_of_inet(data: bytes) -> bytes:
-    """inet and cidr: an inet of all bits is shown without their number."""
+    """inet and cidr; an inet whose netmask has all bits is printed without the netmask."""
     wire = WireReader(data)
     family, bits, is_cidr, size = wire.byte(), wire.byte(), wire.byte(), wire.byte()
     address = wire.take(size)
@@ -23,7 +23,7 @@ def _dotted(address: bytes) -> str:
 
 
 def _colons(address: bytes) -> str:
-    """The first longest run of zero words, if of two or more, is left out; what holds an IPv4 address ends as one."""
+    """An IPv6 address without the first of its longest runs of two or more zero words; IPv4 in it is printed dotted."""
     words = [int.from_bytes(address[n : n + 2], "big") for n in range(0, 16, 2)]
     start, length = _longest_zeros(words)
     if start == 0 and (length == 6 or (length == 5 and words[5] == 0xFFFF)):

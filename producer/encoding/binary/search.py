@@ -90,7 +90,7 @@ def _joined(left: _Node, operator: int, distance: int, right: _Node) -> _Node:
 
 
 def _within(node: _Node, operator: int, *, is_right: bool = False) -> Pieces:
-    """In parentheses where it binds less, and on the right of a phrase, which is no associative operator."""
+    """An operand, in parentheses if it binds less than the operator, or is a phrase on the right of another phrase."""
     phrase_in_phrase = is_right and operator == node.operator == _PHRASE
     if node.priority < _PRIORITY[operator] or phrase_in_phrase:
         return [b"( ", node.pieces, b" )"]
@@ -98,7 +98,7 @@ def _within(node: _Node, operator: int, *, is_right: bool = False) -> Pieces:
 
 
 def _flat(pieces: Pieces) -> bytes:
-    """Joined without recursion: a query may be as deep as it is long."""
+    """All pieces joined, without recursion: a query may be as deep as it is long."""
     found: list[bytes] = []
     waiting: Pieces = [pieces]
     while waiting:

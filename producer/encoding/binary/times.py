@@ -48,7 +48,7 @@ def _timestamp(data: bytes, zone: str) -> bytes:
 
 
 def _day(days: int) -> tuple[str, str]:
-    """The Gregorian calendar, drawn out to both sides; a year begins in March until its months are told."""
+    """Date and era by the Gregorian calendar, extended to both sides; the sums let a year begin in March."""
     eras, of_era = divmod(days + _TO_2000, _ERA_DAYS)
     years = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * years + years // 4 - years // 100)

@@ -125,7 +125,7 @@ class TypeReaders(dict[int, Reader]):
         self._facts: dict[int, BinaryFacts] = {}
 
     def __missing__(self, oid: int) -> Reader:
-        """Asked for a column's type, or for one that a composite value names."""
+        """Make the reader of a type: of a column's, or of one that a composite value names."""
         self._learn([oid])
         if refusal := self._refusal(oid):
             raise OperatorError(f"a value holds {refusal}", REMEDY)
@@ -133,7 +133,7 @@ class TypeReaders(dict[int, Reader]):
         return read
 
     def under(self, oid: int) -> BinaryFacts:
-        """Facts of a type that is known, or of what is under a domain."""
+        """Facts of a type that is known; of a domain, those of its base type."""
         facts = self._facts[oid]
         return facts if facts.base is None else self.under(facts.base)
 
