@@ -48,6 +48,6 @@ def keep_going(
             # Measured without the pause: a broker that let an attempt run for so long was back.
             if time.monotonic() - since > STEADY_S:
                 due.reset()
-            log.warning("trying again", error=str(error), pause_s=due.pause_s)
+            log.warning("attempt failed, trying again", error=str(error), pause_s=due.pause_s)
             stop.wait(due.pause_s)
             due.grow()

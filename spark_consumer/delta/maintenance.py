@@ -69,7 +69,7 @@ class Maintenance:
             self._vacuum(table, path)
         except CommitFailedError:
             # A reader's own maintenance may be at work; the next visit tries again.
-            log.warning("table not compacted, somebody else commits to it", path=path)
+            log.warning("table was not compacted: another program committed to it meanwhile", path=path)
 
     def _vacuum(self, table: DeltaTable, path: str) -> None:
         now = datetime.now(UTC)
