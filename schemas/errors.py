@@ -31,6 +31,10 @@ class KafkaAway(RetryableError):
     """The peer that is away is Kafka; else it is Postgres."""
 
 
+class KafkaRefuses(KafkaAway):
+    """It is there, but does not let us in: a password may be wrong, or it is about to start."""
+
+
 class OperatorError(WalbridgeError):
     """Only a person can mend this.
 

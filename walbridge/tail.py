@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from walbridge.control_records import relations
-from walbridge.producer.kafka.partition_log import SLICE_S, PartitionLog, reader_config
+from walbridge.producer.kafka.partition_log import SLICE_S, PartitionLog, looking_consumer
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.connection import retry_at_start
 from walbridge.readable_event import EventDecoder, ReadableEvent
@@ -70,7 +70,7 @@ def tail(settings: Settings, table: str, beginning: Beginning, *, follow: bool, 
     except BrokenPipeError:
         # Python would try to write the rest at exit, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (RetryableError, KafkaException) as error:
+    except RetryableError as error:
         raise OperatorError(
             f"Kafka at {settings.kafka.bootstrap_servers} went away: {error}",
             remedy="start it, then run walbridge tail again",
@@ -149,7 +149,7 @@ def _coming(settings: Settings, topic: str, next_offsets: list[int], say: Callab
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             say(f"waiting for Kafka at {settings.kafka.bootstrap_servers}")
 
-    consumer = Consumer(reader_config(settings) | {"error_cb": tell})
+    consumer = looking_consumer(settings, {"error_cb": tell})
     try:
         consumer.assign([TopicPartition(topic, each, offset) for each, offset in enumerate(next_offsets)])
         while True:

@@ -13,8 +13,8 @@ from typing import Any, Self, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from walbridge.producer.kafka.topics import CONTACT_TIMEOUT_S, client_config
-from walbridge.schemas.errors import KafkaAway
+from walbridge.producer.kafka.topics import CONTACT_TIMEOUT_S, client_config, refusing_properties
+from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Settings
 
 T = TypeVar("T")
@@ -22,6 +22,7 @@ SLICE_S = 0.5
 SILENCE_S = 10.0
 """Without a message or an end, the partition counts as unreadable."""
 _SPAN = 16
+_FORBIDDEN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 _AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
@@ -40,12 +41,23 @@ def reader_config(settings: Settings) -> dict[str, Any]:
     }
 
 
+def looking_consumer(settings: Settings, properties: dict[str, Any]) -> Consumer:
+    """A consumer with ``reader_config`` and what else is given.
+
+    Raises:
+        OperatorError: [kafka.client] has a property that a consumer does not take.
+    """
+    with refusing_properties(settings):
+        return Consumer(reader_config(settings) | properties)
+
+
 class PartitionLog:
     """A context manager: it holds a consumer. ``next_offset`` is where the next read would go on."""
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         # The broker would hold the fetch that finds the end for as long as this.
-        self._consumer = Consumer(reader_config(settings) | {"fetch.wait.max.ms": 10})
+        self._consumer = looking_consumer(settings, {"fetch.wait.max.ms": 10})
+        self._group = reader_config(settings)["group.id"]
         self._topic = topic
         self._partition = partition
         self.next_offset = 0
@@ -63,13 +75,14 @@ class PartitionLog:
 
         Raises:
             RetryableError: no broker answers.
+            OperatorError: it may not be read.
         """
         try:
             first, end = self._consumer.get_watermark_offsets(
                 TopicPartition(self._topic, self._partition), timeout=CONTACT_TIMEOUT_S
             )
         except KafkaException as error:
-            raise _unreadable(self._topic, error.args[0]) from None
+            raise self._unreadable(error.args[0]) from None
         return int(first), int(end)
 
     def read(self, start: int, stop: int | None = None) -> Iterator[Message]:
@@ -77,11 +90,12 @@ class PartitionLog:
 
         Raises:
             RetryableError: no broker answers.
+            OperatorError: it may not be read.
         """
         try:
             self._consumer.assign([TopicPartition(self._topic, self._partition, start or OFFSET_BEGINNING)])
         except KafkaException as error:
-            raise _unreadable(self._topic, error.args[0]) from None
+            raise self._unreadable(error.args[0]) from None
         heard_s = time.monotonic()
         while True:
             message = self._consumer.poll(SLICE_S)
@@ -100,7 +114,7 @@ class PartitionLog:
                 self.next_offset = max(self.next_offset, offset)
                 return
             elif not fault.retriable() and fault.code() not in _AWAY:
-                raise _unreadable(self._topic, fault)
+                raise self._unreadable(fault)
 
     def last(self, count: int) -> list[Message]:
         """The last ``count`` messages, oldest first; fewer where there are no more."""
@@ -141,6 +155,10 @@ class PartitionLog:
                 low = (message.offset() or 0) + 1
         return low
 
-
-def _unreadable(topic: str, error: KafkaError) -> KafkaAway:
-    return KafkaAway(f"topic {topic} cannot be read: {error.str()}")
+    def _unreadable(self, error: KafkaError) -> KafkaAway | OperatorError:
+        if error.code() not in _FORBIDDEN:
+            return KafkaAway(f"topic {self._topic} cannot be read: {error.str()}")
+        return OperatorError(
+            f"topic {self._topic} may not be read: {error.str()}",
+            remedy=f"let walbridge's principal READ and DESCRIBE topic {self._topic}, and READ group {self._group}",
+        )

@@ -5,6 +5,7 @@ kept, or has other partitions than its records were spread over, loses order or 
 so a difference stops the start.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,13 +16,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from walbridge.runtime.heap import record_bytes_max
 from walbridge.schemas.dsn import MASK
-from walbridge.schemas.errors import KafkaAway, OperatorError
+from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 CONTACT_TIMEOUT_S = 3.0
 """Time limit of the first request, which cannot be interrupted: the caller tries again."""
 REQUEST_TIMEOUT_S = 10.0
+_REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _COLLIDES = (
     'Kafka takes "." and "_" in topic names for equal: give the table another topic in [topics.names], '
     "or this pipeline another name"
@@ -125,7 +127,8 @@ class TopicAdmin:
         self._settings = settings
         # Errors reach us as results; the client's own stderr lines would only repeat them.
         with refusing_properties(settings):
-            self._admin = AdminClient(client_config(settings) | {"log_level": 0, "error_cb": lambda error: None})
+            self._admin = AdminClient(client_config(settings) | {"log_level": 0, "error_cb": self._hear})
+        self._heard: deque[KafkaError] = deque(maxlen=1)
 
     def partition_counts(self) -> dict[str, int]:
         """Every topic of the broker with its partition count.
@@ -136,9 +139,24 @@ class TopicAdmin:
         try:
             metadata = self._admin.list_topics(timeout=CONTACT_TIMEOUT_S)
         except KafkaException as error:
-            where = self._settings.kafka.bootstrap_servers
-            raise KafkaAway(f"Kafka at {where} cannot be reached: {error.args[0].str()}") from None
+            raise self._away(error.args[0]) from None
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def _hear(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._heard.append(error)
+
+    def _away(self, error: KafkaError) -> KafkaAway:
+        """The result of a request tells no reason; what the client itself was told does."""
+        self._heard.clear()
+        self._admin.poll(0)  # which calls ``_hear``
+        where = self._settings.kafka.bootstrap_servers
+        if not self._heard:
+            return KafkaAway(f"Kafka at {where} cannot be reached: {error.str()}")
+        heard = self._heard[0]
+        if heard.code() in _REFUSED:
+            return KafkaRefuses(f"Kafka at {where} does not let walbridge in: {heard.str()}")
+        return KafkaAway(f"Kafka at {where} cannot be reached: {error.str()} ({heard.str()})")
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
         """Ids of those topics that exist: a topic made anew has another. None are given before Kafka 2.8.

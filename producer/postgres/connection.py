@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
-from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.errors import KafkaRefuses, OperatorError, RetryableError
 
 T = TypeVar("T")
 ANSWER_TIMEOUT_S = 60.0
@@ -70,6 +70,7 @@ _DEFINITE = {
     "row; the WAL keeps what it holds, so then start over with a new copy: another name and slot",
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",
 }
+_LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"
 _NO_BINARY = "42883"
 """The server has no binary format for a type inside another. Told at start, unless a composite got it later."""
 _LOCKED = "55P03"
@@ -258,6 +259,7 @@ def retry_at_start(
 
     Raises:
         NoAnswer: still unreachable.
+        OperatorError: Kafka answers, but does not let us in.
     """
     deadline, due = clock() + timeout_s, BackOff(first_s=0.1, max_s=2.0)
     while True:
@@ -265,6 +267,8 @@ def retry_at_start(
             return attempt()
         except RetryableError as error:
             if clock() + due.pause_s > deadline:
+                if isinstance(error, KafkaRefuses):
+                    raise OperatorError(str(error), remedy=_LET_IN) from None
                 raise NoAnswer(
                     f"no answer within {timeout_s:g} s: {error}",
                     remedy="start the server, or check the address in the settings (walbridge config)",

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from walbridge.check.finding import Finding, advice, error, ok, warning
-from walbridge.embedded.folders import folder
+from walbridge.embedded.folders import place_of
 from walbridge.embedded.jars import check as check_jars
 from walbridge.embedded.jars import read_lock
 from walbridge.embedded.java import find_java
@@ -61,9 +61,8 @@ def memory_findings(settings: Settings) -> Iterator[Finding]:
         yield error(MEMORY, f"Spark does not take {text!r} as its driver's memory", 'write it as "1g" or "1536m"')
         return
     fraction = conf.get("spark.memory.fraction", str(SPARK_SHARE))
-    try:
-        share = float(fraction)
-    except ValueError:
+    share = _share(fraction)
+    if share is None:
         yield error(MEMORY, f"Spark does not take {fraction!r} as spark.memory.fraction", 'write it as "0.4"')
         return
     row = settings.producer.row_bytes_max
@@ -82,6 +81,15 @@ def memory_findings(settings: Settings) -> Iterator[Finding]:
         f'set [spark] driver_memory = "{heap_needed(record, share) // 2**20}m", '
         f"or [producer] row_bytes_max = {largest_row(takes)}",
     )
+
+
+def _share(text: str) -> float | None:
+    """As Spark reads it; None for what leaves no memory or none to us."""
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    return share if 0 < share < 1 else None  # neither holds of nan
 
 
 def java_findings(settings: Settings) -> Iterator[Finding]:
@@ -108,7 +116,7 @@ def _has_spark() -> bool:
 
 def _sign_of_the_job(settings: Settings) -> str | None:
     """What of this machine says that the Spark job runs on it; None where nothing does."""
-    chosen, fetched, lake = settings.spark.jars_dir, folder("jars") / "spark", settings.lake.path
+    chosen, fetched, lake = settings.spark.jars_dir, place_of("jars") / "spark", settings.lake.path
     if chosen is not None:
         return f"[spark] jars_dir is {chosen}"
     if fetched.is_dir():
@@ -121,7 +129,7 @@ def jar_findings(settings: Settings) -> Iterator[Finding]:
     if not _has_spark():
         return
     chosen = settings.spark.jars_dir
-    place = Path(chosen) if chosen is not None else folder("jars") / "spark"
+    place = Path(chosen) if chosen is not None else place_of("jars") / "spark"
     locked = [jar for jar in read_lock() if jar.set_name == "spark"]
     if chosen is None and not place.is_dir():
         yield advice(

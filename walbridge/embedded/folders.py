@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from walbridge.embedded.home import MODE, UnsafeHomeError, home
+from walbridge.embedded.home import MODE, UnsafeHomeError, home, located
 from walbridge.schemas.errors import OperatorError
 
 KEEP = "keep"
@@ -42,6 +42,11 @@ def folder(name: str) -> Path:
             f"walbridge's own folder cannot be written: {error}", "set WALBRIDGE_HOME to a folder that can be written"
         ) from None
     return path
+
+
+def place_of(name: str) -> Path:
+    """Where ``folder`` has or would make it; makes nothing."""
+    return located() / name
 
 
 @contextlib.contextmanager

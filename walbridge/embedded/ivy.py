@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from walbridge.embedded.java import find_java
 from walbridge.schemas.errors import OperatorError
 
 ATTEMPTS = 3  # a registry's hiccup should not end a long set-up
-STALL_S = 900  # Ivy itself waits without end
+STALL_S = 900.0  # without a line: the largest jar takes no such time
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -100,18 +102,32 @@ def _run(command: list[str], report: Callable[[str], None]) -> list[str] | None:
     )
     assert process.stdout is not None
     fetched = 0
+    stall = _kill_later(process)
     try:
         for line in process.stdout:
+            stall.cancel()
+            stall = _kill_later(process)
             tail.append(line.rstrip())
             if "[SUCCESSFUL ]" in line and ".jar" in line:
                 fetched += 1
                 if fetched % 10 == 0:
                     report(f"{fetched} jars fetched")
-        return None if process.wait(STALL_S) == 0 else list(tail)
+        if process.wait() == -signal.SIGKILL:
+            tail.append(f"nothing was heard for {STALL_S} s")
+        return None if process.returncode == 0 else list(tail)
     finally:
+        stall.cancel()
         process.kill()  # Ctrl-C, or a report that raised
         process.wait()
         process.stdout.close()
+
+
+def _kill_later(process: subprocess.Popen[str]) -> threading.Timer:
+    """End it, and with it what it says, unless it is heard before: Ivy itself waits without end."""
+    timer = threading.Timer(STALL_S, process.kill)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _module(coordinates: Iterable[Coordinate], closure: bool, exclude_groups: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ import pytest
 from walbridge.check import host
 from walbridge.check.finding import Finding, Severity, advice, error, exit_code, ok, warning
 from walbridge.embedded import java
+from walbridge.embedded.home import located
 from walbridge.embedded.ivy import Coordinate
 from walbridge.embedded.jars import LockedJar
 from walbridge.schemas.settings import Settings
@@ -32,7 +33,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for variable in ("JAVA_HOME", "WALBRIDGE_JAVA"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(host, "folder", lambda name: tmp_path / "home" / name)
+    monkeypatch.setattr(host, "place_of", lambda name: tmp_path / "home" / name)
     monkeypatch.setattr(host, "find_java", lambda: java.find_java({}))
     monkeypatch.setattr(host, "read_lock", lambda: LOCKED)
     return tmp_path
@@ -108,7 +109,16 @@ def test_a_heap_that_is_too_small_is_warned_of_with_both_settings_that_mend_it()
 
 def test_memory_that_spark_would_not_take_is_an_error() -> None:
     assert memory(16, driver_memory="much").severity is Severity.ERROR
-    assert memory(16, conf={"spark.memory.fraction": "half"}).severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("fraction", ["half", "1", "2", "0", "-0.1", "nan", "inf"])
+def test_share_of_memory_that_spark_would_not_take_is_an_error(fraction: str) -> None:
+    found = memory(64, conf={"spark.memory.fraction": fraction})
+
+    assert (found.severity, found.text) == (
+        Severity.ERROR,
+        f"Spark does not take {fraction!r} as spark.memory.fraction",
+    )
 
 
 def test_without_java_a_machine_that_only_produces_is_warned_and_no_more(machine: Path) -> None:
@@ -199,3 +209,12 @@ def test_jar_that_is_missing_or_another_is_named(machine: Path) -> None:
     assert other.text.startswith(f"in {place}: b-1.jar is not the file that jars.lock names")
     assert missing.text == f"in {place}: a-1.jar is missing"
     assert missing.remedy == "leave out [spark] jars_dir, or fill it with the files of: walbridge jars --print"
+
+
+def test_look_at_java_and_jars_makes_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The producer needs none, and the root of its container may be read-only."""
+    monkeypatch.setenv("WALBRIDGE_HOME", str(tmp_path / "home"))
+    settings = Settings.model_validate({"lake": {"path": str(tmp_path / "lake")}})
+
+    assert [*host.java_findings(settings), *host.jar_findings(settings)]
+    assert not located().exists()

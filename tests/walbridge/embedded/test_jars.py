@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -85,3 +86,14 @@ def test_lock_in_the_package_names_every_set_with_full_checksums() -> None:
 
     assert {line.set_name for line in lines} == {*jars.SETS, *(f"postgres-{major}" for major in MAJORS)}
     assert all(len(line.sha256) == 64 for line in lines)
+
+
+def test_download_that_stalls_ends_with_what_was_heard_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a firewall that drops packets Ivy would wait for ever."""
+    monkeypatch.setattr(ivy, "STALL_S", 0.2)
+    stalls = "import time; print('resolving', flush=True); time.sleep(600)"
+
+    tail = ivy._run([sys.executable, "-c", stalls], lambda line: None)
+
+    assert tail is not None
+    assert tail[-1] == "nothing was heard for 0.2 s"
