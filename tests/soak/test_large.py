@@ -1,6 +1,6 @@
 """Large inputs in bounded memory (I9): ``make soak`` prints what each process took at its most.
 
-The driver has a heap of 1 GiB; rows are those of the benchmarks' table: 11 columns, about 200
+The driver has a heap of 1 GiB; rows are those of the benchmarks' table: 10 columns, about 200
 bytes in Kafka.
 """
 
