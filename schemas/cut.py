@@ -1,4 +1,4 @@
-"""Cuts: the last record of every Kafka transaction, and the chain they form.
+"""Cuts: the record that ends each batch, and the chain they form.
 
 A reader reads exactly [start, end) of each partition, checks the counts, and that ``cut_id`` and
 ``previous_end_lsn`` are unbroken: so it notices a lost, repeated or torn batch without trusting
@@ -40,8 +40,8 @@ class PartitionRange:
 class Barrier:
     """A place in a table's events that a fold must not cross.
 
-    kind: copy_begin, copy_end, truncate, shape, key or dropped. ``schema_id`` holds from
-    ``position`` on, for copy_begin, shape and key.
+    kind: copy_begin, copy_end, truncate, shape or dropped; ``key`` is in the frozen schema and
+    never sent. ``schema_id`` holds from ``position`` on, for copy_begin and shape.
     """
 
     kind: str

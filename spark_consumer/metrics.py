@@ -1,7 +1,8 @@
 """What the Spark job counts, for ``/metrics`` and ``/healthz``.
 
-In: one call for each plan, table and change of state. Out: a registry of its own. Labels are
-phases, kinds, states and classes, never a row value or a setting (I10).
+In: one call for each plan, table and change of state. Out: a registry of its own. A metric's name is
+``walbridge_job_`` and the name given here, of a counter with ``_total``. Labels are phases, kinds,
+states and classes, never a row value or a setting (I10).
 """
 
 import time
