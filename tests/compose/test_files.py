@@ -131,9 +131,11 @@ def test_spark_of_the_image_is_set_up_as_the_job_sets_up_its_own() -> None:
 def test_images_bear_the_version_of_the_project() -> None:
     labels = [re.findall(r'image\.version="(.+)"', path.read_text()) for path in DOCKERFILES]
     tags = re.findall(r"\$\{WALBRIDGE_VERSION:-(.+?)}", (ROOT / "docker-compose.yml").read_text())
+    documented = re.findall(r"walbridge-(?:producer|spark):([\w.]+)", (ROOT / "docs" / "containers.md").read_text())
 
     assert labels == [[VERSION]] * len(DOCKERFILES)
     assert tags == [VERSION] * len(DOCKERFILES)
+    assert set(documented) == {VERSION}
 
 
 def test_connectors_are_those_of_the_lock() -> None:
