@@ -17,12 +17,13 @@
 | hstore | map of null or string | map<string, string> | |
 | vector, halfvec (pgvector) | array of float | array<float> | |
 | a domain | as its base type with the domain's length or precision, through nested domains | | as its base type |
-| one-dimensional array of these (¹) | array of null or that | array | several dimensions, another lower bound than 1, an exceptional element |
+| one-dimensional array of these (¹) | array of null or that | array | other arrays (²), an exceptional element |
 | money, bit, varbit, inet, cidr, macaddr, macaddr8, xml, tsvector, tsquery, pg_lsn, xid8 | text | string | |
 | point, line, lseg, box, path, polygon, circle; ranges, multiranges; composites | text | string | |
 | sparsevec, lquery, reg… types, arrays of these, and every type not named here | text | string | |
 
 (¹) but for hstore, vectors and domains over arrays, whose arrays are text.
+(²) of several dimensions, or with another lower bound than 1.
 
 *Text* is a string that holds the value as Postgres prints it under the pinned settings, marked
 ``pg.text``: exact, and for readers to parse. An enum is a string, not an Avro enum: ``ALTER TYPE
