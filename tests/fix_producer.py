@@ -103,8 +103,7 @@ class ProducerUnderTest:
 
     def start(self, kill_point: str | None = None, environ: Mapping[str, str] | None = None) -> Running:
         """Start ``python -m walbridge.producer``; it dies at the kill point, if one is named."""
-        config = self.folder / "walbridge.toml"
-        config.write_text(_toml(self._all_settings()))
+        config = self.write_settings()
         clean = {name: value for name, value in os.environ.items() if not name.startswith("WALBRIDGE_")}
         if kill_point:
             clean["WALBRIDGE_KILL_POINT"] = kill_point
@@ -121,6 +120,12 @@ class ProducerUnderTest:
         running = Running(process, log_file)
         self._running.append(running)
         return running
+
+    def write_settings(self) -> Path:
+        """The settings file, as a start writes it."""
+        config = self.folder / "walbridge.toml"
+        config.write_text(_toml(self._all_settings()))
+        return config
 
     def _all_settings(self) -> dict[str, Any]:
         merged: dict[str, Any] = {

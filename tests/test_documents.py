@@ -13,6 +13,7 @@ from prometheus_client import generate_latest
 
 from tests.documents import PAGES, ROOT, anchors, blocks, code, links, table
 from walbridge.cli import app
+from walbridge.producer.kafka.topics import control_topics, data_topic_spec
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.schemas import pg_types
 from walbridge.schemas.settings import Settings
@@ -68,6 +69,27 @@ def test_page_of_settings_lists_every_setting_with_its_default_in_order() -> Non
     listed = [(setting.strip("`"), default.strip("`")) for setting, default, _ in table("docs/settings.md", "setting")]
 
     assert listed == [(name, json.dumps(default)) for name, default in defaults().items()]
+
+
+def test_page_of_settings_has_the_settings_of_every_topic_that_walbridge_makes() -> None:
+    settings = Settings(name="name")
+    of_tables, of_messages = (
+        data_topic_spec(settings, topic, has_key=has_key)
+        for topic, has_key in (("name.<schema>.<table>", True), ("name.messages", False))
+    )
+    documented = {
+        topic: config.replace("the same", of_a_table)
+        for of_a_table in [table("docs/settings.md", "topic")[2][2]]
+        for topics, _, config in table("docs/settings.md", "topic")
+        for topic in re.findall(r"`(name\.[^`]+)`", topics.replace("<name>", "name"))
+    }
+
+    for spec in (*control_topics(settings), of_tables, of_messages):
+        told = re.findall(r"`([a-z.]+)(?:=(\w+))?`(?: = (?:(\d) × )?`topics.retention_ms`)?", documented[spec.name])
+        assert {name for name, *_ in told} | {"max.message.bytes"} == spec.config.keys()
+        for name, value, factor in told:
+            assert spec.config[name] == (value or str(int(factor or 1) * settings.topics.retention_ms)), spec.name
+        assert f"is {spec.config['max.message.bytes']} by default" in PAGES["docs/settings.md"]
 
 
 def test_page_of_metrics_lists_every_metric_of_both_programs_with_its_type() -> None:

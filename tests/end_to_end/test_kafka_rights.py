@@ -1,0 +1,119 @@
+"""On a broker with access control the rights that the page of settings names are enough."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.documents import table
+from tests.fix_producer import ROOT, ProducerUnderTest
+from tests.spark_consumer.program import START_S, environment
+from walbridge.embedded.jars import spark_jars
+from walbridge.embedded.kafka import KafkaBroker
+
+ADMIN, PRODUCER, JOB = "admin", "producer", "job"
+LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{0}" password="{0}"{1};'
+USERS = "".join(f' user_{name}="{name}"' for name in (ADMIN, PRODUCER, JOB))
+SETTINGS = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.plaintext.plain.sasl.jaas.config": LOGIN.format(ADMIN, USERS),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"User:{ADMIN};User:ANONYMOUS",  # who speaks to the controller is anonymous
+}
+RESOURCES = {
+    "topic": ResourceType.TOPIC,
+    "transactional id": ResourceType.TRANSACTIONAL_ID,
+    "group": ResourceType.GROUP,
+    "the cluster": ResourceType.BROKER,
+}
+OPERATIONS = {operation.name.lower().replace("_", ""): operation for operation in AclOperation}
+
+
+@pytest.fixture
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker(SETTINGS) as broker:
+        yield broker
+
+
+def login(user: str) -> dict[str, Any]:
+    """Properties of librdkafka."""
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": user,
+    }
+
+
+def java_login(user: str) -> dict[str, str]:
+    """Properties of a Java client."""
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": LOGIN.format(user, ""),
+    }
+
+
+def rights(pipeline: str) -> Iterator[AclBinding]:
+    """The rows of the page's table; a row without a first cell is of the one above."""
+    user = ""
+    for who, operations, on in table("docs/settings.md", "who"):
+        user = (JOB if who == "Spark job" else PRODUCER) if who else user
+        found = re.fullmatch(r"([a-z ]+?)(?: `(.+)`)?", on)
+        assert found is not None, on
+        name = (found[2] or "kafka-cluster").replace("<name>", pipeline)
+        pattern = ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
+        for each in operations.split(", "):
+            allowed = OPERATIONS[each.lower()], AclPermissionType.ALLOW
+            yield AclBinding(RESOURCES[found[1]], name.rstrip("*"), pattern, f"User:{user}", "*", *allowed)
+
+
+def test_rights_that_the_page_names_are_enough_for_both_programs_and_all_verbs(
+    broker: KafkaBroker, producer: ProducerUnderTest, lake: Path
+) -> None:
+    producer.kafka = broker
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    producer.publish("t")
+    producer.settings |= {
+        "kafka": {"client": login(PRODUCER), "spark": java_login(JOB)},
+        "lake": {"path": str(lake)},
+        "spark": {"jars_dir": str(spark_jars()[0].parent), "master": "local[2]"},
+    }
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers} | login(ADMIN))
+    for granted in admin.create_acls(list(rights(producer.name))).values():
+        granted.result()
+
+    def run(*verb: str, module: str = "walbridge") -> str:
+        command = [sys.executable, "-m", module, *verb, "--config", str(producer.folder / "walbridge.toml")]
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment({}), capture_output=True, text=True, timeout=START_S, check=False
+        )
+        assert done.returncode == 0, f"{verb}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    producer.write_settings()
+    run("init")
+    assert "may not be seen" not in run("check")
+    running = producer.start_streaming()
+    run("--once", module="walbridge.spark_consumer")
+    assert '"key": {"id": 1}' in run("tail", "public.t")
+    assert "current since" in run("status")
+    running.stop()
+    run("drop", "--yes")
