@@ -1,0 +1,67 @@
+"""The section "Start over with a new copy", followed literally: a table is added, for which there is no other way."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+from tests.documents import PAGES
+from tests.fix_pipeline import PipelineUnderTest
+from tests.fix_producer import ROOT
+
+HEADING = "Start over with a new copy"
+STEP_S = 120.0
+
+
+def test_table_that_stopped_the_producer_is_in_the_lake_after_starting_over(pipeline: PipelineUnderTest) -> None:
+    """I8"""
+    producer, database = pipeline.producer, pipeline.database
+    _intro, stop, drop, new_lake, add_table, init = steps()
+    database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE added (id int PRIMARY KEY, note text)")
+    database.execute("INSERT INTO t VALUES (1); INSERT INTO added VALUES (1, 'before')")
+    producer.publish("t")
+    running = producer.start_streaming()
+    pipeline.check_equal()
+    database.execute("ALTER PUBLICATION walbridge ADD TABLE added; INSERT INTO added VALUES (2, 'lost')")
+    assert running.exit_code() == 2
+    database.execute("ALTER PUBLICATION walbridge DROP TABLE added")
+
+    assert "walbridge produce" in stop
+    walbridge(pipeline, command(drop), "--yes")
+    assert "`lake.path`" in new_lake
+    again = replace(pipeline, lake=pipeline.lake.with_name("new-lake"))
+    database.execute(command(add_table).replace("…", "added"))
+    walbridge(again, command(init))
+    producer.start_streaming()
+
+    again.check_equal()
+    assert sorted(row["note"] for row in again.contents("added")) == ["before", "lost"]
+
+
+def steps() -> list[str]:
+    """The section's introduction, then its numbered steps."""
+    section = PAGES["docs/commands.md"].split(f"\n## {HEADING}\n")[1].split("\n## ")[0]
+    return re.split(r"(?m)^\d\. ", section)
+
+
+def command(step: str) -> str:
+    """The first command or statement of a step."""
+    found = re.search(r"`((?:walbridge|ALTER) [^`]+)`", step)
+    assert found is not None
+    return found[1]
+
+
+def walbridge(pipeline: PipelineUnderTest, typed: str, *more: str) -> None:
+    config = pipeline.producer.write_settings()
+    arguments = [*typed.split()[1:], *more, "--config", str(config)]
+    done = subprocess.run(
+        [sys.executable, "-m", "walbridge", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=STEP_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
