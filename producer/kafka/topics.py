@@ -225,7 +225,8 @@ class TopicAdmin:
                     f"topic {name} could not be created: {reason.str()}",
                     remedy=_COLLIDES
                     if reason.code() == KafkaError.TOPIC_EXCEPTION
-                    else "mend [topics] or the broker's rights; or create it by hand, see docs/settings.md, Topics and rights in Kafka",
+                    else "mend [topics] or the broker's rights, or create it by hand: see docs/settings.md, Topics and "
+                    "rights in Kafka",
                 ) from None
 
     def _check_config(self, specs: list[TopicSpec]) -> None:
