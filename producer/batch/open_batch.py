@@ -57,6 +57,7 @@ class OpenBatch:
         self.split_rows = 0
         """At so many rows, or bytes, the batch ends inside the open transaction."""
         self.split_bytes = 0
+        self._rows_before = self._dropped_before = 0
         self.is_open = False
         self.on_committed: Callable[[Batch, Cut, float], None] = lambda batch, cut, commit_s: None
         """Called once for each batch, with the seconds that closing it took."""
@@ -135,6 +136,7 @@ class OpenBatch:
         """Set the size at which this transaction is split: only one that adds as much as a whole batch may hold
         is split, so a smaller one never is, whatever the batch held before."""
         held = self.batch if self.is_open else Batch()
+        self._rows_before, self._dropped_before = held.row_count, len(held.dropped)
         self.split_rows = held.row_count + self._limits.batch_rows_max
         self.split_bytes = held.byte_count + self._limits.batch_bytes_max
 
@@ -149,6 +151,16 @@ class OpenBatch:
         )
 
     @property
+    def holds_part(self) -> bool:
+        """Something in the batch came after the last whole transaction."""
+        return self.batch.row_count > self._rows_before or len(self.batch.dropped) > self._dropped_before
+
+    @property
+    def age_s(self) -> float:
+        """Since the batch was opened."""
+        return time.monotonic() - self.batch.opened_s
+
+    @property
     def is_full(self) -> bool:
         """A limit is reached: close at the next boundary between transactions."""
         batch, limits = self.batch, self._limits
@@ -157,7 +169,7 @@ class OpenBatch:
             or batch.byte_count >= limits.batch_bytes_max
             or batch.barriers_max >= BARRIERS_MAX
             or len(batch.tables) * CUT_TABLE_BYTES >= limits.cut_bytes_max
-            or (time.monotonic() - batch.opened_s) * 1000 >= limits.batch_ms_max
+            or self.age_s * 1000 >= limits.batch_ms_max
         )
 
     def close(self, split: Split | None) -> None:

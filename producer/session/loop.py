@@ -30,12 +30,15 @@ from walbridge.producer.session.replay import Replay
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.transaction import TransactionTracker
 from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.waits import PATIENCE_S
 from walbridge.schemas.settings import Settings
 
 _XLOG_DATA = ord("w")
 REPLY_INTERVAL_S = 0.2
 """A server that shuts down asks for replies in a tight loop until all is confirmed: at most one answer in this time."""
 WAIT_S = 1.0
+_AGE_SHARE = 0.25
+"""Of Kafka's time-out of a transaction: so old a batch ends, also inside a transaction that goes on without rows."""
 UNPUBLISHED_MAX = 1_000
 """Bodies of unpublished changes that may wait to be hashed: no limit of a batch bounds their number (I9)."""
 
@@ -55,7 +58,8 @@ class Session:
     ) -> None:
         limits, progress = settings.producer, out.tracker.progress
         self._stream, self._out = stream, out
-        self._wait_s = min(WAIT_S, limits.idle_cut_interval_ms / 1000)
+        self._batch_age_max_s = limits.transaction_timeout_ms / 1000 * _AGE_SHARE
+        self._wait_s = min(WAIT_S, limits.idle_cut_interval_ms / 1000, self._batch_age_max_s)
         self._decoders = decoders_for(progress.options)
         self._transactions = TransactionTracker(progress.done, progress.split, XLOG_DATA_HEADER_BYTES)
         self._fast_path = FastPath(out, self._transactions)
@@ -95,6 +99,8 @@ class Session:
                 self._cuts.idle_cut()
                 if should_stop():
                     return
+            else:
+                self._end_stalled_batch(PATIENCE_S if should_stop() else self._batch_age_max_s)
             self._stream.wait(self._wait_s)
 
     def receive(self, data: bytes) -> None:
@@ -127,6 +133,7 @@ class Session:
         if change is None:
             if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch closes, which would free them
                 self._transactions.hash()
+                self._end_stalled_batch(self._batch_age_max_s)
             return
         self._out.open()
         self._changes.publish(change, self._transactions.inside())
@@ -168,6 +175,8 @@ class Session:
             # From here on frames are read from the spool; ``run`` ends the replay when the spool is used up.
             self._begin(begin)
             self._read = self._replay.read
+        elif self._transactions.open is None and self._out.is_full:
+            self._cuts.close()  # blocks may come without a pause for longer than Kafka waits
 
     def _end_replay(self) -> None:
         self._read = self._stream.read
@@ -194,6 +203,18 @@ class Session:
         self._stream.has_received(message.end_lsn)
         if not transaction.skipped:
             self._cuts.end_transaction(message)
+
+    def _end_stalled_batch(self, age_max_s: float) -> None:
+        """Inside a transaction that goes on without rows: Kafka would abort a batch that waits for its end."""
+        out = self._out
+        if not out.is_open or not (out.is_full or out.age_s >= age_max_s):
+            return
+        if not out.holds_part:
+            if out.tracker.progress.split is None:
+                self._cuts.close()
+                out.begin_transaction()
+        elif self._transactions.can_be_split and out.age_s >= min(age_max_s, self._batch_age_max_s):
+            self._split()
 
     def _split_if_due(self) -> None:
         if self._out.is_split_due:

@@ -134,6 +134,11 @@ class TransactionTracker:
         self.open, self.publishes = None, False
         return transaction
 
+    @property
+    def can_be_split(self) -> bool:
+        """What a restart would skip of the open transaction begins with a change, and ends where we are."""
+        return self.publishes and self._hashed + len(self.unhashed) > 0
+
     def split(self) -> Split:
         """What is published of the open transaction, for progress."""
         transaction = self.inside()

@@ -68,6 +68,15 @@ class Streamed(Kept):
                 else:
                     self.session.receive(data)
 
+    def stall(self, silent_s: float, *then: Message) -> None:
+        """Nothing arrives for so long, then this."""
+        self.out.batch.opened_s -= silent_s
+        later = self.kept_stream.later
+        later.extend(xlog_data(encode_message(each)) for each in then)
+        with catalogue():
+            while later or self.kept_stream.frames:
+                self.session.run(lambda: not later and not self.kept_stream.frames)
+
     def rest(self) -> None:
         """Nothing more arrives: the session ends what it may end, and stops if it may."""
         with catalogue():
