@@ -184,6 +184,18 @@ def test_file_that_a_page_for_developers_names_exists(path: str) -> None:
     assert (ROOT / path).exists()
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_name_that_a_page_for_developers_gives_behind_a_file_is_in_that_file(page: str) -> None:
+    named = [
+        (path, name)
+        for path, names in re.findall(r"`([a-z_]+/[\w/]+\.py)` \(((?:`\w+`(?:, )?)+)\)", PAGES[page])
+        for name in re.findall(r"\w+", names)
+    ]
+    defined = r"(?m)^\s*(?:def |class |self\.)?{}\b(?: = |: |\(|$)"
+
+    assert [each for each in named if not re.search(defined.format(each[1]), (ROOT / each[0]).read_text())] == []
+
+
 # -- README, ARCHITECTURE and what runs beside make ----------------------------------------------------
 
 
