@@ -6,23 +6,27 @@ from collections.abc import Sequence
 import fastavro
 
 from walbridge.schemas.avro_codec import decode_body
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, format_lsn
+from walbridge.schemas.table_schema import quoted
 
-_ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+ON_UNKNOWN_VALUE = (
+    'set [producer] on_unknown_value = "stale": the lake\'s table is then marked stale when that happens, and the '
+    "others go on"
+)
+BINARY_OFF = "set [postgres] binary = false, which changes no event"
+_RAISE_ROW_BYTES = "nothing was confirmed: raise [producer] row_bytes_max and the topics' max.message.bytes"
+_NOTHING_CONFIRMED = "nothing of them was confirmed: "
+_KEEP_ON_SERVER = 'or set [postgres] streaming = "off", so that the server keeps them'
 
 
 def publication_missing(publication: str) -> OperatorError:
     """Never made unasked: FOR ALL TABLES needs a superuser and takes tables nobody meant."""
     return OperatorError(
         f"publication {publication} does not exist",
-        remedy=f"CREATE PUBLICATION {_quoted(publication)} FOR TABLE ...; or name its tables in [postgres] "
+        remedy=f"CREATE PUBLICATION {quoted(publication)} FOR TABLE ...; or name its tables in [postgres] "
         "publication_tables and run walbridge init",
     )
 
@@ -31,7 +35,7 @@ def publication_gone(publication: str) -> OperatorError:
     """Changes under no publication are not sent, and no server says so from Postgres 18 on."""
     return OperatorError(
         f"publication {publication}, which this pipeline follows, was dropped: changes since then did not come",
-        remedy=_ANEW,
+        remedy=COPY_AGAIN,
     )
 
 
@@ -39,7 +43,7 @@ def publication_remade(publication: str) -> OperatorError:
     """It may read exactly as before, but no change was sent while it did not exist."""
     return OperatorError(
         f"publication {publication} was dropped and made again: changes between did not come",
-        remedy=_ANEW,
+        remedy=COPY_AGAIN,
     )
 
 
@@ -47,8 +51,8 @@ def operations_missing(publication: str, operations: Sequence[str]) -> OperatorE
     """Postgres leaves them out without a word."""
     return OperatorError(
         f"publication {publication} does not publish {', '.join(operations)}: such changes do not come",
-        remedy=f"ALTER PUBLICATION {_quoted(publication)} SET (publish = 'insert, update, delete, truncate'); "
-        "if there were any since the copy, " + _ANEW,
+        remedy=f"ALTER PUBLICATION {quoted(publication)} SET (publish = 'insert, update, delete, truncate'); "
+        "if there were any since the copy, " + COPY_AGAIN,
     )
 
 
@@ -57,7 +61,7 @@ def membership_changed(publication: str, table: str) -> OperatorError:
     return OperatorError(
         f"table {table} was taken out of publication {publication} and put back, or its row filter or column "
         "list was changed: rows or changes of it are missing",
-        remedy=_ANEW,
+        remedy=COPY_AGAIN,
     )
 
 
@@ -66,7 +70,7 @@ def generated_columns_changed(publication: str) -> OperatorError:
     return OperatorError(
         f"publish_generated_columns of publication {publication} was changed: rows that do not change lack the new "
         "columns",
-        remedy="if no published table was written to since, change it back; else " + _ANEW,
+        remedy="if no published table was written to since, change it back; else " + COPY_AGAIN,
     )
 
 
@@ -75,26 +79,65 @@ def row_filter_loses_values(table: str, columns: Sequence[str], mend: str) -> Op
     return OperatorError(
         f"table {table} has a row filter and a replica identity that is not FULL: an UPDATE that moves a row into the "
         f"filter is sent as an INSERT without unchanged values of {', '.join(columns)} that are stored out of line",
-        remedy=f'{mend} or set [producer] on_unknown_value = "stale": the lake\'s table is then marked stale when that '
-        "happens, and the others go on",
+        remedy=f"{mend} or {ON_UNKNOWN_VALUE}",
+    )
+
+
+def split_differs(what: str) -> OperatorError:
+    """A transaction is half published, and what is read again is not what was published (I7)."""
+    return OperatorError(what, remedy=f"if the publication was changed meanwhile, change it back; or {COPY_AGAIN}")
+
+
+def dropped_meanwhile(table: str) -> OperatorError:
+    """Between the look at the publication and the look at the table."""
+    return OperatorError(f"table {table} was dropped meanwhile", remedy="run the same command again")
+
+
+def spool_full(count: int, used_bytes: int, folder: str, limit_bytes: int) -> OperatorError:
+    """Stopping loses nothing (I7)."""
+    return OperatorError(
+        f"{count} transactions that are not committed yet take {used_bytes:,} bytes in {folder}: "
+        f"[producer] spool_bytes_max is {limit_bytes:,}",
+        remedy=f"{_NOTHING_CONFIRMED}raise [producer] spool_bytes_max, or name a larger disk in [producer] spool_dir; "
+        + _KEEP_ON_SERVER,
+    )
+
+
+def spool_unwritable(folder: str, reason: str | None) -> OperatorError:
+    """A disk that fails us."""
+    return OperatorError(
+        f"transactions that are not committed yet cannot be kept in {folder}: {reason}",
+        remedy=f"{_NOTHING_CONFIRMED}make room there, or name another folder in [producer] spool_dir; "
+        + _KEEP_ON_SERVER,
+    )
+
+
+def topic_grown(topic: str, count: int, spread_over: int) -> OperatorError:
+    """I3: keys that moved have older events in another partition."""
+    return OperatorError(
+        f"topic {topic} has {count} partitions, its rows were spread over {spread_over}: its keys would change "
+        "partitions",
+        remedy=COPY_AGAIN,
     )
 
 
 def topic_gone(topic: str) -> OperatorError:
     """A new one would begin in the middle of a table's life."""
-    return OperatorError(f"topic {topic} is gone, and with it the events that were in it", remedy=_ANEW)
+    return OperatorError(f"topic {topic} is gone, and with it the events that were in it", remedy=COPY_AGAIN)
 
 
 def topic_remade(topic: str) -> OperatorError:
     """Offsets begin at 0 again: no reader could tell what it lacks."""
-    return OperatorError(f"topic {topic} was deleted and made again: the events that were in it are gone", remedy=_ANEW)
+    return OperatorError(
+        f"topic {topic} was deleted and made again: the events that were in it are gone", remedy=COPY_AGAIN
+    )
 
 
 def metadata_gone(topic: str, relation_ids: Sequence[str]) -> OperatorError:
     """Ids and partition counts come from these records, and readers need them for old events."""
     return OperatorError(
         f"topic {topic} holds no record of relation {', '.join(relation_ids)}, whose events were written",
-        remedy=f"records were removed from outside; {_ANEW}",
+        remedy=f"records were removed from outside: {COPY_AGAIN}",
     )
 
 
@@ -102,7 +145,7 @@ def not_published(publication: str) -> OperatorError:
     """An empty publication would copy nothing and say that all is well."""
     return OperatorError(
         f"publication {publication} holds no tables",
-        remedy=f"ALTER PUBLICATION {_quoted(publication)} ADD TABLE ...;",
+        remedy=f"ALTER PUBLICATION {quoted(publication)} ADD TABLE ...;",
     )
 
 
@@ -138,16 +181,22 @@ def row_too_large(relation: RelationRecord, value: bytes, row_bytes_max: int) ->
         return OperatorError(
             f"a logical message takes {len(value):,} bytes, at {format_lsn(Lsn(source['commit_lsn']))}: "
             f"[producer] row_bytes_max is {row_bytes_max:,}",
-            remedy="nothing was confirmed: raise [producer] row_bytes_max and the topics' max.message.bytes; or leave "
-            "its prefix out by [postgres] message_prefixes",
+            remedy=f"{_RAISE_ROW_BYTES}; or leave its prefix out by [postgres] message_prefixes",
         )
     table = relation.table
-    names = ", ".join(_quoted(column.name) for column in table.key_columns or table.columns[:1])
-    found = f"{_quoted(table.namespace)}.{_quoted(table.name)}"
+    names = ", ".join(quoted(column.name) for column in table.key_columns or table.columns[:1])
     return OperatorError(
         f"a row of table {table.qualified_name} (key: {', '.join(each.name for each in table.key_columns) or 'none'}) "
         f"takes {len(value):,} bytes, at {format_lsn(Lsn(source['commit_lsn']))}, ordinal {source['ordinal']}: "
         f"[producer] row_bytes_max is {row_bytes_max:,}",
-        remedy="nothing was confirmed: raise [producer] row_bytes_max and the topics' max.message.bytes; which row it "
-        f"is: SELECT {names} FROM {found} AS r ORDER BY octet_length(r::text) DESC LIMIT 1",
+        remedy=f"{_RAISE_ROW_BYTES}; which row it is: SELECT {names} FROM {table.quoted_name} AS r "
+        "ORDER BY octet_length(r::text) DESC LIMIT 1",
+    )
+
+
+def record_too_large(topic: str, value: bytes, row_bytes_max: int) -> OperatorError:
+    """As ``row_too_large``, of a record whose relation is not known."""
+    return OperatorError(
+        f"a record for topic {topic} has {len(value):,} bytes, [producer] row_bytes_max is {row_bytes_max:,}",
+        remedy=_RAISE_ROW_BYTES,
     )

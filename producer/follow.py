@@ -20,7 +20,7 @@ from walbridge.producer.session.loop import Session
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import TIMELINE_OPTION, Progress
 from walbridge.schemas.settings import Settings
@@ -40,7 +40,7 @@ def follow_once(
     connection = source.connect()
     # Always a new instance: progress may only be read when no older commit can still land.
     parts.publisher.open_instance()
-    progress = _published(settings)
+    progress = read_own_progress(settings)
     server = source.identify()  # after the progress that it is compared with
     options = stream_options(settings, server.version)
     refuse_bad_start(progress, server, slot.inspect(connection, settings.postgres.slot), options)
@@ -65,12 +65,17 @@ def follow_once(
             session.run(waits.should_stop)
 
 
-def _published(settings: Settings) -> Progress:
+def read_own_progress(settings: Settings) -> Progress:
+    """The newest progress of a pipeline that has written one.
+
+    Raises:
+        OperatorError: it is gone.
+    """
     progress = read_progress(settings)
     if progress is None:
         raise OperatorError(
             f"{settings.name}.progress was emptied while we ran",
-            remedy="its cleanup.policy must be compact; start over with a new name and slot",
+            remedy=f"its cleanup.policy must be compact; run walbridge drop --slot-only, then {COPY_AGAIN}",
         )
     return progress
 

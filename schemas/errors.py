@@ -11,8 +11,16 @@ EXIT_BUG = 1
 EXIT_OPERATOR = 2
 
 
-COPY_AGAIN = "copy everything again: walbridge drop, a new and empty [lake] path, then walbridge init"
-"""The remedy where the lake cannot be mended: this version cannot copy a single table again."""
+COPY_AGAIN = (
+    "copy everything again: stop walbridge produce and walbridge materialize, run walbridge drop, set [lake] path to a "
+    "new, empty folder, then run walbridge init; see docs/commands.md, Start over with a new copy"
+)
+"""The remedy where a lake or its topics cannot be mended: this version cannot copy a single table again."""
+NEW_PIPELINE = "follow this server as a new pipeline: a new name, [postgres] slot and [lake] path, then walbridge init"
+"""A remedy where ``walbridge drop`` refuses, since the slot here is not this pipeline's, or would harm another one."""
+START_BROKER = "start the broker, or correct [kafka] bootstrap_servers"
+MEND_PROPERTY = "mend that property in walbridge.toml"
+NEWER_WALBRIDGE = "run the version of walbridge that wrote it, or a newer one"
 
 
 class WalbridgeError(Exception):
@@ -55,6 +63,12 @@ def foreign_lake(path: str, theirs: str, ours: str) -> OperatorError:
         f"the lake at {path} belongs to pipeline {theirs}, this one is {ours}",
         remedy="give this pipeline its own [lake] path, or set name to the lake's",
     )
+
+
+def unreadable_record(topic: str, error: ProtocolError, offset: int | None = None) -> OperatorError:
+    """A control record that does not decode: newer code may have written it."""
+    place = "" if offset is None else f" at offset {offset}"
+    return OperatorError(f"{topic} holds a record{place} that this version cannot read: {error}", NEWER_WALBRIDGE)
 
 
 def report(error: OperatorError) -> int:

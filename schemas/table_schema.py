@@ -10,6 +10,11 @@ from dataclasses import dataclass, field
 from walbridge.schemas.pg_types import ColumnType
 
 
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column, in attnum order."""
@@ -52,3 +57,13 @@ class TableSchema:
     def qualified_name(self) -> str:
         """``schema.table``, for messages to people."""
         return f"{self.namespace}.{self.name}"
+
+    @property
+    def quoted_name(self) -> str:
+        """The same for SQL."""
+        return f"{quoted(self.namespace)}.{quoted(self.name)}"
+
+    @property
+    def identity_full(self) -> str:
+        """The SQL with which every UPDATE and DELETE comes with its whole old row."""
+        return f"ALTER TABLE {self.quoted_name} REPLICA IDENTITY FULL"

@@ -10,8 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from walbridge.schemas.errors import OperatorError, RetryableError, WalbridgeError
+from walbridge.runtime.heap import MORE_HEAP
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError, WalbridgeError
 
+FIND_THE_WRITER = f"find who else writes to this topic, then {COPY_AGAIN}"
+CHANGED_FROM_OUTSIDE = f"the topic was changed from outside: {COPY_AGAIN}"
+_WITHOUT_CHECKPOINT = "delete the folder _checkpoint in the lake: what has been applied is known without it"
 _KAFKA = r"org\.apache\.kafka\.common\.errors\."
 
 _OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
@@ -28,7 +32,7 @@ _OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"java\.lang\.OutOfMemoryError"),
         "the Spark driver ran out of memory",
-        "raise [spark] driver_memory, or lower [lake] plan_rows_max",
+        MORE_HEAP,
     ),
     (
         re.compile(r"lacked the necessary privileges|Error performing [\s\S]*\b40[13] (Unauthorized|Forbidden)"),
@@ -48,12 +52,12 @@ _OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"failOnDataLoss|KAFKA_DATA_LOSS"),
         "the checkpoint names offsets that the cuts topic does not have",
-        "delete the folder _checkpoint in the lake: what has been applied is known without it",
+        _WITHOUT_CHECKPOINT,
     ),
     (
         re.compile(r"CheckpointFileManager|STREAMING_CHECKPOINT|Malformed.*checkpoint|Incomplete log file"),
         "the stream's checkpoint cannot be read",
-        "delete the folder _checkpoint in the lake: what has been applied is known without it",
+        _WITHOUT_CHECKPOINT,
     ),
 )
 _DISK = re.compile(
@@ -101,6 +105,14 @@ def sorting_errors() -> Iterator[None]:
         if found is error:  # as its own cause it would be reported without an end
             raise
         raise found from error
+
+
+def unwritable_lake(path: str, reason: str | None) -> OperatorError:
+    """A folder that takes no file."""
+    return OperatorError(
+        f"the lake {path} cannot be written: {reason}",
+        remedy="give this user the right to write there, or name another folder in [lake] path",
+    )
 
 
 def told_by_name(error: Any, properties: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE
 from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
@@ -79,7 +80,7 @@ class Job:
         if plan is None or plan.to_cut != opened.to_cut or not same_tables(opened, plan):
             raise OperatorError(
                 f"the open plan of cuts {opened.from_cut} to {opened.to_cut} cannot be made again: its cuts changed",
-                remedy=f"the cuts topic was changed from outside: {COPY_AGAIN}",
+                remedy=CHANGED_FROM_OUTSIDE,
             )
         self._state = self._plans.carry_out(plan, self._state, is_open=True)
 
@@ -103,6 +104,6 @@ class Job:
             if fault := cut_fault(previous, cut):
                 raise OperatorError(
                     f"the cuts do not fit together: {fault}",
-                    remedy=f"cuts were lost or written twice: {COPY_AGAIN}",
+                    remedy=CHANGED_FROM_OUTSIDE,
                 )
             previous = cut

@@ -19,6 +19,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from walbridge.runtime.heap import MORE_HEAP
 from walbridge.schemas.errors import OperatorError, WalbridgeError
 
 EXIT_ON_OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
@@ -34,7 +35,6 @@ END_S = 10.0
 """How long the JVM's process may outlive its connections."""
 
 _CONFESSION = "while the job was running; nothing is lost, the next start finishes the plan"
-_MORE_HEAP = "raise [spark] driver_memory, or lower [lake] plan_rows_max"
 _MORE_MEMORY = "give the machine or container more memory, or lower [lake] plan_rows_max"
 _KERNEL = "the kernel's log (dmesg) tells whether memory was short: then "
 
@@ -107,9 +107,9 @@ def ending(code: int | None) -> str:
 
 def _remedy(code: int | None) -> str:
     if code is None:
-        return f"{_KERNEL}{_MORE_MEMORY}; if it ran out of heap, {_MORE_HEAP}"
+        return f"{_KERNEL}{_MORE_MEMORY}; if it ran out of heap, {MORE_HEAP}"
     if code in _OUT_OF_MEMORY:
-        return f"if it comes back: {_MORE_HEAP}"
+        return f"if it comes back: {MORE_HEAP}"
     if code == -signal.SIGKILL:
         return f"{_KERNEL}{_MORE_MEMORY}"
     return "if it comes back: what the JVM said is above, and a crash leaves hs_err_pid*.log in the folder of the start"

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import structlog
 
-from walbridge.runtime.host import JAVA_SUPPORTED, java_major, probe_folder
-from walbridge.schemas.errors import OperatorError
+from walbridge.runtime.host import INSTALL_JAVA, JAVA_SUPPORTED, JAVA_VERSIONS, java_major, probe_folder
+from walbridge.schemas.errors import START_BROKER, OperatorError
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.errors import unwritable_lake
 from walbridge.spark_consumer.spark_session import connector_jars, is_submitted
 
 log = structlog.get_logger()
@@ -25,7 +26,7 @@ log = structlog.get_logger()
 CONNECT_S = 2.0
 """Time limit of one connection attempt; then the next server is tried, or the first one again."""
 PAUSE_S = 0.25
-_INSTALL_JAVA = "install Java 17 or 21 and set JAVA_HOME to its folder; walbridge materialize finds those usually there"
+_INSTALL_JAVA = f"{INSTALL_JAVA} and set JAVA_HOME to its folder; walbridge materialize finds those usually there"
 
 
 def preflight(settings: Settings, stop: threading.Event, environ: Mapping[str, str] = os.environ) -> None:
@@ -48,10 +49,7 @@ def refuse_unwritable_lake(path: str) -> None:
     try:
         probe_folder(Path(path))
     except OSError as error:
-        raise OperatorError(
-            f"the lake {path} cannot be written: {error.strerror}",
-            remedy="give this user the right to write there, or name another folder in [lake] path",
-        ) from None
+        raise unwritable_lake(path, error.strerror) from None
 
 
 def refuse_unreadable_jars(jars_dir: str | None) -> None:
@@ -74,7 +72,7 @@ def refuse_unfit_java(environ: Mapping[str, str]) -> None:
     java_home = Path(home) if home else Path(program).resolve().parents[1]
     if (major := java_major(java_home)) not in JAVA_SUPPORTED:
         version = f"is version {major}" if major else "does not tell its version"
-        raise OperatorError(f"the Java in {java_home} {version}: Spark needs 17 or 21", remedy=_INSTALL_JAVA)
+        raise OperatorError(f"the Java in {java_home} {version}: Spark needs {JAVA_VERSIONS}", remedy=_INSTALL_JAVA)
 
 
 def wait_for_broker(bootstrap_servers: str, timeout_s: float, stop: threading.Event) -> None:
@@ -91,7 +89,7 @@ def wait_for_broker(bootstrap_servers: str, timeout_s: float, stop: threading.Ev
         if time.monotonic() + PAUSE_S > deadline_s:
             raise OperatorError(
                 f"no answer within {timeout_s:g} s: Kafka cannot be reached ({'; '.join(reasons)})",
-                remedy="start the broker, or correct [kafka] bootstrap_servers",
+                remedy=START_BROKER,
             )
         if not is_told:
             log.warning("waiting for Kafka", reasons=reasons, timeout_s=timeout_s)

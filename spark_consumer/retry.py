@@ -10,7 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from walbridge.runtime.back_off import BackOff
-from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.errors import START_BROKER, OperatorError, RetryableError
 
 log = structlog.get_logger()
 
@@ -43,7 +43,7 @@ def keep_going(
             if not is_started() and time.monotonic() - began > start_timeout_s:
                 raise OperatorError(
                     f"no answer within {start_timeout_s:.0f} s: {error}",
-                    remedy="start the broker, or correct [kafka] bootstrap_servers",
+                    remedy=START_BROKER,
                 ) from error
             # Measured without the pause: a broker that let an attempt run for so long was back.
             if time.monotonic() - since > STEADY_S:

@@ -13,7 +13,7 @@ from confluent_kafka import Message
 from walbridge.producer.kafka.control_topics import read_metadata
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.schemas.cut import Cut, decode_cut
-from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.errors import ProtocolError, unreadable_record
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.progress_record import Progress, decode_progress, progress_key
 from walbridge.schemas.settings import Settings
@@ -43,7 +43,7 @@ def newest_progress(settings: Settings, topics: Container[str]) -> Progress | No
         try:
             return decode_progress(message.value() or b"") if message.key() == key else None
         except ProtocolError as error:
-            raise _of_newer_code(topic, message, error) from None
+            raise unreadable_record(topic, error, message.offset()) from None
 
     with PartitionLog(settings, topic, 0) as log:
         return log.newest(progress)
@@ -59,7 +59,7 @@ def newest_cut(settings: Settings, topics: Container[str]) -> WrittenCut | None:
         try:
             return WrittenCut(decode_cut(message.value() or b""), message.timestamp()[1])
         except ProtocolError as error:
-            raise _of_newer_code(topic, message, error) from None
+            raise unreadable_record(topic, error, message.offset()) from None
 
     with PartitionLog(settings, topic, 0) as log:
         return log.newest(cut)
@@ -70,10 +70,3 @@ def relations(settings: Settings, topics: Container[str]) -> list[RelationRecord
     if metadata_topic(settings.name) not in topics:  # a reader would wait for it
         return []
     return [record for record in read_metadata(settings)[0] if isinstance(record, RelationRecord)]
-
-
-def _of_newer_code(topic: str, message: Message, error: ProtocolError) -> OperatorError:
-    return OperatorError(
-        f"{topic} at offset {message.offset()}: {error}",
-        remedy="run the version of walbridge that wrote it, or a newer one",
-    )

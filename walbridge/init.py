@@ -21,7 +21,6 @@ from walbridge.producer.postgres.requirements import ensure_publication, refuse_
 from walbridge.producer.relations.relation_cache import announced, describe
 from walbridge.producer.start import reserve_slot
 from walbridge.role import DEFAULT_ROLE, role_sql
-from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.topics import data_topic, refuse_topic_collisions
@@ -75,9 +74,7 @@ def _data_topics(
     for table in tables:
         facts = catalog.table_facts(connection, table.relation_id)
         if facts is None:
-            raise OperatorError(
-                f"table {table.qualified_name} was dropped meanwhile", remedy="run walbridge init again"
-            )
+            raise errors.dropped_meanwhile(table.qualified_name)
         relation = announced(table, facts)
         types = catalog.type_facts(connection, {column.type_oid for column in relation.columns})
         topic = data_topic(settings.name, table.namespace, table.name, settings.topics.names)

@@ -16,6 +16,7 @@ from walbridge.producer.pgoutput.messages import Begin, Commit
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Split
@@ -143,7 +144,7 @@ class CutMaker:
         log.warning(
             "table left the publication, or was dropped: the lake keeps it as it is, marked stale",
             table=table.qualified_name,
-            remedy="to follow it again: a new pipeline, which copies it",
+            remedy=f"to follow it again, {COPY_AGAIN}",
         )
 
     def _after_cut(self) -> None:

@@ -19,10 +19,11 @@ from walbridge.producer.encoding.transcoder import (
     text_map,
 )
 from walbridge.producer.encoding.value_encoders import NULL, VALUE
+from walbridge.producer.errors import ON_UNKNOWN_VALUE
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Binary, Delete, Field, Insert, Unsent, Update
 from walbridge.schemas.avro_codec import header, long_bytes, string_value
-from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.version import VERSION
 
@@ -117,8 +118,7 @@ class RecordWriter:
             raise UnknownValue(
                 f"an INSERT into {self.relation.table.qualified_name} lacks the unchanged TOAST value of "
                 f"{', '.join(row.unchanged)}: its row filter turned an UPDATE into it",
-                remedy='set [producer] on_unknown_value = "stale" to go on without that table; for the next pipeline, '
-                f"which copies it: ALTER TABLE {self.relation.table.qualified_name} REPLICA IDENTITY FULL",
+                remedy=f"{ON_UNKNOWN_VALUE}; or {self.relation.table.identity_full} and {COPY_AGAIN}",
             )
         return [self._plain(row, b"\x02c", source, self.source, ordinal, ts_ms)]
 
@@ -222,7 +222,7 @@ class RecordWriter:
         name = self.relation.table.qualified_name
         return OperatorError(
             f"an UPDATE of {name} came without the value of its key, which is stored out of line",
-            remedy=f"update the server (fixed in 12.11, 13.7, 14.3), or ALTER TABLE {name} REPLICA IDENTITY FULL",
+            remedy="update the server (fixed in 12.11, 13.7, 14.3), or " + self.relation.table.identity_full,
         )
 
     def _without_old_row(self) -> OperatorError:
@@ -230,7 +230,7 @@ class RecordWriter:
         return OperatorError(
             f"an UPDATE of {name} came without its old row, though its replica identity is FULL: "
             "the partition that holds the row has another one",
-            remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; then a new copy",
+            remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; then {COPY_AGAIN}",
         )
 
 

@@ -10,7 +10,7 @@ two runs is not seen.
 from collections.abc import Iterable, Sequence
 
 from walbridge.producer.postgres.facts import Partition
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 
 
 class PartitionWatch:
@@ -51,7 +51,7 @@ def _told_came(came: Iterable[Partition], roots: dict[int, Partition]) -> Iterab
         root = roots[leaf.root].name
         yield (
             f"partition {leaf.name} was attached to {root}: rows that it had before did not come",
-            f"if it had any: detach it, and INSERT INTO {root} SELECT * FROM {leaf.name}, or copy into a new pipeline",
+            f"if it had any: detach it, and INSERT INTO {root} SELECT * FROM {leaf.name}; or " + COPY_AGAIN,
         )
 
 

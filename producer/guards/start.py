@@ -4,10 +4,11 @@ In: progress as Kafka holds it, who the server is, its slot, the options that wo
 Out: nothing, or a refusal that says what mends it (I7). Pure.
 """
 
+import shlex
 from collections.abc import Mapping
 
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, NEW_PIPELINE, OperatorError
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, TIMELINE_OPTION, Progress
 
@@ -47,19 +48,16 @@ def refuse_bad_copy(progress: Progress, server: ServerIdentity, slot: SlotState 
         _refuse_slot_of_others(slot, server, progress.slot)
 
 
-_ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
-
-
 def _refuse_other_database(progress: Progress, server: ServerIdentity) -> None:
     if server.system_id != progress.system_id:
         raise OperatorError(
             f"this is another Postgres cluster: system id {server.system_id}, progress is of {progress.system_id}",
-            remedy="point [postgres] dsn at the right server, or " + _ANEW,
+            remedy="point [postgres] dsn at the right server, or " + NEW_PIPELINE,
         )
     if server.database != progress.database:
         raise OperatorError(
             f"progress is of database {progress.database}, [postgres] dsn names {server.database}",
-            remedy="mend [postgres] dsn, or " + _ANEW,
+            remedy="mend [postgres] dsn, or " + NEW_PIPELINE,
         )
 
 
@@ -69,7 +67,7 @@ def _refuse_other_server(progress: Progress, server: ServerIdentity) -> None:
     if progress.done > server.wal_end:
         raise OperatorError(
             f"published up to {format_lsn(progress.done)}, but the server's WAL ends at {format_lsn(server.wal_end)}",
-            remedy="an older backup was restored; " + _ANEW,
+            remedy="an older backup was restored: " + COPY_AGAIN,
         )
 
 
@@ -82,14 +80,14 @@ def _refuse_other_history(progress: Progress, server: ServerIdentity) -> None:
     if switch is None:
         raise OperatorError(
             f"the server is on timeline {server.timeline}, which does not come from timeline {seen} that was followed",
-            remedy="point [postgres] dsn at the primary that was followed, or at its successor; or " + _ANEW,
+            remedy="point [postgres] dsn at the primary that was followed, or at its successor; or " + NEW_PIPELINE,
         )
     published = max(progress.done, progress.split.commit_lsn if progress.split else 0)
     if published > switch:
         raise OperatorError(
             f"published up to {format_lsn(published)}, but timeline {server.timeline} left timeline {seen} at "
             f"{format_lsn(switch)}: a standby that lagged was promoted, or a backup restored",
-            remedy="what was published after that is not in this server; " + _ANEW,
+            remedy="what was published after that is not in this server: " + COPY_AGAIN,
         )
 
 
@@ -101,9 +99,10 @@ def seen_timeline(progress: Progress) -> int:
 def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState | None, two_phase: bool) -> None:
     name = progress.slot
     if slot is None:
-        raise OperatorError(f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}", _ANEW)
+        what = f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}"
+        raise OperatorError(what, COPY_AGAIN)
     if slot.wal_status == "lost":
-        raise OperatorError(f"slot {name} is lost: the server removed WAL that was not read yet", _ANEW)
+        raise OperatorError(f"slot {name} is lost: the server removed WAL that was not read yet", COPY_AGAIN)
     _refuse_slot_of_others(slot, server, name)
     _refuse_other_two_phase(progress, server, slot, two_phase)
     # A prepare behind the slot's place does not come again, though what committed after it is done.
@@ -112,7 +111,7 @@ def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState
         at = "nowhere" if slot.confirmed_flush is None else format_lsn(slot.confirmed_flush)
         raise OperatorError(
             f"slot {name} stands at {at}, beyond what was published ({format_lsn(published)}): a gap",
-            remedy="somebody else used or re-created the slot; " + _ANEW,
+            remedy="somebody else used or re-created the slot: " + COPY_AGAIN,
         )
 
 
@@ -120,25 +119,30 @@ def _refuse_other_two_phase(progress: Progress, server: ServerIdentity, slot: Sl
     """The slot's flag decides what comes, whatever a session asks for, and asking sets it."""
     name = progress.slot
     if slot.two_phase and not two_phase:
-        psql = f"psql 'dbname={server.database} replication=database'"
-        clear = f"ALTER_REPLICATION_SLOT {name} (TWO_PHASE false) in {psql}"
+        connection = f"dbname={_in_conninfo(server.database)} replication=database"
+        clear = f"ALTER_REPLICATION_SLOT {name} (TWO_PHASE false) in psql {shlex.quote(connection)}"
         raise OperatorError(
             f"slot {name} was made with two_phase, but [postgres] two_phase is false",
-            remedy=f"set two_phase = true; or {clear if server.version >= _TWO_PHASE_CLEARED_SINCE else _ANEW}",
+            remedy=f"set two_phase = true; or {clear if server.version >= _TWO_PHASE_CLEARED_SINCE else COPY_AGAIN}",
         )
     if two_phase and (not slot.two_phase or "two_phase" not in progress.options):
         raise OperatorError(
             f"slot {name} was made without two_phase, but [postgres] two_phase is true: what was prepared before would "
             "be missing",
-            remedy="set two_phase = false; or " + _ANEW,
+            remedy="set two_phase = false; or " + COPY_AGAIN,
         )
+
+
+def _in_conninfo(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return value if value and not set(value) & set(" '\\") else f"'{escaped}'"
 
 
 def _refuse_slot_of_others(slot: SlotState, server: ServerIdentity, name: str) -> None:
     if slot.plugin != "pgoutput" or slot.database != server.database:
         raise OperatorError(
             f"slot {name} is of plugin {slot.plugin} in database {slot.database}",
-            remedy="name another slot in [postgres] slot",
+            remedy=f"somebody else made it: {NEW_PIPELINE}",
         )
 
 

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from walbridge.producer.kafka.instance import SERVE_S, Instance
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topics import client_config, message_bytes_max
-from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError
+from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 from walbridge.schemas.progress_record import Progress, decode_progress, progress_key
 from walbridge.schemas.settings import Settings
@@ -94,10 +94,7 @@ def read_metadata(settings: Settings, start: int = 0) -> tuple[list[RelationReco
             try:
                 records.append(decode_metadata(message.value() or b""))
             except ProtocolError as error:
-                raise OperatorError(
-                    f"{metadata_topic(settings.name)} at offset {message.offset()}: {error}",
-                    remedy="run the version of walbridge that wrote it, or a newer one",
-                ) from None
+                raise unreadable_record(metadata_topic(settings.name), error, message.offset()) from None
             end_offset = (message.offset() or 0) + 1
     return records, end_offset
 
@@ -120,7 +117,8 @@ def read_progress(settings: Settings) -> Progress | None:
         other = _progress_in(next(iter(newest.values())))
         raise OperatorError(
             f"the name {settings.name} is taken: {topic} is of slot {other.slot} in database {other.database}",
-            remedy=f'give this pipeline another name; or, if it is the same one, set [postgres] slot = "{other.slot}"',
+            remedy="give this pipeline another name and [lake] path; or, if it is the same one, set [postgres] slot = "
+            f'"{other.slot}"',
         )
     return _progress_in(own) if own is not None else None
 
@@ -129,7 +127,4 @@ def _progress_in(message: Message) -> Progress:
     try:
         return decode_progress(message.value() or b"")
     except ProtocolError as error:
-        raise OperatorError(
-            f"{message.topic()} at offset {message.offset()}: {error}",
-            remedy="run the version of walbridge that wrote it, or a newer one",
-        ) from None
+        raise unreadable_record(message.topic() or "progress", error, message.offset()) from None

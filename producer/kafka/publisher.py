@@ -16,7 +16,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException
 
 from walbridge.producer.encoding.record import Headers, KafkaRecord
-from walbridge.producer.errors import another_runs, row_too_large
+from walbridge.producer.errors import another_runs, record_too_large, row_too_large, topic_grown
 from walbridge.producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
 from walbridge.producer.kafka.instance import SERVE_S, SLICE_S, Instance, opened
 from walbridge.runtime.kill_points import kill_point
@@ -152,10 +152,7 @@ class Publisher:
         relation, row_bytes_max = self._relations.get(schema_id_of(value)), self._settings.producer.row_bytes_max
         if relation is not None:
             return row_too_large(relation, value, row_bytes_max)
-        return OperatorError(
-            f"a record for topic {topic} has {len(value):,} bytes, [producer] row_bytes_max is {row_bytes_max:,}",
-            remedy="raise [producer] row_bytes_max and the topic's max.message.bytes",
-        )
+        return record_too_large(topic, value, row_bytes_max)
 
     def delivered_ranges(self) -> list[PartitionRange]:
         """Wait until every row is acknowledged; the exact ranges of this transaction.
@@ -186,10 +183,7 @@ class Publisher:
                 found = self._partition_count(topic)
             if found > count:
                 self.close()
-                raise OperatorError(
-                    f"topic {topic} was given more than its {count} partitions",
-                    remedy="its keys would change partitions: give the pipeline a new name and slot, and copy again",
-                )
+                raise topic_grown(topic, found, count)
 
     def _partition_count(self, topic: str) -> int:
         assert self._instance is not None

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from walbridge.runtime.heap import record_bytes_max
 from walbridge.schemas.dsn import MASK
-from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
@@ -91,9 +91,7 @@ def refusing_properties(settings: Settings) -> Iterator[None]:
         reason = error.args[0].str()
         for value in sorted((each.get_secret_value() for each in settings.kafka.client.values()), key=len)[::-1]:
             reason = reason.replace(value, MASK) if value else reason
-        raise OperatorError(
-            f"[kafka.client] is not accepted: {reason}", remedy="mend that property in walbridge.toml"
-        ) from None
+        raise OperatorError(f"[kafka.client] is not accepted: {reason}", remedy=MEND_PROPERTY) from None
 
 
 def transactional_config(settings: Settings, transactional_id: str) -> dict[str, Any]:
@@ -197,7 +195,8 @@ class TopicAdmin:
             if spec.fixed_partitions and existing[spec.name] != spec.partition_count:
                 raise OperatorError(
                     f"topic {spec.name} has {existing[spec.name]} partitions, it must have {spec.partition_count}",
-                    remedy="delete that topic if it is not ours, or give the pipeline another name",
+                    remedy="if this pipeline has not begun, delete that topic or give the pipeline another name; "
+                    f"else {COPY_AGAIN}",
                 )
         self._check_config(present)
         return {name: existing.get(name, spec.partition_count) for name, spec in wanted.items()}

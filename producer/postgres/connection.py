@@ -18,9 +18,17 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from walbridge.producer.errors import BINARY_OFF
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
-from walbridge.schemas.errors import KafkaRefuses, OperatorError, RetryableError
+from walbridge.schemas.errors import (
+    COPY_AGAIN,
+    START_BROKER,
+    KafkaAway,
+    KafkaRefuses,
+    OperatorError,
+    RetryableError,
+)
 
 T = TypeVar("T")
 ANSWER_TIMEOUT_S = 60.0
@@ -67,10 +75,11 @@ _DEFINITE = {
     "3D": "check the database name in [postgres] dsn",
     "42": "grant the role what it lacks: walbridge init prints the SQL",
     "22": "a row filter of the publication fails on a row, or a value has no place in UTF-8: mend the filter or the "
-    "row; the WAL keeps what it holds, so then start over with a new copy: another name and slot",
+    f"row; the WAL keeps what it holds, so then {COPY_AGAIN}",
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",
 }
 _LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"
+_START_POSTGRES = "start the server, or correct the address in [postgres] dsn; if it answered, its words above say why"
 _NO_BINARY = "42883"
 """The server has no binary format for a type inside another. Told at start, unless a composite got it later."""
 _LOCKED = "55P03"
@@ -180,9 +189,7 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
         return TableLocked(f"Postgres ({sqlstate}): {message}")
     remedy = _DEFINITE.get(sqlstate[:2])
     if sqlstate == _NO_BINARY:
-        remedy = (
-            "start again, which names table and column if [postgres] binary = true is the cause; or set it to false"
-        )
+        remedy = f"start again, which names table and column if [postgres] binary = true is the cause; or {BINARY_OFF}"
     if remedy is not None:
         return OperatorError(f"Postgres refused ({sqlstate}): {message}", remedy)
     return RetryableError(f"Postgres ({sqlstate or 'no SQLSTATE'}): {message}")
@@ -269,9 +276,7 @@ def retry_at_start(
             if clock() + due.pause_s > deadline:
                 if isinstance(error, KafkaRefuses):
                     raise OperatorError(str(error), remedy=_LET_IN) from None
-                raise NoAnswer(
-                    f"no answer within {timeout_s:g} s: {error}",
-                    remedy="start the server, or check the address in the settings (walbridge config)",
-                ) from None
+                remedy = START_BROKER if isinstance(error, KafkaAway) else _START_POSTGRES
+                raise NoAnswer(f"no answer within {timeout_s:g} s: {error}", remedy) from None
             pause(due.pause_s)
             due.grow()

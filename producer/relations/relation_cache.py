@@ -15,7 +15,7 @@ from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.column_matching import catalogue_key, column_numbers, described_columns
 from walbridge.schemas.avro_codec import schema_id
 from walbridge.schemas.avro_schema import Json, key_schema, value_schema
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import NEW_PIPELINE, OperatorError
 from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts, column_type, domain_base
 from walbridge.schemas.table_schema import Column, TableSchema
@@ -132,7 +132,8 @@ class RelationCache:
         if other != record:
             raise OperatorError(
                 f"the metadata topic holds two different records under {record.key.decode()}",
-                remedy="two pipelines share one name: give this one another, and a new slot",
+                remedy="two pipelines share one name; for one of them run walbridge drop --slot-only, then "
+                + NEW_PIPELINE,
             )
         if isinstance(record, TypeRecord):
             self._types[record.facts.oid] = max(

@@ -11,7 +11,7 @@ import structlog
 
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.errors import not_published
+from walbridge.producer.errors import dropped_meanwhile, not_published, topic_grown
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topics import TopicAdmin, data_topic_spec
@@ -23,7 +23,7 @@ from walbridge.producer.relations.binary_support import refuse_unreadable, type_
 from walbridge.producer.relations.column_matching import under_its_name
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.message_schema import message_relation
 from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
@@ -112,9 +112,7 @@ class Tables:
         return OperatorError(
             f"table {relation.namespace}.{relation.name} (relation {relation_id}) was added to the "
             "publication, or created again, after the copy",
-            remedy="nothing was confirmed; start a new pipeline that copies all tables: a new name and slot in "
-            "walbridge.toml, then walbridge init and produce; and "
-            f"SELECT pg_drop_replication_slot('{self._settings.postgres.slot}')",
+            remedy=f"nothing was confirmed; {COPY_AGAIN}",
         )
 
     def forget(self, relation_id: int) -> None:
@@ -160,7 +158,7 @@ class Tables:
         for table in tables:
             facts = catalog.table_facts(connection, table.relation_id)
             if facts is None:
-                raise OperatorError(f"table {table.qualified_name} was dropped meanwhile", remedy="start again")
+                raise dropped_meanwhile(table.qualified_name)
             writers.append(self._install(announced(table, facts), is_copied=False))
         self._unbarred.clear()
         return writers
@@ -245,24 +243,21 @@ class Tables:
             was = " or ".join(sorted(names))
             raise OperatorError(
                 f"table {was} is now called {table.qualified_name}",
-                remedy=f"rename it back to {was}; or start a new pipeline, which copies it under its new name",
+                remedy=f"rename it back to {was}; or {COPY_AGAIN}",
             )
         counts = self._cache.partition_counts_of(table.relation_id)
         if not table.key_columns and max(counts, default=1) > 1:
             raise OperatorError(
                 f"table {table.qualified_name} has no key any more, but its topic has {max(counts)} partitions, "
                 "over which rows without a key have no order",
-                remedy="give it a primary key again before it is written to; or start a new pipeline",
+                remedy=f"give it a primary key again before it is written to; or {COPY_AGAIN}",
             )
 
     def _refuse_grown(self, table: TableSchema, place: TopicPlace) -> None:
         """Refuse a topic whose partition count changed: keys would leave the partition of their older events (I3)."""
         counts = self._cache.partition_counts_of(table.relation_id)
         if counts and place.partition_count not in counts:
-            raise OperatorError(
-                f"topic {place.topic} has {place.partition_count} partitions, its rows were spread over {max(counts)}",
-                remedy="its keys would change partitions: give the pipeline a new name and slot, and copy again",
-            )
+            raise topic_grown(place.topic, place.partition_count, max(counts))
 
     def _place(self, namespace: str, name: str, *, has_key: bool) -> TopicPlace:
         topic = self._topic(namespace, name)

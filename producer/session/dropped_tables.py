@@ -12,6 +12,7 @@ import structlog
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.record import UnknownValue
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
+from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
 from walbridge.schemas.progress_record import OWN_OPTIONS
@@ -49,5 +50,5 @@ class DroppedTables:
             "table is followed no more: the lake keeps it as it is, marked stale",
             table=table.qualified_name,
             reason=reason.what,
-            remedy=f"ALTER TABLE {table.qualified_name} REPLICA IDENTITY FULL, then a new pipeline, which copies it",
+            remedy=f"to follow it again, {table.identity_full}; then {COPY_AGAIN}",
         )

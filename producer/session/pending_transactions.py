@@ -46,7 +46,7 @@ from walbridge.producer.pgoutput.streamed import split_xid
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.transaction_spool import Spool, Spooled
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn, format_lsn
 
 log = structlog.get_logger()
@@ -260,7 +260,7 @@ class PendingTransactions:
         raise OperatorError(
             f"prepared transaction {message.xid} was committed at {format_lsn(message.commit_lsn)}, but its changes "
             "did not come: somebody else read the slot past its prepare",
-            remedy="start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce",
+            remedy=COPY_AGAIN,
         )
 
     def _rollback_prepared(self, message: RollbackPrepared) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from walbridge.producer.encoding.record import TransactionSource
+from walbridge.producer.errors import split_differs
 from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn, Position, format_lsn
@@ -111,10 +112,9 @@ class TransactionTracker:
         assert resume is not None
         if self._hashed + len(self.unhashed) == resume.messages_done:
             if self.hash() != resume.hash:
-                raise OperatorError(
+                raise split_differs(
                     f"transaction {resume.xid} at {format_lsn(resume.commit_lsn)} reads otherwise than when its "
-                    f"first {resume.messages_done} changes were published",
-                    remedy="the publication was changed meanwhile: change it back, or start a new slot",
+                    f"first {resume.messages_done} changes were published"
                 )
             transaction.ordinal = resume.next_ordinal
             transaction.resume = None
@@ -127,9 +127,8 @@ class TransactionTracker:
         if message.commit_lsn != transaction.begin.final_lsn:
             raise ProtocolError("Commit of another transaction than Begin announced")
         if transaction.resume is not None:
-            raise OperatorError(
-                f"transaction {transaction.begin.xid} ends before the changes that were published of it",
-                remedy="the publication was changed meanwhile: change it back, or start a new slot",
+            raise split_differs(
+                f"transaction {transaction.begin.xid} ends before the changes that were published of it"
             )
         self.open, self.publishes = None, False
         return transaction
@@ -168,8 +167,7 @@ class TransactionTracker:
 
 
 def _not_resumed(split: Split, begin: Begin) -> OperatorError:
-    return OperatorError(
+    return split_differs(
         f"transaction {split.xid} at {format_lsn(split.commit_lsn)} is half published, "
-        f"but Postgres sends {begin.xid} at {format_lsn(begin.final_lsn)}",
-        remedy="the slot or the publication was changed: make a new slot under a new pipeline name",
+        f"but Postgres sends {begin.xid} at {format_lsn(begin.final_lsn)}"
     )

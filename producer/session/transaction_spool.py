@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import Struct
 
+from walbridge.producer.errors import spool_full, spool_unwritable
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.settings import Settings
@@ -186,21 +187,11 @@ class Spool:
         """Refuse to keep more than the limit. Nothing of it was confirmed, so stopping loses nothing (I7)."""
         used = self.byte_count
         if used > self._limit_bytes:
-            raise OperatorError(
-                f"{len(self._transactions)} transactions that are not committed yet take {used:,} bytes in "
-                f"{self._parent}: [producer] spool_bytes_max is {self._limit_bytes:,}",
-                remedy="nothing of them was confirmed: raise [producer] spool_bytes_max, or name a larger disk in "
-                '[producer] spool_dir; or set [postgres] streaming = "off", so that the server keeps them',
-            )
+            raise spool_full(len(self._transactions), used, str(self._parent), self._limit_bytes)
 
     def unwritable(self, error: OSError) -> OperatorError:
         """The error for a folder that cannot be read or written."""
-        return OperatorError(
-            f"transactions that are not committed yet cannot be kept in {self._folder or self._parent}: "
-            f"{error.strerror}",
-            remedy="nothing of them was confirmed: make room there, or name another folder in [producer] spool_dir; "
-            'or set [postgres] streaming = "off", so that the server keeps them',
-        )
+        return spool_unwritable(str(self._folder or self._parent), error.strerror)
 
     def forget(self, transaction: Spooled) -> None:
         """Stop counting the bytes of this transaction."""

@@ -29,6 +29,7 @@ from walbridge.spark_consumer.delta.table import (
     LakeTable,
     VersionGone,
 )
+from walbridge.spark_consumer.errors import FIND_THE_WRITER
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
@@ -182,7 +183,7 @@ class Application:
             if schema_id is None:
                 raise OperatorError(
                     f"topic {topic} holds {volume.rows} records that walbridge did not write",
-                    remedy=f"find who else writes to this topic, then {COPY_AGAIN}",
+                    remedy=FIND_THE_WRITER,
                 )
             self._relation(schema_id)
             # Rows before an emptying barrier are void, whatever schema they have.

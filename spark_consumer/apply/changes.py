@@ -194,7 +194,7 @@ class Changes:
         return OperatorError(
             f"topic {self.shape.relation.topic} holds changes other than {' and '.join(allowed)} of table "
             f"{table.qualified_name}, whose identity tells no rows apart",
-            remedy=f"ALTER TABLE {table.qualified_name} REPLICA IDENTITY FULL, then {COPY_AGAIN}",
+            remedy=f"{table.identity_full}, then {COPY_AGAIN}",
         )
 
     def _too_few(self, kinds: int) -> OperatorError:

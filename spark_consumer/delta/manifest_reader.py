@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import TableNotFoundError
 
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import NEWER_WALBRIDGE, OperatorError
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 CUTS_TABLE = "_cuts"
@@ -63,7 +63,7 @@ def open_table(lake: str, storage_options: dict[str, str] | None = None) -> Delt
     if unknown := {*found.names} - {*SCHEMA.names} | entries - {field.name for field in _ENTRY}:
         raise OperatorError(
             f"{uri} has columns that this version does not know: {', '.join(sorted(unknown))}",
-            remedy="run the version of walbridge that wrote it, or a newer one",
+            remedy=NEWER_WALBRIDGE,
         )
     return table
 

@@ -20,9 +20,10 @@ from pyspark.sql.avro.functions import from_avro
 
 from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
 from walbridge.schemas.avro_schema import subset
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
+from walbridge.spark_consumer.errors import FIND_THE_WRITER
 from walbridge.spark_consumer.plan.plan import Segment
 
 _WANTED: Mapping[str, Any] = {
@@ -141,5 +142,5 @@ def malformed_records(relation: RelationRecord, places: Sequence[str]) -> Operat
     return OperatorError(
         f"topic {relation.topic} holds records that are not of schema {relation.schema_id} "
         f"though they say so: {', '.join(sorted(places))}",
-        remedy=f"find who else writes to this topic, then {COPY_AGAIN}",
+        remedy=FIND_THE_WRITER,
     )

@@ -25,8 +25,8 @@ from pyspark.sql import functions as F
 
 from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
 from walbridge.schemas.cut import PartitionRange
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
-from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE, sorting_errors
 from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
 from walbridge.spark_consumer.kafka.ranges import Place
@@ -210,7 +210,7 @@ def refuse_other_counts(planned: Mapping[Place, PartitionRange], counted: Mappin
             raise OperatorError(
                 f"{place[0]}[{place[1]}] holds {count} records in [{part.start_offset}, {part.end_offset}), "
                 f"its cuts say {part.records}",
-                remedy=f"the topic was changed from outside: {COPY_AGAIN}",
+                remedy=CHANGED_FROM_OUTSIDE,
             )
 
 

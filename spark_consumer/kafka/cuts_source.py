@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from walbridge.schemas.cut import Cut, decode_cut
-from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.errors import OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import sorting_errors
@@ -141,10 +141,7 @@ class CutsSource:
         try:
             return sorted((row[0], decode_cut(bytes(row[1]))) for row in rows)
         except ProtocolError as error:
-            raise OperatorError(
-                f"{self._topic} holds a record that this version cannot read: {error}",
-                remedy="upgrade the Spark job to the producer's version",
-            ) from error
+            raise unreadable_record(self._topic, error) from error
 
 
 def _stop(query: StreamingQuery, failure: BaseException | None) -> None:

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from walbridge.runtime.heap import (
     SPARK_SHARE,
-    heap_needed,
     largest_record,
+    more_memory,
     readers_at_a_time,
     record_bytes_max,
     size_bytes,
@@ -45,11 +45,11 @@ class DriverHeap:
     def too_large(self, topic: str, partition: int, offset: int, size: int | None) -> OperatorError:
         """The error for a record that the heap cannot take; ``size`` is None where fetching it took all memory."""
         said = "more bytes than the heap has room for" if size is None else f"{size:,} bytes"
-        needed = heap_needed(size or 2 * self.largest_record, self.spark_share) // _MIB
+        setting = more_memory(size or 2 * self.largest_record, self.spark_share)
         return OperatorError(
             f"the record at {topic}[{partition}] offset {offset} takes {said}: the Spark driver's heap of "
             f"{self.heap_bytes // _MIB:,} MiB takes records of up to {self.largest_record:,} bytes",
-            remedy=f'nothing of it was applied: set [spark] driver_memory to "{needed}m" or more'
+            remedy=f"nothing of it was applied: {setting} or more"
             + (" and start again" if size else ", until it is fetched"),
         )
 

@@ -20,7 +20,7 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError
+from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, OperatorError, RetryableError
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.errors import class_name, messages, sorting_errors, told_by_name
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
@@ -257,7 +257,7 @@ class KafkaLog:
             return RetryableError(f"no name in [kafka] bootstrap_servers {self._bootstrap_servers} can be resolved")
         return OperatorError(
             f"[kafka.spark] is not accepted: {told_by_name(cause, self._client)}",
-            remedy="mend that property in walbridge.toml",
+            remedy=MEND_PROPERTY,
         )
 
     def _is_a(self, cause: Any, java_class: str) -> bool:

@@ -6,7 +6,7 @@ of every event of that cut (I2). Records are immutable, so what was read is kept
 
 from collections.abc import Mapping
 
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.topics import metadata_topic
 from walbridge.spark_consumer.errors import sorting_errors
@@ -57,9 +57,6 @@ class MetadataTopic:
         try:
             record = decode_metadata(value)
         except ProtocolError as error:
-            raise OperatorError(
-                f"{self._topic} holds a record that this version cannot read: {error}",
-                remedy="upgrade the Spark job to the producer's version",
-            ) from error
+            raise unreadable_record(self._topic, error) from error
         if isinstance(record, RelationRecord):
             self._relations[record.schema_id] = record

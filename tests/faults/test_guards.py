@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.cimpl import NewTopic
 
+from tests.faults.followed import copy_again, drop_slot_only, follow_as_new_pipeline, settings_of
 from tests.faults.standing import refused_and_untouched
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
@@ -30,6 +31,8 @@ from tests.log_ends import LogEnds
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.producer.follow import read_own_progress
+from walbridge.schemas.errors import COPY_AGAIN, NEW_PIPELINE, NEWER_WALBRIDGE, OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress, encode_progress
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
@@ -113,10 +116,6 @@ class Guard:
     undo: Callable[[Settled], object] | None = None
 
 
-ANEW = "give the pipeline a new name and slot"
-RUN_NEWER = "run the version of walbridge that wrote it, or a newer one"
-
-
 def _sql(statement: str) -> Callable[[Settled], None]:
     """Runs SQL in which {slot} is the slot's name."""
     return lambda settled: settled.producer.database.execute(statement.format(slot=settled.producer.slot))
@@ -173,10 +172,10 @@ GUARDS: dict[str, Guard] = {
         "SET (publish = 'insert, update, delete, truncate')",
         _sql("ALTER PUBLICATION walbridge SET (publish = 'insert, update, delete, truncate')"),
     ),
-    "progress of newer code": Guard(_progress(format_version=99), "format 99 is newer", RUN_NEWER, _own_progress),
-    "progress behind the slot": Guard(_progress(done=Lsn(1), floor=Lsn(1)), "a gap", ANEW, _own_progress),
+    "progress of newer code": Guard(_progress(format_version=99), "format 99 is newer", NEWER_WALBRIDGE, _own_progress),
+    "progress behind the slot": Guard(_progress(done=Lsn(1), floor=Lsn(1)), "a gap", COPY_AGAIN, _own_progress),
     "progress ahead of the server": Guard(
-        _progress(done=Lsn(1 << 60)), "but the server's WAL ends at", ANEW, _own_progress
+        _progress(done=Lsn(1 << 60)), "but the server's WAL ends at", COPY_AGAIN, _own_progress
     ),
     "progress topic that would delete": Guard(
         lambda s: s.configure(progress_topic(s.producer.name), "cleanup.policy", "delete"),
@@ -211,42 +210,53 @@ GUARDS: dict[str, Guard] = {
     "table that left and came back": Guard(
         _sql("ALTER PUBLICATION walbridge DROP TABLE t; ALTER PUBLICATION walbridge ADD TABLE t"),
         "table public.t was taken out of publication walbridge and put back",
-        ANEW,
+        COPY_AGAIN,
     ),
     "publication that was made again": Guard(
         _sql("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t"),
         "publication walbridge was dropped and made again",
-        ANEW,
+        COPY_AGAIN,
     ),
-    "data topic that was deleted": Guard(lambda s: s.delete(_data(s)), "is gone, and with it the events", ANEW),
+    "data topic that was deleted": Guard(lambda s: s.delete(_data(s)), "is gone, and with it the events", COPY_AGAIN),
     "data topic that was made again": Guard(
-        lambda s: _as_topics_are_made(s, _data(s)), "public.t was deleted and made again", ANEW
+        lambda s: _as_topics_are_made(s, _data(s)), "public.t was deleted and made again", COPY_AGAIN
     ),
     "cuts topic that was made again": Guard(
-        lambda s: s.delete(cuts_topic(s.producer.name)), ".cuts was deleted and made again", ANEW
+        lambda s: s.delete(cuts_topic(s.producer.name)), ".cuts was deleted and made again", COPY_AGAIN
     ),
     "metadata of newer code": Guard(
-        lambda s: s.write(metadata_topic(s.producer.name), b"\xc3\x01" + bytes(20), b"new"), "at offset", RUN_NEWER
+        lambda s: s.write(metadata_topic(s.producer.name), b"\xc3\x01" + bytes(20), b"new"),
+        "at offset",
+        NEWER_WALBRIDGE,
     ),
     "metadata topic that was made again": Guard(
-        lambda s: s.delete(metadata_topic(s.producer.name)), ".metadata was deleted and made again", ANEW
+        lambda s: s.delete(metadata_topic(s.producer.name)), ".metadata was deleted and made again", COPY_AGAIN
     ),
     "slot that was moved on": Guard(
         _move_slot_on,
         "beyond what was published",
-        ANEW,
+        COPY_AGAIN,
     ),
-    "slot that was made again": Guard(_sql(_REMAKE_SLOT + "'pgoutput')"), "a gap", ANEW),
+    "slot that was made again": Guard(_sql(_REMAKE_SLOT + "'pgoutput')"), "a gap", COPY_AGAIN),
     "slot made for prepared transactions": Guard(
         _sql(_REMAKE_SLOT + "'pgoutput', false, true)"),
         "was made with two_phase",
         "set two_phase = true; or ALTER_REPL",
     ),
     "slot of another plugin": Guard(
-        _sql(_REMAKE_SLOT + "'test_decoding')"), "is of plugin test_decoding", "name another slot"
+        _sql(_REMAKE_SLOT + "'test_decoding')"), "is of plugin test_decoding", NEW_PIPELINE
     ),
-    "slot that is gone": Guard(_sql("SELECT pg_drop_replication_slot('{slot}')"), "and with it the changes", ANEW),
+    "slot that is gone": Guard(
+        _sql("SELECT pg_drop_replication_slot('{slot}')"), "and with it the changes", COPY_AGAIN
+    ),
 }
+
+
+FOLLOWED: dict[str, Callable[[ProducerUnderTest], None]] = {
+    COPY_AGAIN: copy_again,
+    NEW_PIPELINE: follow_as_new_pipeline,
+}
+"""What the remedies of states that cannot be ended come to, when they are done to the letter."""
 
 
 @pytest.mark.parametrize("state", [state for state, guard in GUARDS.items() if guard.undo is not None])
@@ -261,8 +271,24 @@ def test_state_is_refused_with_its_remedy_and_nothing_is_touched(settled: Settle
         guard.undo(settled)
 
 
+def test_progress_that_was_emptied_under_a_producer_is_mended_as_its_refusal_says(
+    kafka: KafkaBroker, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """I7. Without progress ``walbridge drop`` takes the slot for somebody else's: so the slot goes first."""
+    with settled_pipeline(kafka, postgres, tmp_path) as settled:
+        settled.delete(progress_topic(settled.producer.name))
+        settled.producer.refusal()  # makes the topic again
+
+        with pytest.raises(OperatorError, match="was emptied while we ran") as refused:
+            read_own_progress(settings_of(settled.producer))
+
+        assert refused.value.remedy.endswith(f"run walbridge drop --slot-only, then {COPY_AGAIN}")
+        drop_slot_only(settled.producer)
+        copy_again(settled.producer)
+
+
 @pytest.mark.parametrize("state", [state for state, guard in GUARDS.items() if guard.undo is None])
-def test_state_that_cannot_be_ended_is_refused_and_nothing_is_touched(
+def test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works(
     kafka: KafkaBroker, postgres: PostgresServer, tmp_path: Path, state: str
 ) -> None:
     """I7."""
@@ -270,3 +296,5 @@ def test_state_that_cannot_be_ended_is_refused_and_nothing_is_touched(
     with settled_pipeline(kafka, postgres, tmp_path) as settled:
         guard.bring(settled)
         refused_and_untouched(settled.producer, guard.what, guard.remedy)
+        if follow := FOLLOWED.get(guard.remedy):
+            follow(settled.producer)

@@ -20,7 +20,7 @@ from tests import contract_writer
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, NEWER_WALBRIDGE, OperatorError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic
@@ -114,7 +114,6 @@ def _newer_manifest(lake: Lake) -> None:
     DeltaTable(str(lake.path / "_cuts")).alter.add_columns([Field("bytes", PrimitiveType("long"))])
 
 
-NEWER = "upgrade the Spark job to the producer's version"
 GUARDS: dict[str, tuple[Callable[[Lake], object], str, str]] = {
     "data topic made anew": (_data_topic_made_anew, "are not visible after 1 s", "find-hanging"),
     "cuts topic made anew": (
@@ -126,9 +125,9 @@ GUARDS: dict[str, tuple[Callable[[Lake], object], str, str]] = {
     "cut of newer code": (
         lambda lake: _write_newer(lake, cuts_topic(lake.writer.pipeline)),
         "holds a record that this version cannot read",
-        NEWER,
+        NEWER_WALBRIDGE,
     ),
-    "metadata of newer code": (_newer_metadata, "holds a record that this version cannot read", NEWER),
+    "metadata of newer code": (_newer_metadata, "holds a record that this version cannot read", NEWER_WALBRIDGE),
 }
 
 

@@ -11,16 +11,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.faults.followed import copy_again, follow_as_new_pipeline
 from tests.faults.standing import refused_and_untouched
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.schemas.errors import COPY_AGAIN, NEW_PIPELINE
 
 pytestmark = pytest.mark.fault
 
-ANEW = "give the pipeline a new name and slot"
 SETTINGS = {"shared_buffers": "16MB", "min_wal_size": "32MB", "max_wal_size": "1GB"}
 
 
@@ -92,9 +93,9 @@ def test_server_that_is_not_the_one_that_was_followed_is_refused_and_a_failover_
 
     _replace(server, backup)
     server.start()
-    refused_and_untouched(own, "but the server's WAL ends at", ANEW)
+    refused_and_untouched(own, "but the server's WAL ends at", COPY_AGAIN)
     _promote(server)
-    refused_and_untouched(own, "a standby that lagged was promoted, or a backup restored", ANEW)
+    refused_and_untouched(own, "a standby that lagged was promoted, or a backup restored", COPY_AGAIN)
 
     _replace(server, newest)
     _promote(server)
@@ -108,13 +109,18 @@ def test_server_that_is_not_the_one_that_was_followed_is_refused_and_a_failover_
 
     _replace(server, newest)
     server.start()
-    refused_and_untouched(own, "does not come from timeline 2", "the primary that was followed")
+    refused_and_untouched(
+        own, "does not come from timeline 2", f"the primary that was followed, or at its successor; or {NEW_PIPELINE}"
+    )
     with PostgresServer(SETTINGS) as other:
         other.stop()
         _replace(server, other.data)
         server.start()
-    own.database.execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
-    refused_and_untouched(own, "this is another Postgres cluster", "point [postgres] dsn at the right server")
+    own.database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION walbridge FOR TABLE t")
+    refused_and_untouched(
+        own, "this is another Postgres cluster", f"point [postgres] dsn at the right server, or {NEW_PIPELINE}"
+    )
+    follow_as_new_pipeline(own)
 
 
 def test_failover_during_the_first_copy_costs_that_attempt_alone(
@@ -160,4 +166,5 @@ def test_slot_that_was_not_waited_for_is_used_as_long_as_it_has_everything_and_t
     write_wal()
     execute("CHECKPOINT")
     wait_until(lambda: status() == "lost", "the slot to be lost")
-    refused_and_untouched(own, "is lost: the server removed WAL", ANEW)
+    refused_and_untouched(own, "is lost: the server removed WAL", COPY_AGAIN)
+    copy_again(own)

@@ -15,7 +15,7 @@ from walbridge.embedded.jars import check as check_jars
 from walbridge.embedded.jars import read_lock
 from walbridge.embedded.java import find_java
 from walbridge.producer.session.transaction_spool import spool_parent
-from walbridge.runtime.heap import SPARK_SHARE, heap_needed, largest_record, largest_row, record_bytes_max, size_bytes
+from walbridge.runtime.heap import SPARK_SHARE, largest_record, largest_row, more_memory, record_bytes_max, size_bytes
 from walbridge.runtime.host import probe_folder
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -78,8 +78,7 @@ def memory_findings(settings: Settings) -> Iterator[Finding]:
         MEMORY,
         f"a Spark driver with {text} takes rows of {_mib(largest_row(takes))} with their old row, the producer sends "
         f"up to {_mib(row)}: a larger one stops the job, and all is read twice to look for one",
-        f'set [spark] driver_memory = "{heap_needed(record, share) // 2**20}m", '
-        f"or [producer] row_bytes_max = {largest_row(takes)}",
+        f"{more_memory(record, share)}, or [producer] row_bytes_max = {largest_row(takes)}",
     )
 
 

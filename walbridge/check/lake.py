@@ -16,6 +16,7 @@ from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest_reader import newest_rows, open_table
+from walbridge.spark_consumer.errors import unwritable_lake
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 
@@ -83,6 +84,5 @@ def _writable(path: str) -> Finding:
     try:
         probe_folder(Path(path))
     except OSError as failure:
-        mend = "give this user the right to write there, or name another folder in [lake] path"
-        return error(LAKE, f"{path} cannot be written: {failure.strerror}", mend)
+        return refused(LAKE, unwritable_lake(path, failure.strerror))
     return ok(LAKE, f"{path} can be written")

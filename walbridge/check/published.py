@@ -19,7 +19,7 @@ from walbridge.producer.postgres.connection import SqlConnection, classified
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.binary_support import binary_faults
 from walbridge.producer.relations.relation_cache import announced, describe
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import (
     cuts_topic,
@@ -179,7 +179,8 @@ def _unlike_settings(settings: Settings, tables: Sequence[PublishedTable]) -> It
         yield warning(
             PUBLICATION,
             f"{settings.postgres.publication} does not publish {', '.join(missing)}, which publication_tables names",
-            "mend [postgres] publication_tables, or start a new pipeline that copies those tables too",
+            "mend [postgres] publication_tables; or add those tables to the publication and, if it has begun, "
+            + COPY_AGAIN,
         )
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from walbridge.check.finding import Finding, advice, error, ok, refused
+from walbridge.producer.errors import topic_grown
 from walbridge.producer.kafka.topics import (
     REQUEST_TIMEOUT_S,
     TopicAdmin,
@@ -19,7 +20,7 @@ from walbridge.producer.kafka.topics import (
     control_topics,
     data_topic_spec,
 )
-from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 
@@ -121,7 +122,7 @@ def topic_findings(
         yield error(
             TOPICS,
             f"gone, though this pipeline has written to them: {names}",
-            "start over with a new copy: walbridge drop, then walbridge init and produce",
+            COPY_AGAIN,
         )
     elif missing:
         yield from _creatable(settings, missing)
@@ -148,11 +149,7 @@ def _has_grown(record: RelationRecord, count: int | None) -> bool:
 
 
 def _grown(record: RelationRecord, count: int) -> Finding:
-    return error(
-        TOPICS,
-        f"topic {record.topic} has {count} partitions, its rows were spread over {record.partition_count}",
-        "its keys would change partitions: give the pipeline a new name and slot, and copy again",
-    )
+    return refused(TOPICS, topic_grown(record.topic, count, record.partition_count))
 
 
 def _creatable(settings: Settings, specs: list[TopicSpec]) -> Iterator[Finding]:

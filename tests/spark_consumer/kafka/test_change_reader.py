@@ -162,7 +162,7 @@ def test_a_record_that_the_heap_does_not_take_is_refused_by_its_place(
     assert (said[1], int(said[2])) == (table.topic, plan.ranges[table.topic, 0].end_offset - 1)
     assert 600_000 < int(said[3].replace(",", "")) < 601_000
     assert "takes records of up to 400,000 bytes" in refused.value.what
-    wanted = re.search(r'driver_memory to "(\d+)m" or more', refused.value.remedy)
+    wanted = re.search(r'driver_memory = "(\d+)m" or more', refused.value.remedy)
     assert wanted is not None
     assert heap.largest_record(int(wanted[1]) * 2**20) > 600_000
     assert "secret" not in str(refused.value)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from walbridge.check.finding import Severity
+from walbridge.schemas.errors import COPY_AGAIN
 
 TABLE = '"Odd schema"."it""s"'
 NAME = 'Odd schema.it"s'
@@ -87,8 +88,7 @@ STATES = {
         "publication",
         Severity.ERROR,
         'publication Odd "one does not publish update, delete',
-        f"ALTER PUBLICATION {PUBLICATION} SET (publish = '{ALL}'); if there were any since the copy, start over with "
-        "a new copy: give the pipeline a new name and slot, then walbridge init and produce",
+        f"ALTER PUBLICATION {PUBLICATION} SET (publish = '{ALL}'); if there were any since the copy, " + COPY_AGAIN,
     ),
     "publication of all tables": State(
         f"DROP PUBLICATION {PUBLICATION}; CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES;",

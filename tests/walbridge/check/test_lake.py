@@ -70,19 +70,20 @@ def test_lake_that_cannot_be_written_is_an_error_and_nothing_is_said_of_a_first_
     assert list(lake_findings(settings(path))) == [
         error(
             "lake",
-            f"{path} cannot be written: Not a directory",
+            f"the lake {path} cannot be written: Not a directory",
             "give this user the right to write there, or name another folder in [lake] path",
         )
     ]
 
 
 def test_lake_of_another_pipeline_is_an_error(tmp_path: Path) -> None:
-    findings = list(lake_findings(settings(published(tmp_path / "lake"), name="other")))
+    lake = published(tmp_path / "lake")
+    findings = list(lake_findings(settings(lake, name="other")))
 
     assert findings[1:] == [
         error(
             "lake",
-            f"the lake at {tmp_path / 'lake'} belongs to pipeline shop, this one is other",
+            f"the lake at {lake} belongs to pipeline shop, this one is other",
             "give this pipeline its own [lake] path, or set name to the lake's",
         )
     ]

@@ -28,6 +28,7 @@ from walbridge.embedded.jars import set_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
+from walbridge.schemas.errors import COPY_AGAIN, NEW_PIPELINE, START_BROKER
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 AREAS = [
@@ -167,14 +168,16 @@ def test_topics_that_grew_or_went_and_a_slot_that_was_taken_are_errors(streamed:
     make = "SELECT pg_create_logical_replication_slot(%s, 'test_decoding')"
     streamed.database.rows(make, (name,))
 
-    grown = settled(streamed, f"topic {orders} has 3 partitions, its rows were spread over 1")
+    grown = settled(
+        streamed, f"topic {orders} has 3 partitions, its rows were spread over 1: its keys would change partitions"
+    )
     gone = settled(streamed, f"gone, though this pipeline has written to them: {lines}")
     taken = streamed.found(f"slot {name} is of plugin test_decoding in database {streamed.database.name}")
 
     assert (grown.severity, gone.severity, taken.severity) == (Severity.ERROR,) * 3
-    assert grown.remedy == "its keys would change partitions: give the pipeline a new name and slot, and copy again"
-    assert gone.remedy == "start over with a new copy: walbridge drop, then walbridge init and produce"
-    assert taken.remedy == "name another slot in [postgres] slot"
+    assert grown.remedy == COPY_AGAIN
+    assert gone.remedy == COPY_AGAIN
+    assert taken.remedy == f"somebody else made it: {NEW_PIPELINE}"
     # The slot of before is lost for good: with none, the same guard says so.
     drop_slot(streamed.database, name)
     assert streamed.found(f"slot {name} is gone, and with it the changes after").severity is Severity.ERROR
@@ -221,7 +224,9 @@ def test_control_topic_with_more_partitions_is_an_error(stack: Stack) -> None:
     found = settled(stack, f"topic {cuts} has 2 partitions, it must have 1")
 
     assert found.severity is Severity.ERROR
-    assert found.remedy == "delete that topic if it is not ours, or give the pipeline another name"
+    assert found.remedy == (
+        f"if this pipeline has not begun, delete that topic or give the pipeline another name; else {COPY_AGAIN}"
+    )
 
 
 def test_topic_that_the_broker_would_refuse_is_an_error_before_anything_is_made(stack: Stack) -> None:
@@ -246,7 +251,7 @@ def test_without_a_broker_all_the_rest_is_still_checked(stack: Stack, monkeypatc
     assert list(dict.fromkeys(each.area for each in findings)) == [area for area in AREAS if area != "tables"]
     (away,) = [each for each in findings if each.severity is Severity.ERROR]
     assert (away.area, "Kafka at 127.0.0.1:1 cannot be reached" in away.text) == ("broker", True)
-    assert away.remedy == "start the server, or check the address in the settings (walbridge config)"
+    assert away.remedy == START_BROKER
     unknown = [each.area for each in findings if each.text == "not checked: Kafka does not answer"]
     assert unknown == ["topics", "slot", "lake"]
     assert stack.says("may replicate")

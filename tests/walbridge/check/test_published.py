@@ -10,6 +10,7 @@ import pytest
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
 from walbridge.check.published import PublicationFacts, TableCase, judged, publication_findings
 from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.settings import Settings
 
 EVERYTHING = PublicationFacts(
@@ -56,7 +57,6 @@ TABLES: dict[str, tuple[dict[str, Any], list[Finding]]] = {
     ),
 }
 ALL = "insert, update, delete, truncate"
-ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
 PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[PublishedTable], list[Finding]]] = {
     "all is published": (EVERYTHING, {}, [ORDERS], [ok("publication", f"walbridge publishes {ALL} of 1 table")]),
     "missing, to be made by hand": (
@@ -99,7 +99,8 @@ PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[Publ
             error(
                 "publication",
                 "publication walbridge does not publish update, delete, truncate: such changes do not come",
-                f"ALTER PUBLICATION \"walbridge\" SET (publish = '{ALL}'); if there were any since the copy, {ANEW}",
+                f"ALTER PUBLICATION \"walbridge\" SET (publish = '{ALL}'); if there were any since the copy, "
+                + COPY_AGAIN,
             ),
         ],
     ),
@@ -144,7 +145,8 @@ PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[Publ
             warning(
                 "publication",
                 "walbridge does not publish public.lines, sales.t, which publication_tables names",
-                "mend [postgres] publication_tables, or start a new pipeline that copies those tables too",
+                "mend [postgres] publication_tables; or add those tables to the publication and, if it has begun, "
+                + COPY_AGAIN,
             ),
         ],
     ),

@@ -11,6 +11,7 @@ from walbridge.check.finding import Finding, Severity, advice, error, ok, warnin
 from walbridge.check.slot import MUCH_WAL_BYTES, SlotCase, guard_findings, slot_findings
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
+from walbridge.schemas.errors import COPY_AGAIN, NEW_PIPELINE
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
@@ -31,7 +32,6 @@ STREAMING = Progress(
     floor=Lsn(0x200),
     options=stream_options(SETTINGS, SERVER.version),
 )
-ANEW = "start over with a new copy: give the pipeline a new name and slot, then walbridge init and produce"
 
 
 def state(**changes: Any) -> SlotState:
@@ -77,7 +77,7 @@ SLOTS: dict[str, tuple[SlotCase, Finding]] = {
         error(
             "slot",
             "slot s is lost: the server removed WAL that was not read yet",
-            "walbridge drop, then walbridge init and walbridge produce, which copies all tables again",
+            COPY_AGAIN,
         ),
     ),
 }
@@ -101,13 +101,15 @@ GUARDS: dict[str, tuple[Progress | None, SlotState | None, Finding]] = {
     "progress without its slot": (
         STREAMING,
         None,
-        error("slot", "slot walbridge is gone, and with it the changes after 0/200", ANEW),
+        error("slot", "slot walbridge is gone, and with it the changes after 0/200", COPY_AGAIN),
     ),
     "slot of another plugin": (
         STREAMING,
         state(plugin="test_decoding"),
         error(
-            "slot", "slot walbridge is of plugin test_decoding in database shop", "name another slot in [postgres] slot"
+            "slot",
+            "slot walbridge is of plugin test_decoding in database shop",
+            f"somebody else made it: {NEW_PIPELINE}",
         ),
     ),
     "slot beyond what was published": (
@@ -116,7 +118,7 @@ GUARDS: dict[str, tuple[Progress | None, SlotState | None, Finding]] = {
         error(
             "slot",
             "slot walbridge stands at 0/280, beyond what was published (0/200): a gap",
-            f"somebody else used or re-created the slot; {ANEW}",
+            f"somebody else used or re-created the slot: {COPY_AGAIN}",
         ),
     ),
 }

@@ -1,0 +1,50 @@
+"""Remedies followed to the letter: what an operator types after a refusal, up to a pipeline that streams again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.fix_producer import ProducerUnderTest
+from walbridge.drop import drop
+from walbridge.init import initialise
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import load_settings
+
+
+def settings_of(producer: ProducerUnderTest) -> Settings:
+    """As the command reads them from the file that its last start was given."""
+    return load_settings(producer.folder / "walbridge.toml")
+
+
+def drop_slot_only(producer: ProducerUnderTest) -> None:
+    """``walbridge drop --slot-only --yes``."""
+    code = drop(
+        settings_of(producer), slot_only=True, keep_publication=False, yes=True, ask=bool, say=lambda line: None
+    )
+    assert code == 0
+
+
+def copy_again(producer: ProducerUnderTest) -> None:
+    """COPY_AGAIN; the program that is to be stopped was refused, so none runs."""
+    settings = settings_of(producer)
+    code = drop(settings, slot_only=False, keep_publication=False, yes=True, ask=bool, say=lambda line: None)
+    assert code == 0
+    initialise(settings, None, lambda line: None)
+    _streams(producer)
+
+
+def follow_as_new_pipeline(producer: ProducerUnderTest) -> None:
+    """NEW_PIPELINE."""
+    another = replace(producer, name=f"{producer.name}_new", _running=[])
+    try:
+        another.write_settings()
+        initialise(settings_of(another), None, lambda line: None)
+        _streams(another)
+    finally:
+        another.kill_all()
+
+
+def _streams(producer: ProducerUnderTest) -> None:
+    running = producer.start_streaming()
+    producer.check_equal()
+    running.stop()
