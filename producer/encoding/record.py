@@ -46,6 +46,14 @@ class KafkaRecord(NamedTuple):
     headers: Headers = None
 
 
+class Images(NamedTuple):
+    """What a record shows of its row. ``kind`` is that of ``before``: full or key; None where none was sent."""
+
+    before: EncodedTuple | None
+    after: EncodedTuple | None
+    kind: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionSource:
     """The parts of ``source`` that one Postgres transaction shares, encoded once: before and behind the ordinal."""
@@ -140,13 +148,13 @@ class RecordWriter:
             raise self._keyless()
         if not row.unchanged:
             return [self._plain(row, b"\x02u", source, self.source, ordinal, ts_ms)]
-        return [self._record(row.key, None, row, "u", None, source, ordinal, ts_ms)]
+        return [self._record(row.key, Images(None, row, None), "u", source, ordinal, ts_ms)]
 
     def delete(self, change: Delete, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
         """``d``, with the key or the whole old row."""
         before = self._old(change.old or change.key or b"")
         image = "full" if change.old is not None else "key"
-        return [self._record(before.key, before, None, "d", image, source, ordinal, ts_ms)]
+        return [self._record(before.key, Images(before, None, image), "d", source, ordinal, ts_ms)]
 
     def truncate(self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False) -> KafkaRecord:
         """``t``: goes to every partition of the topic. ``copies``: it makes room for a copy."""
@@ -163,10 +171,10 @@ class RecordWriter:
             raise self._keyless()
         if before.key == after.key:
             # A key stored out of line comes as an old tuple though it did not change.
-            kept = before if image == "full" else None
-            return [self._record(after.key, kept, after, "u", image if kept else None, source, ordinal, ts_ms)]
-        gone = self._record(before.key, before, None, "d", image, source, ordinal, ts_ms)
-        came = self._record(after.key, before, after, "c", image, source, ordinal + 1, ts_ms)
+            images = Images(before, after, image) if image == "full" else Images(None, after, None)
+            return [self._record(after.key, images, "u", source, ordinal, ts_ms)]
+        gone = self._record(before.key, Images(before, None, image), "d", source, ordinal, ts_ms)
+        came = self._record(after.key, Images(before, after, image), "c", source, ordinal + 1, ts_ms)
         return [
             gone._replace(headers=[("__debezium.newkey", after.key or b"")]),
             came._replace(headers=[("__debezium.oldkey", before.key or b"")]),
@@ -189,17 +197,10 @@ class RecordWriter:
         return KafkaRecord(row.key, b"".join(pieces))
 
     def _record(
-        self,
-        key: bytes | None,
-        before: EncodedTuple | None,
-        after: EncodedTuple | None,
-        op: str,
-        image: str | None,
-        source: TransactionSource,
-        ordinal: int,
-        ts_ms: bytes,
+        self, key: bytes | None, images: Images, op: str, source: TransactionSource, ordinal: int, ts_ms: bytes
     ) -> KafkaRecord:
         """Any record: images, unchanged columns, exceptional texts."""
+        before, after, kind = images
         pieces = (
             self._header,
             VALUE + before.row if before else NULL,
@@ -212,7 +213,7 @@ class RecordWriter:
             ts_ms,
             NULL,
             text_array(after.unchanged) if after else NULL,
-            VALUE + string_value(image) if image else NULL,
+            VALUE + string_value(kind) if kind else NULL,
             text_map(after.exceptional) if after else NULL,
             text_map(before.exceptional) if before else NULL,
         )

@@ -9,7 +9,7 @@ begins there. It comes again when a session begins before it, so progress knows 
 """
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
+from walbridge.producer.encoding.record import Images, KafkaRecord, RecordWriter, TransactionSource
 from walbridge.producer.encoding.value_encoders import VALUE
 from walbridge.producer.pgoutput.messages import LogicalMessage
 from walbridge.producer.relations.tables import Tables
@@ -33,7 +33,7 @@ class MessageWriter(RecordWriter):
 
     def message(self, message: LogicalMessage, source: TransactionSource, ordinal: int, ts_ms: bytes) -> KafkaRecord:
         """``m``."""
-        envelope = self._record(None, None, None, "m", None, source, ordinal, ts_ms)
+        envelope = self._record(None, Images(None, None, None), "m", source, ordinal, ts_ms)
         content = VALUE + string_value(message.prefix) + bytes_value(message.content)
         return envelope._replace(value=envelope.value + content)
 
