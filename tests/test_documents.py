@@ -16,6 +16,7 @@ from walbridge.cli import app
 from walbridge.producer.kafka.topics import control_topics, data_topic_spec
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.schemas import pg_types
+from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings, refuse_unknown_variables
 from walbridge.spark_consumer.metrics import JobMetrics
@@ -194,6 +195,13 @@ def test_name_that_a_page_for_developers_gives_behind_a_file_is_in_that_file(pag
     defined = r"(?m)^\s*(?:def |class |self\.)?{}\b(?: = |: |\(|$)"
 
     assert [each for each in named if not re.search(defined.format(each[1]), (ROOT / each[0]).read_text())] == []
+
+
+def test_remedy_of_a_new_copy_names_a_section_of_a_page() -> None:
+    (found,) = re.findall(r"see (docs/\w+\.md), (.+)$", COPY_AGAIN)
+    page, heading = found
+
+    assert f"\n## {heading}\n" in PAGES[page]
 
 
 # -- README, ARCHITECTURE and what runs beside make ----------------------------------------------------
