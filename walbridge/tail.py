@@ -90,7 +90,10 @@ def _events(
     counts, known = retry_at_start(lambda: _contents(settings), min(ANSWER_S, settings.postgres.start_timeout_s))
     topic = messages_topic(settings.name) if table == MESSAGES else topic_of(table, known)
     if topic not in counts and table == MESSAGES:
-        raise OperatorError("this pipeline has no messages yet", remedy="set messages = true in [postgres]")
+        raise OperatorError(
+            "no logical message of this pipeline is in Kafka yet",
+            remedy="set messages = true in [postgres], and run walbridge produce",
+        )
     if topic not in counts:
         raise OperatorError(
             f"topic {topic} of table {table} is gone",
@@ -119,8 +122,9 @@ def topic_of(table: str, known: Iterable[RelationRecord]) -> str:
     topics = {r.table.qualified_name: r.topic for r in known if r.table.relation_id != MESSAGES_RELATION_ID}
     found = topics.get(table) or topics.get(f"public.{table}")
     if found is None:
-        names = ", ".join(sorted(topics)) or "none: walbridge produce has not begun its first copy"
-        raise OperatorError(f"this pipeline has no table {table}", remedy=f"name one of its tables: {names}")
+        mend = f"name one of its tables: {', '.join(sorted(topics))}"
+        first = "run walbridge produce: it has not begun its first copy"
+        raise OperatorError(f"this pipeline has no table {table}", remedy=mend if topics else first)
     return found
 
 

@@ -21,6 +21,7 @@ from typing import Self
 
 from walbridge.embedded.folders import folder
 from walbridge.embedded.java import find_java
+from walbridge.extras import MissingPackage
 from walbridge.schemas.errors import OperatorError
 
 ATTEMPTS = 3  # a registry's hiccup should not end a long set-up
@@ -81,7 +82,7 @@ def pyspark_jars() -> Path:
     """Folder of the jars that pyspark carries."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise OperatorError("pyspark is not installed", "pip install walbridge, or `make`")
+        raise OperatorError("pyspark is not installed here", MissingPackage("pyspark", "spark").install)
     return Path(spec.origin).parent / "jars"
 
 

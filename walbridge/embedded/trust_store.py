@@ -14,7 +14,7 @@ import hashlib
 import os
 import ssl
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from walbridge.embedded.folders import folder
@@ -26,9 +26,9 @@ END = "-----END CERTIFICATE-----"
 BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
-def trust_store_args(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+def trust_store_args() -> tuple[str, ...]:
     """JVM options for SSL_CERT_FILE; none when it is unset."""
-    bundle = environ.get("SSL_CERT_FILE")
+    bundle = os.environ.get("SSL_CERT_FILE")
     if not bundle:
         return ()
     try:
@@ -51,10 +51,13 @@ def trust_store_args(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]
 def certificates(pem: str) -> list[bytes]:
     """The DER of each certificate in a bundle; text between them is ignored."""
     blocks = pem.split(BEGIN)[1:]
-    return [ssl.PEM_cert_to_DER_cert(BEGIN + block.split(END)[0] + END) for block in blocks if END in block]
+    try:
+        return [ssl.PEM_cert_to_DER_cert(BEGIN + block.split(END)[0] + END) for block in blocks if END in block]
+    except ValueError:
+        raise OperatorError("SSL_CERT_FILE holds a damaged certificate", "mend or unset SSL_CERT_FILE") from None
 
 
-def encode_jks(ders: Iterable[bytes], password: str = PASSWORD) -> bytes:
+def encode_jks(ders: Iterable[bytes]) -> bytes:
     """A JKS file that trusts these certificates."""
     unique = list(dict.fromkeys(ders))
     body = struct.pack(">III", MAGIC, VERSION, len(unique))
@@ -62,7 +65,7 @@ def encode_jks(ders: Iterable[bytes], password: str = PASSWORD) -> bytes:
         body += struct.pack(">I", TRUSTED_CERTIFICATE) + _utf(f"authority{number}")
         body += struct.pack(">Q", 0) + _utf("X.509") + struct.pack(">I", len(der)) + der
     # The phrase is part of the format.
-    return body + hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
+    return body + hashlib.sha1(PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
 
 
 def _utf(text: str) -> bytes:

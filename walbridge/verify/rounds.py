@@ -145,7 +145,8 @@ def _trial(table: SourceTable, cut: PublishedCut) -> _Trial:
     if head is None:
         raise OperatorError(
             f"the lake's published cut at {format_lsn(cut.end_lsn)} does not hold table {table.qualified_name}",
-            remedy="if it was added to the publication after the first copy, copy it; or name the tables to verify",
+            remedy="name the tables to verify; one that was published after the first copy comes into the lake only "
+            "with a new copy of all tables",
         )
     return _Trial(TableResult(table.qualified_name, _state(head), cut.end_lsn))
 
@@ -167,13 +168,17 @@ def _chosen(published: list[SourceTable], names: Sequence[str] | None, settings:
             remedy="set [postgres] publication, or run walbridge init",
         )
     known = {table.qualified_name: table for table in published}
+    chosen = {}
     for name in names or ():
-        if name not in known:
+        # As tail takes them: of a table in public the name alone will do.
+        table = known.get(name) or known.get(f"public.{name}")
+        if table is None:
             raise OperatorError(
                 f"publication {publication} does not publish a table {name}",
                 remedy="name tables as schema.table; published: " + ", ".join(known),
             )
-    return [known[name] for name in dict.fromkeys(names)] if names else published
+        chosen[table.qualified_name] = table
+    return list(chosen.values()) if names else published
 
 
 def _cut_at(lake: Lake, at_least_lsn: int, deadline: float) -> PublishedCut | None:

@@ -36,11 +36,11 @@ CASES: dict[str, tuple[dict[str, Any], Severity, str, str]] = {
         "Postgres 11.22 is too old",
         "use Postgres 12 or newer",
     ),
-    "not what the tests run on": (
-        {"version": "14.9", "version_number": 140_009},
+    "newer than what was tested": (
+        {"version": "19.1", "version_number": 190_001},
         Severity.ADVICE,
-        "Postgres 14.9; the tests run on 18",
-        "try it with walbridge verify before relying on it",
+        "Postgres 19.1 is newer than 18, the newest that was tested",
+        "compare with walbridge verify before you rely on it",
     ),
     "standby": (
         {"in_recovery": True},
@@ -128,3 +128,10 @@ def test_slots_that_are_all_in_use_are_no_trouble_when_one_is_ours() -> None:
     findings = server_findings(replace(HEALTHY, slots_used=10), slot_exists=True)
 
     assert {finding.severity for finding in findings} == {Severity.OK}
+
+
+@pytest.mark.parametrize("major", range(12, 19))
+def test_every_version_that_is_tested_is_well(major: int) -> None:
+    facts = replace(HEALTHY, version=f"{major}.1", version_number=major * 10_000 + 1)
+
+    assert {each.severity for each in server_findings(facts, slot_exists=False)} == {Severity.OK}

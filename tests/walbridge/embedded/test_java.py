@@ -7,7 +7,7 @@ import pytest
 
 from walbridge.embedded import java
 from walbridge.embedded.java import ABSENT_MODULE, find_java
-from walbridge.embedded.trust_store import certificates, encode_jks
+from walbridge.embedded.trust_store import certificates, encode_jks, trust_store_args
 from walbridge.schemas.errors import OperatorError
 
 
@@ -71,3 +71,12 @@ def test_trust_store_holds_each_certificate_of_the_bundle_once() -> None:
     assert certificates(pem) == [b"\1\2\3", b"\1\2\3"]
     assert store[:12] == bytes.fromhex("feedfeed 00000002 00000001")
     assert store.count(b"\0\0\0\3\1\2\3") == 1
+
+
+def test_a_damaged_certificate_is_the_operators(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("-----BEGIN CERTIFICATE-----\nAQI\n-----END CERTIFICATE-----\n")
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+
+    with pytest.raises(OperatorError, match="SSL_CERT_FILE holds a damaged certificate"):
+        trust_store_args()

@@ -37,6 +37,11 @@ def test_a_table_that_the_lake_lacks_is_the_operators(database: Database, handma
     assert verdict(database, handmade, tables=["public.accounts"])[0] == 0
 
 
+def test_a_table_in_public_is_found_by_its_name_alone(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    assert list(verdict(database, handmade, tables=["accounts", "public.accounts"])[1]) == ["public.accounts"]
+
+
 def test_an_unpublished_table_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
     accounts(database, handmade, ACCOUNTS)
     with pytest.raises(OperatorError, match=r"does not publish a table public\.typo"):
