@@ -13,11 +13,11 @@ import pytest
 from psycopg import sql
 
 from tests.faults.proxy import TcpProxy
+from tests.postgres_versions import PostgresOfVersion
 from tests.shared_servers import shared
 from tests.wait import wait_until
 from tests.which_servers import servers_are_docker
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.embedded.postgres_versions import PostgresOfVersion
 
 OF_VERSION = {"autovacuum": "off", "shared_buffers": "16MB"}
 """Vacuum makes the server send a Relation again, whenever it likes."""

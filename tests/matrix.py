@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from walbridge.embedded.postgres_versions import MAJORS
+from tests.postgres_versions import MAJORS
 
 ROOT = Path(__file__).parents[1]
 RUN = ROOT / "build" / "matrix.json"

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
+from tests.postgres_versions import MAJORS
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.embedded.postgres_versions import MAJORS
 
 TABLES = """
 CREATE SCHEMA s;

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.fix_postgres import Database, new_database
+from tests.postgres_versions import MAJORS
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.embedded.postgres_versions import MAJORS
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.catalog import published_tables, table_facts

@@ -13,9 +13,9 @@ from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
 from tests.integration.test_logical_messages import TABLE, emit, seen
 from tests.integration.test_origin import replicate
+from tests.postgres_versions import MAJORS
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.embedded.postgres_versions import MAJORS
 
 MESSAGES_SINCE = 14
 ORIGIN_LSN = 0xA_0000_1234

@@ -19,9 +19,9 @@ import pytest
 
 from tests.fix_postgres import Database, new_database
 from tests.integration.workloads import END, create_tables, published_queries, run_workloads
+from tests.postgres_versions import MAJORS
 from tests.producer.pgoutput.committed import Event, Reader, Transaction
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.embedded.postgres_versions import MAJORS
 from walbridge.producer.pgoutput.frames import XLogData, decode_frame
 from walbridge.producer.pgoutput.messages import Unsent
 from walbridge.producer.pgoutput.options import StreamWishes, start_options

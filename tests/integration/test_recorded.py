@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from tests.fix_postgres import new_database
+from tests.postgres_versions import MAJORS
 from tests.producer.pgoutput.record import TABLES, record, scenarios_of
 from tests.producer.pgoutput.transcripts import FOLDER, described, load, masked
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.embedded.postgres_versions import MAJORS
 
 
 @pytest.fixture

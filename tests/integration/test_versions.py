@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from tests.fix_postgres import Database, new_database
+from tests.postgres_versions import MAJORS
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.embedded.postgres_versions import MAJORS
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
 from walbridge.producer.pgoutput.options import StreamWishes, start_options
 from walbridge.producer.postgres.connection import connect_walsender

@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 
 from tests.fix_postgres import OF_VERSION
+from tests.postgres_versions import MAJORS, PostgresOfVersion
 from tests.producer.pgoutput.transcripts import FOLDER, store
-from walbridge.embedded.postgres_versions import MAJORS, PostgresOfVersion
 from walbridge.producer.pgoutput.options import StreamWishes, start_options
 
 TABLES = """

@@ -5,10 +5,10 @@ from typing import get_args
 
 import pytest
 
+from tests.postgres_versions import MAJORS
 from tests.producer.pgoutput.encoder import encode_message, encode_streamed
 from tests.producer.pgoutput.record import scenarios_of
 from tests.producer.pgoutput.transcripts import FOLDER, described, load, masked, paths
-from walbridge.embedded.postgres_versions import MAJORS
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.messages import (
     Begin,

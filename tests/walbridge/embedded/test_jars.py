@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres_versions import MAJORS
 from walbridge.embedded import home, ivy, jars
 from walbridge.embedded.ivy import Coordinate
-from walbridge.embedded.postgres_versions import MAJORS
 from walbridge.schemas.errors import OperatorError
 
 CONTENT = b"a jar"

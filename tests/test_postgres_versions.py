@@ -5,8 +5,8 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
+from tests.postgres_versions import MAJORS, PostgresOfVersion
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.embedded.postgres_versions import MAJORS, PostgresOfVersion
 from walbridge.schemas.errors import OperatorError
 
 Servers = Callable[[int], PostgresServer]
