@@ -8,7 +8,7 @@ the copy are incomplete, so nobody takes half a copy for a state of the source (
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import structlog
@@ -118,7 +118,10 @@ def _copy_table(
     out.open()
     out.add_barrier(writer, "copy_begin", Position(at, COPIED_ORDINAL))
     out.send_to_all_partitions(writer, writer.truncate(source, COPIED_ORDINAL, out.ts_ms, copies=True))
-    for row in snapshot.rows(table):
+    copied = snapshot.rows(table)
+    for row in copied:
+        if row is None and (row := _after_silence(copied, out, check_stop)) is None:
+            break
         encoded = writer.plain(row, 0, writer.snapshot_source, source.encoded, COPIED_ORDINAL, out.plain_tails["r"])
         if encoded is None:
             out.send(writer, writer.copied(row, source, out.ts_ms))
@@ -136,6 +139,18 @@ def _copy_table(
         _commit(out)
         check_stop()
     log.info("copied", table=table.qualified_name, rows=rows, seconds=round(time.monotonic() - started_s, 2))
+
+
+def _after_silence(rows: Iterator[bytes | None], out: OpenBatch, check_stop: Callable[[], None]) -> bytes | None:
+    """The next row, None at the end. A row filter may pass none for hours: Kafka would abort a batch that is open."""
+    row: bytes | None = None
+    while row is None:
+        if out.is_open and out.is_full:
+            _commit(out)
+        check_stop()
+        row = next(rows, b"")
+    out.open()
+    return row or None
 
 
 def _commit(out: OpenBatch, finished: tuple[int, ...] | None = None) -> None:

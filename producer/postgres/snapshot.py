@@ -7,18 +7,21 @@ Source: PostgreSQL manual, COPY, "Text Format"; tablesync.c for which rows and c
 """
 
 import re
+import select
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
 
-from walbridge.producer.postgres.connection import classified, connect_sql
+from walbridge.producer.postgres.connection import classified, connect_sql, raise_for_result
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError
 
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
 _NULL = rb"\N"
+SILENT_S = 0.2
+"""So long nothing comes before the reader is told."""
 _SHORT_HEADS = [b"t" + length.to_bytes(4, "big") for length in range(256)]
 """Kind and length of fields, by length: most need no more."""
 _CONTROL = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
@@ -68,21 +71,53 @@ class Snapshot:
             except psycopg.Error as error:
                 raise classified(error) from None
 
-    def rows(self, table: PublishedTable) -> Iterator[bytes]:
-        """Every published row of the table, as TupleData.
+    def rows(self, table: PublishedTable) -> Iterator[bytes | None]:
+        """Every published row of the table, as TupleData; None whenever nothing has come for SILENT_S.
+
+        The server sends nothing, not even that the copy has begun, before it has filled a buffer with rows.
 
         Raises:
             OperatorError: the role may not read it.
             RetryableError: the connection ended.
         """
+        pgconn = self._connection.pgconn
         try:
-            with self._connection.cursor() as cursor, cursor.copy(copy_statement(table)) as copy:
-                for line in copy:
-                    yield tuple_of_line(bytes(line), len(table.column_names))
-        except psycopg.errors.InsufficientPrivilege:
-            raise _unreadable(table) from None
+            pgconn.send_query(copy_statement(table).as_bytes(self._connection))
+            while pgconn.is_busy():
+                if not _has_input(pgconn):
+                    yield None
+            _refuse_failed(pgconn, table)
+            column_count = len(table.column_names)
+            while True:
+                count, line = pgconn.get_copy_data(1)
+                if count > 0:
+                    yield tuple_of_line(bytes(line), column_count)
+                elif count < 0:
+                    break
+                elif not _has_input(pgconn):
+                    yield None
+            while _refuse_failed(pgconn, table):
+                pass
         except psycopg.Error as error:
             raise classified(error) from None
+
+
+def _has_input(pgconn: pq.abc.PGconn) -> bool:
+    if not select.select([pgconn.socket], [], [], SILENT_S)[0]:
+        return False
+    pgconn.consume_input()
+    return True
+
+
+def _refuse_failed(pgconn: pq.abc.PGconn, table: PublishedTable) -> bool:
+    """False where there is no result any more."""
+    result = pgconn.get_result()
+    if result is None:
+        return False
+    if result.error_field(pq.DiagnosticField.SQLSTATE) == b"42501":
+        raise _unreadable(table)
+    raise_for_result(pgconn, result)
+    return True
 
 
 def _unreadable(table: PublishedTable) -> OperatorError:

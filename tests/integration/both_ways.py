@@ -69,7 +69,7 @@ def copied(database: Database) -> dict[PublishedTable, list[bytes]]:
         ((name,),) = exporter.execute("SELECT pg_export_snapshot()").fetchall()
         with Snapshot(database.dsn, name) as snapshot:
             tables = catalog.published_tables(snapshot.connection, PUBLICATION)
-            return {table: list(snapshot.rows(table)) for table in tables}
+            return {table: [row for row in snapshot.rows(table) if row is not None] for table in tables}
 
 
 def relation_record(database: Database, of: PublishedTable | Relation) -> RelationRecord:

@@ -50,8 +50,8 @@ TABLES = [published(ORDERS, "orders"), published(ITEMS, "items")]
 class Source:
     """The source's catalogue: as the snapshot shows it, and as it is now, and the rows of its tables."""
 
-    def __init__(self, *rows: bytes) -> None:
-        self.rows = {"orders": list(rows), "items": []}
+    def __init__(self, *rows: bytes | None) -> None:
+        self.rows: dict[str, list[bytes | None]] = {"orders": list(rows), "items": []}
         self.snapshot = SimpleNamespace(published=TABLES, storage={ORDERS: (1,), ITEMS: (2,)})
         self.now = SimpleNamespace(published=TABLES, storage={ORDERS: (1,), ITEMS: (2,)})
 
@@ -72,8 +72,8 @@ class Snapshot:
     def lock(self, tables: list[PublishedTable]) -> None:
         self._happened.append(f"lock {len(tables)}")
 
-    def rows(self, table: PublishedTable) -> Iterator[bytes]:
-        return (tuple_of_line(line, 2) for line in self._source.rows[table.name])
+    def rows(self, table: PublishedTable) -> Iterator[bytes | None]:
+        return (line and tuple_of_line(line, 2) for line in self._source.rows[table.name])
 
 
 class Copy(Kept):
@@ -134,14 +134,18 @@ class Copy(Kept):
 
 
 def copy_of(
-    *rows: bytes, rows_max: int = 1000, bytes_max: int = 2**20, source: Source | None = None, two_phase: bool = False
+    *rows: bytes | None,
+    rows_max: int = 1000,
+    bytes_max: int = 2**20,
+    source: Source | None = None,
+    two_phase: bool = False,
 ) -> Copy:
     limits = Producer(batch_rows_max=rows_max, batch_bytes_max=bytes_max, batch_ms_max=10**9)
     settings = Settings(name="p", postgres=Postgres(two_phase=two_phase), producer=limits)
     return Copy(source or Source(*rows), settings)
 
 
-def copied(*rows: bytes, rows_max: int = 1000, bytes_max: int = 2**20) -> Copy:
+def copied(*rows: bytes | None, rows_max: int = 1000, bytes_max: int = 2**20) -> Copy:
     run = copy_of(*rows, rows_max=rows_max, bytes_max=bytes_max)
     run.run()
     return run
@@ -232,6 +236,28 @@ def test_large_rows_are_bounded_by_bytes_before_the_clock_is_asked() -> None:
     run = copied(*(b"%d\t2020-01-01\n" % n for n in range(60)), bytes_max=1024)
 
     assert max(sum(len(row.value) for row in batch.rows) for batch in run.kafka.batches) < 2048
+
+
+def test_batch_that_is_full_does_not_wait_for_a_row_that_is_long_in_coming() -> None:
+    """I8: Kafka would abort it after a while, and every new copy would come to the same end."""
+    silent = None
+    run = copied(silent, b"1\t2020-01-01\n", silent, silent, b"2\t2020-01-01\n", silent, rows_max=1)
+
+    rows = [[row for row in batch.rows if row.topic == "p.public.orders"] for batch in run.kafka.batches]
+    assert [len(each) for each in rows if each] == [1, 1, 1]
+    assert [kind for topic, kind, _ in run.barriers if topic == "p.public.orders"] == ["copy_begin", "copy_end"]
+    assert [row[1]["id"] for row in run.rows_of("p.public.orders")[1:]] == [1, 2]
+
+
+def test_stop_is_heard_while_a_copy_waits_for_a_row() -> None:
+    def stop() -> None:
+        raise Stopped
+
+    run = copy_of(None, b"1\t2020-01-01\n")
+    with pytest.raises(Stopped):
+        run.run(stop)
+
+    assert run.last.progress.state == "copying"
 
 
 def test_stop_inside_a_copy_leaves_it_unfinished() -> None:

@@ -11,7 +11,7 @@ from tests.producer.pgoutput.encoder import tuple_data
 from walbridge.producer.pgoutput.messages import Field, Unsent
 from walbridge.producer.postgres import snapshot
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.snapshot import Snapshot, copy_statement, tuple_of_line
+from walbridge.producer.postgres.snapshot import SILENT_S, Snapshot, copy_statement, tuple_of_line
 from walbridge.schemas.errors import OperatorError, ProtocolError
 
 NULL = Unsent.NULL
@@ -157,6 +157,24 @@ def test_lock_is_of_the_table_alone_but_of_all_partitions_of_a_root() -> None:
         'LOCK TABLE ONLY "s"."t" IN ACCESS SHARE MODE',
         'LOCK TABLE "s"."root" IN ACCESS SHARE MODE',
     ]
+
+
+def test_copy_that_finds_no_row_for_a_while_says_so(database: Database) -> None:
+    """Whoever reads it may end a batch meanwhile, or stop."""
+    database.execute("CREATE TABLE s (a int); INSERT INTO s VALUES (1), (2)")
+    slow = published(
+        namespace="public", name="s", column_names=("a",), row_filter=f"pg_sleep({2 * SILENT_S}) IS NOT NULL"
+    )
+    with database.connect() as connection, connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        (name,) = connection.execute("SELECT pg_export_snapshot()").fetchone()  # type: ignore[misc]
+        with Snapshot(database.dsn, name) as seen:
+            rows = [list(seen.rows(slow)) for _ in range(2)]
+
+    assert [[row for row in each if row is not None] for each in rows] == [
+        [tuple_of_line(b"1\n", 1), tuple_of_line(b"2\n", 1)]
+    ] * 2
+    assert all(each[0] is None for each in rows)
 
 
 def test_table_whose_rows_a_policy_hides_from_the_role_is_refused_and_not_copied_in_part(database: Database) -> None:
