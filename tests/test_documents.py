@@ -15,6 +15,7 @@ from tests.documents import PAGES, ROOT, anchors, blocks, code, links, table
 from walbridge.cli import app
 from walbridge.producer.kafka.topics import control_topics, data_topic_spec
 from walbridge.producer.metrics import ProducerMetrics
+from walbridge.role import administrator_sql
 from walbridge.schemas import pg_types
 from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.settings import Settings
@@ -195,6 +196,16 @@ def test_name_that_a_page_for_developers_gives_behind_a_file_is_in_that_file(pag
     defined = r"(?m)^\s*(?:def |class |self\.)?{}\b(?: = |: |\(|$)"
 
     assert [each for each in named if not re.search(defined.format(each[1]), (ROOT / each[0]).read_text())] == []
+
+
+def test_sql_that_the_tutorial_shows_is_what_its_settings_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = blocks(PAGES["docs/tutorial.md"])
+    Path("walbridge.toml").write_text(next(block for block in shown if block.startswith("name = ")))
+
+    assert administrator_sql(load_settings(secrets=()), None) in shown
 
 
 def test_remedy_of_a_new_copy_names_a_section_of_a_page() -> None:
