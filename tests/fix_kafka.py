@@ -38,5 +38,9 @@ def kafka_proxy(kafka: KafkaBroker) -> Iterator[TcpProxy]:
 
 @pytest.fixture
 def pipeline_name() -> str:
+    return unused_name()
+
+
+def unused_name() -> str:
     """A name nobody used before, so that no topic, slot or transactional id is shared."""
     return f"t{uuid.uuid4().hex[:10]}"

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import pytest
 
-from tests.fix_producer import ProducerUnderTest, refusal_of
+from tests.fix_kafka import unused_name
+from tests.fix_postgres import Database, new_database
+from tests.fix_producer import ProducerUnderTest, Running, refusal_of
 from tests.wait import wait_until
+from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.topics import data_topic
 
 pytestmark = pytest.mark.fault
@@ -83,26 +90,43 @@ def test_dropped_table_is_noticed_and_the_others_go_on(producer: ProducerUnderTe
     assert running.process.poll() is None
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ("ALTER PUBLICATION walbridge SET (publish = 'insert')", "does not publish update, delete, truncate"),
-        ("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t", "was dropped and made again"),
-        ("ALTER PUBLICATION walbridge SET TABLE t WHERE (id > 5)", "its row filter or column list was changed"),
-        ("ALTER PUBLICATION walbridge SET TABLE t (id)", "its row filter or column list was changed"),
-        ("ALTER PUBLICATION walbridge SET (publish_generated_columns = stored)", "publish_generated_columns of"),
-        ("ALTER PUBLICATION walbridge SET TABLE u; INSERT INTO u VALUES (9)", "table public.u (relation "),
-    ],
-)
+CHANGES = {
+    "ALTER PUBLICATION walbridge SET (publish = 'insert')": "does not publish update, delete, truncate",
+    "DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t": "was dropped and made again",
+    "ALTER PUBLICATION walbridge SET TABLE t WHERE (id > 5)": "its row filter or column list was changed",
+    "ALTER PUBLICATION walbridge SET TABLE t (id)": "its row filter or column list was changed",
+    "ALTER PUBLICATION walbridge SET (publish_generated_columns = stored)": "publish_generated_columns of",
+    "ALTER PUBLICATION walbridge SET TABLE u; INSERT INTO u VALUES (9)": "table public.u (relation ",
+}
+
+
+@pytest.fixture(scope="module")
+def changed(
+    postgres: PostgresServer, kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Running]]:
+    """By change: a producer under which it was made. All run at once, since each looks every ten seconds only."""
+    with contextlib.ExitStack() as stack:
+        running: dict[str, Running] = {}
+        databases: dict[str, Database] = {}
+        for change in CHANGES:
+            databases[change] = database = stack.enter_context(new_database(postgres))
+            producer = ProducerUnderTest(unused_name(), database, kafka, tmp_path_factory.mktemp("producer"))
+            stack.callback(producer.kill_all)
+            database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
+            producer.publish("t")
+            running[change] = producer.start()
+        for change, each in running.items():
+            each.wait_for_log("streaming")
+            databases[change].execute(f"{change}; INSERT INTO t VALUES (9)")
+        yield running
+
+
+@pytest.mark.parametrize(("change", "words"), CHANGES.items())
 def test_change_of_the_publication_under_a_running_producer_stops_it(
-    producer: ProducerUnderTest, change: str, words: str
+    changed: dict[str, Running], change: str, words: str
 ) -> None:
     """I7: noticed at the next idle cut, which would else confirm what was left out."""
-    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
-    producer.publish("t")
-    running = producer.start_streaming()
-    producer.database.execute(f"{change}; INSERT INTO t VALUES (9)")
-    assert words in refusal_of(running)
+    assert words in refusal_of(changed[change])
 
 
 def test_partition_whose_identity_is_not_its_roots_is_refused_before_there_is_a_slot(
