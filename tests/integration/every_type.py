@@ -9,7 +9,6 @@ beside it, numerics of many scales, enums, domains, extensions' types, and types
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -24,7 +23,6 @@ from tests.integration.drawn_values import (
     SHORT_TEXT_EDGES,
     TEXT_EDGES,
     TIMESTAMP_EDGES,
-    Draw,
     any_bytea,
     any_date,
     any_float,
@@ -40,10 +38,11 @@ from tests.integration.drawn_values import (
     one_of,
     with_zone,
 )
+from tests.integration.typed_columns import Literal, TypedColumn, array_of, quoted
 
-Literal = str | None
 Row = tuple[Literal, ...]
 """In the order of COLUMNS."""
+
 
 TYPES_SQL = """
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'it''s "fine"', 'NULL', '', '{a,b}', '😀');
@@ -61,30 +60,6 @@ CREATE EXTENSION citext;
 CREATE EXTENSION ltree;
 CREATE EXTENSION vector;
 """
-
-
-@dataclass(frozen=True)
-class TypedColumn:
-    """``edges``: values worth a row of their own, as literals; ``draw`` makes a random one.
-
-    ``under``: of a domain the type under it, else the type itself.
-    """
-
-    name: str
-    sql_type: str
-    edges: tuple[str, ...]
-    draw: Draw
-    domain_over: str = ""
-
-    @property
-    def under(self) -> str:
-        return self.domain_over or self.sql_type
-
-    @property
-    def digits_max(self) -> int:
-        """Of a numeric(p,s): the digits that hold each of its values."""
-        precision, scale = map(int, self.under.partition("(")[2].partition(")")[0].split(","))
-        return max(precision, scale) if scale >= 0 else precision - scale
 
 
 def _scalars() -> Iterator[TypedColumn]:
@@ -165,7 +140,7 @@ def _maps_and_vectors() -> Iterator[TypedColumn]:
 
 def _any_map(random: Random) -> str:
     entries = {any_text(5)(random): random.choice((None, any_text(9)(random))) for _ in range(random.randrange(5))}
-    return ",".join(f"{_quoted(key)}=>{'NULL' if value is None else _quoted(value)}" for key, value in entries.items())
+    return ",".join(f"{quoted(key)}=>{'NULL' if value is None else quoted(value)}" for key, value in entries.items())
 
 
 def _any_vector(random: Random) -> str:
@@ -188,38 +163,6 @@ def _numerics() -> Iterator[TypedColumn]:
         edges = ("0", f"1e{-scale}", f"-1e{-scale}", largest, f"-{largest}", "NaN", "-0")
         name = f"n_{precision}_{scale}".replace("-", "m")
         yield TypedColumn(name, f"numeric({precision},{scale})", edges, any_numeric(precision, scale))
-
-
-def array_literal(items: Iterable[Literal]) -> str:
-    """Every element quoted, which array input allows."""
-    return "{" + ",".join("NULL" if item is None else _quoted(item) for item in items) + "}"
-
-
-def _quoted(item: str) -> str:
-    return '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def array_of(column: TypedColumn) -> TypedColumn:
-    """The array of a scalar column: shapes as edges, elements drawn as the scalar's."""
-    first, last = column.edges[0], column.edges[-1]
-    edges = (
-        "{}",
-        "{NULL}",
-        array_literal([first]),
-        array_literal([first, None, last]),
-        array_literal(column.edges),
-        f"[0:1]={array_literal([first, last])}",
-        f"[2:2]={array_literal([first])}",
-        f"{{{array_literal([first, last])},{array_literal([None, last])}}}",
-        f"[1:1][-1:0]={{{array_literal([first, last])}}}",
-    )
-
-    def draw(random: Random) -> str:
-        count = random.choice((0, 1, 2, 5))
-        return array_literal(None if random.random() < 0.2 else column.draw(random) for _ in range(count))
-
-    over = f"{column.domain_over}[]" if column.domain_over else ""
-    return TypedColumn("array_" + column.name[2:], f"{column.sql_type}[]", edges, draw, over)
 
 
 _AS_TEXT = {
@@ -261,8 +204,14 @@ def _as_text() -> Iterator[TypedColumn]:
 
 
 _SCALARS = tuple(_scalars())
+
+
 _MORE = (*_domains(), *_extensions())
+
+
 _WORDS = ("{}", '{"a b",NULL}', "{{a},{b}}")
+
+
 COLUMNS = (
     *_SCALARS,
     *_numerics(),
@@ -272,6 +221,8 @@ COLUMNS = (
     *_maps_and_vectors(),
     *_as_text(),
 )
+
+
 NAMES = tuple(column.name for column in COLUMNS)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from tests.integration.every_type import TypedColumn
+from tests.integration.typed_columns import TypedColumn
 
 _SESSION = (
     "-c datestyle=ISO -c timezone=UTC -c extra_float_digits=3 -c bytea_output=hex -c intervalstyle=postgres "

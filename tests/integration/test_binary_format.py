@@ -15,7 +15,8 @@ from psycopg.pq import ExecStatus
 from tests.fix_postgres import Database, having_vector, new_database
 from tests.integration import binary_values
 from tests.integration.binary_values import CONTAINERS, PGVECTOR, Case, cases
-from tests.integration.every_type import COLUMNS, array_literal
+from tests.integration.every_type import COLUMNS
+from tests.integration.typed_columns import array_literal
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.encoding.binary.types import TypeReaders
 from walbridge.producer.postgres.binary_types import binary_facts

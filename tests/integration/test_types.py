@@ -14,17 +14,9 @@ import pytest
 
 from tests.fix_postgres import Database, having_vector, new_database
 from tests.integration.both_ways import PUBLICATION, copied, relation_record, slot_of, streamed
-from tests.integration.every_type import (
-    COLUMNS,
-    TYPES_SQL,
-    TypedColumn,
-    array_of,
-    create_statements,
-    edge_rows,
-    insert,
-    random_rows,
-)
+from tests.integration.every_type import COLUMNS, TYPES_SQL, create_statements, edge_rows, insert, random_rows
 from tests.integration.oracle import Expected, expected_values, rendered
+from tests.integration.typed_columns import TypedColumn, array_of
 from tests.producer.avro_reader import envelope
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.encoding.record import RecordWriter, TransactionSource

@@ -15,15 +15,16 @@ from tests.producer.encoding import test_record
 from tests.producer.guards import test_baseline, test_source_watch, test_start
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
 from tests.producer.postgres import test_replication_stream, test_snapshot
-from tests.producer.relations import test_column_matching, test_relation_cache, test_tables
+from tests.producer.relations import test_column_matching, test_column_numbers, test_tables, test_versions
 from tests.producer.session import (
     test_changes,
     test_dropped_tables,
     test_logical_messages,
     test_loop,
-    test_pending_transactions,
+    test_prepared,
     test_replay,
     test_session_relations,
+    test_streamed,
     test_transaction,
 )
 from walbridge.producer import copy
@@ -104,19 +105,19 @@ NOTICED = {
     ),
     "facts of a column that was made anew are taken": Noticed(
         Mutant(relation_cache.describe, "known is not None and known.attnum == number", "known is not None"),
-        test_relation_cache.test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken,
+        test_column_numbers.test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken,
     ),
     "the value of rows older than a column is not recorded": Noticed(
         Mutant(relation_cache.describe, "fact.missing_value if fact else None", "None"),
-        test_relation_cache.test_value_of_older_rows_is_recorded_with_the_column_that_it_is_of,
+        test_column_numbers.test_value_of_older_rows_is_recorded_with_the_column_that_it_is_of,
     ),
     "two relations have one schema id": Noticed(
         Mutant(RelationCache.version_of, "self._is_free(record.schema_id, record.value_schema)", "True"),
-        test_relation_cache.test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas,
+        test_versions.test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas,
     ),
     "two keys have one schema id": Noticed(
         Mutant(RelationCache._key_of, "self._is_free(schema_id(key), json.dumps(key))", "True"),
-        test_relation_cache.test_two_keys_that_differ_in_digits_alone_have_an_id_each,
+        test_versions.test_two_keys_that_differ_in_digits_alone_have_an_id_each,
     ),
     "a table that departed is followed again": Noticed(
         Mutant(FollowedTables.drop, "self._relation_ids -= {relation_id}", "pass"),
@@ -274,15 +275,15 @@ NOTICED = {
         Mutant(
             PendingTransactions._commit_prepared, "message.commit_lsn >= self._done", "message.commit_lsn > self._done"
         ),
-        test_pending_transactions.test_commit_without_its_changes_exactly_at_what_is_done_is_refused,
+        test_prepared.test_commit_without_its_changes_exactly_at_what_is_done_is_refused,
     ),
     "a rolled back savepoint takes its whole transaction with it": Noticed(
         Mutant(PendingTransactions._stream_abort, "message.xid == message.subxid", "True"),
-        test_pending_transactions.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
+        test_streamed.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
     ),
     "changes of a savepoint are taken for those of the transaction": Noticed(
         Mutant(PendingTransactions._take_streamed, "spooled.append(subxid, payload)", "spooled.append(xid, payload)"),
-        test_pending_transactions.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
+        test_streamed.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
     ),
     "a table that was left is published on": Noticed(
         Mutant(DroppedTables.rest_of, "None if change.relation_id in self._relation_ids else change", "change"),

@@ -13,13 +13,21 @@ from pyspark.sql import SparkSession
 
 from tests.mutants.mutant import Mutant, Noticed
 from tests.spark_consumer import test_job_in_memory
-from tests.spark_consumer.apply import test_apply_without_spark, test_changes, test_head, test_merge, test_reshape
+from tests.spark_consumer.apply import (
+    test_apply_without_spark,
+    test_bags,
+    test_changes,
+    test_head,
+    test_merge,
+    test_reshape,
+    test_truncated,
+)
 from tests.spark_consumer.delta import test_maintenance, test_manifest_reader
 from tests.spark_consumer.fold import test_key_changes, test_keyless, test_local_events, test_local_fold, test_shape
 from tests.spark_consumer.kafka import test_change_reader, test_cuts_source, test_kafka_log, test_metadata_topic
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.memory_topics import MemoryTopics
-from tests.spark_consumer.plan import test_lake_state, test_plan
+from tests.spark_consumer.plan import test_cuts_that_fit, test_lake_state, test_plan_limits
 from walbridge.schemas import cut
 from walbridge.spark_consumer.apply import changes, head, merge, reshape, unknown_values
 from walbridge.spark_consumer.apply.apply import Application
@@ -96,7 +104,7 @@ def over_metadata(test: Callable[..., object]) -> Test:
 NOTICED = {
     "a plan is complete when any of its cuts is": Noticed(
         Mutant(plan.make_plan, "complete=last.complete", "complete=any(cut.complete for _, cut in cuts)"),
-        test_plan.test_a_plan_is_at_its_end_what_its_last_cut_is,
+        test_plan_limits.test_a_plan_is_at_its_end_what_its_last_cut_is,
     ),
     "rows of an aborted transaction between two cuts are taken": Noticed(
         Mutant(change_reader.refuse_other_counts, "count != part.records", "count < part.records"),
@@ -108,19 +116,28 @@ NOTICED = {
     ),
     "rows of another program within a range are taken": Noticed(
         Mutant(cut.count_mismatch, "!= r.records", "< r.records"),
-        partial(test_plan.test_a_cut_that_does_not_fit_is_told, test_plan.FAULTY["a range has a hole"]),
+        partial(
+            test_cuts_that_fit.test_a_cut_that_does_not_fit_is_told, test_cuts_that_fit.FAULTY["a range has a hole"]
+        ),
     ),
     "holes in the ranges of a cut are not looked for": Noticed(
         Mutant(plan.cut_fault, "count_mismatch(cut)", "None"),
-        partial(test_plan.test_a_cut_that_does_not_fit_is_told, test_plan.FAULTY["a range has a hole"]),
+        partial(
+            test_cuts_that_fit.test_a_cut_that_does_not_fit_is_told, test_cuts_that_fit.FAULTY["a range has a hole"]
+        ),
     ),
     "records that belong to no table are dropped": Noticed(
         Mutant(plan.cut_fault, "in_partitions[topic] != in_tables[topic]", "in_partitions[topic] < in_tables[topic]"),
-        partial(test_plan.test_a_cut_that_does_not_fit_is_told, test_plan.FAULTY["records belong to no table"]),
+        partial(
+            test_cuts_that_fit.test_a_cut_that_does_not_fit_is_told,
+            test_cuts_that_fit.FAULTY["records belong to no table"],
+        ),
     ),
     "a gap between two cuts is not seen": Noticed(
         Mutant(cut.chain_break, "cut.previous_end_lsn != previous.end_lsn", "False"),
-        partial(test_plan.test_a_cut_that_does_not_fit_is_told, test_plan.FAULTY["an LSN is missing"]),
+        partial(
+            test_cuts_that_fit.test_a_cut_that_does_not_fit_is_told, test_cuts_that_fit.FAULTY["an LSN is missing"]
+        ),
     ),
     "the chain of cuts is not checked within a read": Noticed(
         Mutant(Job._refuse_faults, "previous = cut", "pass"),
@@ -132,7 +149,7 @@ NOTICED = {
     ),
     "transactions of two plans meet": Noticed(
         Mutant(plan.Plan.txn_version, "self.to_cut * TXN_STRIDE + segment", "self.to_cut + segment"),
-        test_plan.test_transactions_of_a_plan_come_after_all_of_the_plan_before,
+        test_plan_limits.test_transactions_of_a_plan_come_after_all_of_the_plan_before,
     ),
     "the version that readers take now is deleted": Noticed(
         Mutant(Maintenance._vacuum, "self._published_versions(path)", "[]"),
@@ -289,11 +306,11 @@ NOTICED = {
     ),
     "a truncate without records leaves the rows": Noticed(
         Mutant(changes.write_changes, "        if segment.empties:", "        if False:"),
-        in_lake(test_changes.test_a_truncate_without_records_empties_the_table),
+        in_lake(test_truncated.test_a_truncate_without_records_empties_the_table),
     ),
     "deleted rows are in a table that was emptied": Noticed(
         Mutant(Changes._merge_folded, "map(_alive, ", "map(_as_table, "),
-        in_lake(test_changes.test_a_truncate_leaves_nothing_and_deletes_after_it_leave_no_trace),
+        in_lake(test_truncated.test_a_truncate_leaves_nothing_and_deletes_after_it_leave_no_trace),
     ),
     "an update is appended to copied rows": Noticed(
         Mutant(Changes.append, '["r"] if self.segment.copies else ["c", "r"]', '["r", "c", "u"]'),
@@ -309,11 +326,11 @@ NOTICED = {
     ),
     "rows that stay beside their equals are lost": Noticed(
         Mutant(changes._exchanged, "    for batch in kept:", "    for batch in ():"),
-        in_lake(test_changes.test_each_row_that_goes_takes_exactly_one_of_its_equals, 0),
+        in_lake(test_bags.test_each_row_that_goes_takes_exactly_one_of_its_equals, 0),
     ),
     "kinds of rows in two slices have one number": Noticed(
         Mutant(changes._numbered, "start += gone.num_rows", "pass"),
-        in_lake(test_changes.test_each_row_that_goes_takes_exactly_one_of_its_equals, 0),
+        in_lake(test_bags.test_each_row_that_goes_takes_exactly_one_of_its_equals, 0),
     ),
     "segments that are done are done again": Noticed(
         Mutant(Application.apply, "self.table_plan.segments[done:]", "self.table_plan.segments"),

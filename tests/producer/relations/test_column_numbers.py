@@ -1,0 +1,165 @@
+"""Which facts of the catalogue, and which number, a column of the stream is given."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.producer.relations.announcements import (
+    INT4,
+    PLACE,
+    TEXT,
+    announcement,
+    catalogue,
+    facts,
+    recorded,
+    relation,
+)
+from tests.schemas.strategies import ENUM_OID, USER_TYPES, numeric_typmod
+from walbridge.producer.pgoutput.messages import Relation, RelationColumn
+from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
+from walbridge.producer.relations.relation_cache import RelationCache, describe
+from walbridge.schemas.metadata_record import RelationRecord
+
+
+def test_catalogue_facts_are_taken_where_it_still_describes_the_column() -> None:
+    """The catalogue says now, the stream says then: a column of another type is another column."""
+    known = TableFacts(
+        "d",
+        (
+            ColumnFacts("a", INT4, -1, 1, False, True, True, None),
+            ColumnFacts("b", TEXT, -1, 2, False, False, False, "x"),
+            ColumnFacts("d", INT4, -1, 4, False, False, False, None),
+        ),
+    )
+    a, b, c = describe(relation("d", True, False, False), known, {}).columns
+
+    assert (a.attnum, a.nullable, a.missing_value) == (1, False, None)
+    assert (b.attnum, b.nullable, b.missing_value) == (None, None, None)
+    assert (c.attnum, c.nullable, c.missing_value) == (None, None, None)
+
+
+def test_value_of_older_rows_is_recorded_with_the_column_that_it_is_of() -> None:
+    """I8: rows from before an ADD COLUMN with a default have it, and no event says so."""
+    filled = ColumnFacts("b", INT4, -1, 2, False, False, False, "7")
+    known = TableFacts("d", (ColumnFacts("a", INT4, -1, 1, False, True, True, None), filled), 2)
+
+    a, b = describe(relation("d", True, False), known, {}).columns
+    assert (a.missing_value, b.missing_value, b.nullable) == (None, "7", False)
+
+
+def test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken() -> None:
+    """I8: it was dropped and added again, with a default that rows from before do not have."""
+    told = relation("d", True, False, False)
+    first = TableFacts("d", tuple(replace(each, attnum=n) for n, each in enumerate(facts("d", *[True] * 3).columns)))
+    again = ColumnFacts("b", INT4, -1, 9, False, False, False, "7")
+    now = TableFacts("d", (first.columns[0], first.columns[2], again), 9)
+    versions = recorded_of(told, first)
+
+    _, b, _ = describe(told, now, {}, versions).columns
+    assert (b.nullable, b.missing_value) == (None, None)
+
+
+def recorded_of(told: Relation, known: TableFacts) -> list[RelationRecord]:
+    """The version that a copy recorded."""
+    cache = RelationCache("p")
+    cache.remember(cache.version_of(describe(told, known, {}), PLACE))
+    return cache.versions_of(told.relation_id)
+
+
+def test_typmod_that_changed_meanwhile_makes_another_column() -> None:
+    announcement = Relation(1, "s", "t", "d", (RelationColumn(False, "a", 1700, numeric_typmod(10, 2)),))
+    known = TableFacts("d", (ColumnFacts("a", 1700, numeric_typmod(12, 2), 1, True, False, False, None),))
+
+    (found,) = describe(announcement, known, {}).columns
+    assert (found.attnum, found.column_type.avro["precision"]) == (None, 10)
+
+
+def test_column_is_named_by_its_type_or_the_types_oid() -> None:
+    columns = tuple(RelationColumn(False, name, oid, -1) for name, oid in (("a", INT4), ("b", ENUM_OID), ("c", 99_999)))
+
+    described = describe(Relation(1, "s", "t", "d", columns), None, USER_TYPES)
+
+    assert [each.type_name for each in described.columns] == ["int4", "mood", "oid 99999"]
+    assert [each.column_type.is_text for each in described.columns] == [False, False, True]
+
+
+def numbers_of(
+    announced_now: Relation, known: TableFacts | None, versions: Sequence[RelationRecord]
+) -> list[int | None]:
+    return [column.attnum for column in describe(announced_now, known, {}, versions).columns]
+
+
+COPIED = (announcement("d", "id", "x"), catalogue(("id", 1), ("x", 2), last=2))
+
+
+FILLED = announcement("d", "id", "x", "new_x")
+
+
+FILLED_TEXT = announcement("d", "id", "x", "new_text")
+
+
+@pytest.mark.parametrize(
+    ("told", "now"),
+    [
+        (FILLED, catalogue(("id", 1), ("x", 3), last=3)),
+        (FILLED_TEXT, catalogue(("id", 1), ("xtext", 3), last=3)),
+    ],
+    ids=["of the same type", "of another type"],
+)
+def test_columns_of_a_migration_have_their_own_numbers_though_the_catalogue_knows_its_end(
+    told: Relation, now: TableFacts
+) -> None:
+    """I8: ADD, UPDATE, DROP and RENAME in one transaction; also when it is read again after a crash."""
+    versions = recorded(COPIED)
+    assert numbers_of(told, now, versions) == [1, 2, 3]
+    end = announcement("d", "id", now.columns[-1].name)
+    assert numbers_of(end, now, recorded(COPIED, (told, now))) == [1, 3]
+    assert numbers_of(told, now, recorded(COPIED, (told, now), (end, now))) == [1, 2, 3]
+
+
+def test_number_that_several_columns_may_have_is_none() -> None:
+    """One of two was dropped, the other renamed: nobody can tell which is left."""
+    now = catalogue(("id", 1), ("z", 3), last=3)
+
+    versions = recorded((announcement("d", "id", "x", "y"), catalogue(("id", 1), ("x", 2), ("y", 3), last=3)))
+    assert numbers_of(announcement("d", "id", "w"), now, versions) == [1, None]
+
+
+def test_column_dropped_and_added_has_the_new_number() -> None:
+    now = catalogue(("id", 1), ("x", 3), last=3)
+
+    assert numbers_of(announcement("d", "id", "x"), now, recorded(COPIED)) == [1, 3]
+
+
+Places = list[tuple[str, int]]
+"""Name and attribute number of the columns behind ``id``."""
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "drop", "rename"]), st.integers(0, 5), st.booleans()), max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_number_is_the_columns_own_or_none_however_late_the_catalogue_is_asked(
+    steps: list[tuple[str, int, bool]],
+) -> None:
+    """I8. Names come once here; what is told is told again after a crash."""
+    columns: Places = [("x", 2)]
+    last, told = 2, []
+    for n, (step, which, is_told) in enumerate(steps):
+        at = which % len(columns) if columns else 0
+        if step == "add":
+            last += 1
+            columns = [*columns, (f"n{n}", last)]
+        elif columns:
+            columns = [*columns[:at], *([(f"n{n}", columns[at][1])] if step == "rename" else []), *columns[at + 1 :]]
+        told += [columns] * is_told
+    now = catalogue(("id", 1), *columns, last=last)
+    cache = RelationCache("p")
+    cache.remember(cache.version_of(describe(*COPIED, {}), PLACE))
+
+    for names in (*told, *told):
+        found = describe(announcement("d", "id", *(name for name, _ in names)), now, {}, cache.versions_of(16_384))
+        cache.remember(cache.version_of(found, PLACE))
+        true = [1, *(number for _, number in names)]
+        assert all(column.attnum in (number, None) for column, number in zip(found.columns, true, strict=True))

@@ -1,0 +1,163 @@
+"""Relation versions: what makes another one, and ids that survive a restart."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from tests.producer.relations.announcements import AB, INT4, PLACE, TEXT, announcement, facts, recorded, versions
+from tests.schemas.strategies import ENUM_OID, USER_TYPES, column, numeric_typmod, table, tables
+from walbridge.producer.pgoutput.messages import Relation, RelationColumn
+from walbridge.producer.postgres.facts import PublishedTable, TableFacts
+from walbridge.producer.relations.column_matching import under_its_name
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
+from walbridge.schemas.pg_types import TypeFacts
+from walbridge.schemas.table_schema import TableSchema
+
+
+def test_first_copy_announces_what_the_stream_would_send() -> None:
+    published = PublishedTable(16_384, "public", "orders", "d", ("a", "c"), None, False)
+
+    assert announced(published, facts("d", True, False, False)) == Relation(
+        16_384, "public", "orders", "d", (RelationColumn(True, "a", INT4, -1), RelationColumn(False, "c", INT4, -1))
+    )
+
+
+def read_back(*records: RelationRecord | TypeRecord) -> RelationCache:
+    """A later start: what the metadata topic holds is all it knows."""
+    return RelationCache("p", [decode_metadata(encode_metadata(record)) for record in records])
+
+
+ORDERS = table(column("id", INT4, is_key=True), column("price", 1700, numeric_typmod(10, 2)))
+
+
+@settings(max_examples=40)
+@given(tables())
+def test_repeated_relation_keeps_its_id_also_after_a_restart(of: TableSchema) -> None:
+    (record,) = versions(of)
+    later = read_back(record)
+
+    found = later.version_of(of, PLACE)
+
+    assert found == record
+    assert later.is_known(found)
+
+
+CHANGES = {
+    "precision": table(ORDERS.columns[0], column("price", 1700, numeric_typmod(12, 2))),
+    "scale": table(ORDERS.columns[0], column("price", 1700, numeric_typmod(10, 3))),
+    "nullability": table(ORDERS.columns[0], replace(ORDERS.columns[1], nullable=True)),
+    "value of older rows": table(ORDERS.columns[0], replace(ORDERS.columns[1], missing_value="1.00")),
+    "attnum": table(ORDERS.columns[0], replace(ORDERS.columns[1], attnum=7)),
+    "replica identity": replace(ORDERS, replica_identity="f"),
+    "key": table(*(replace(each, is_key=True) for each in ORDERS.columns)),
+    "name of a column": table(ORDERS.columns[0], replace(ORDERS.columns[1], name="cost")),
+    "type": table(ORDERS.columns[0], column("price", 701)),
+    "column": table(*ORDERS.columns, column("note", TEXT)),
+    "order": table(*reversed(ORDERS.columns)),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES)
+def test_any_difference_makes_another_version_with_an_id_of_its_own(changed: TableSchema) -> None:
+    """The canonical form drops precision, scale and properties: one id must still mean one schema."""
+    first, second = versions(ORDERS, changed)
+
+    assert first.schema_id != second.schema_id
+    assert first.key != second.key
+    assert read_back(first, second).version_of(ORDERS, PLACE) == first
+    assert read_back(second, first).version_of(changed, PLACE) == second
+
+
+def test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas() -> None:
+    """I2: a table that was dropped and made again has other digits, which the canonical form does not tell."""
+    first, second = versions(ORDERS, replace(CHANGES["precision"], relation_id=16_999))
+
+    assert first.schema_id != second.schema_id
+    assert read_back(first, second).version_of(second.table, PLACE) == second
+
+
+def test_two_keys_that_differ_in_digits_alone_have_an_id_each() -> None:
+    """I3, I2"""
+    keyed = [table(column("id", 1700, numeric_typmod(digits, 2), is_key=True)) for digits in (10, 12)]
+    first, second = versions(*keyed)
+
+    assert first.key_schema_id != second.key_schema_id
+
+
+def test_newest_record_of_a_relation_is_the_last_one_and_its_type_the_last_one_recorded() -> None:
+    records = versions(ORDERS, CHANGES["column"], CHANGES["precision"])
+
+    assert read_back(*records).newest_of(ORDERS.relation_id) == records[-1]
+
+
+def test_key_schema_that_is_shared_by_two_versions_has_one_id() -> None:
+    """I3: a wider row must not move its key to another partition."""
+    first, second = versions(ORDERS, CHANGES["column"])
+
+    assert first.key_schema_id == second.key_schema_id
+
+
+def test_another_partition_count_makes_another_record() -> None:
+    first, second = versions(ORDERS, ORDERS, places=[PLACE, TopicPlace(PLACE.topic, 8)])
+
+    assert first.key != second.key
+
+
+def test_another_value_under_a_known_key_is_refused() -> None:
+    (record,) = versions(ORDERS)
+    cache = read_back(record)
+
+    with pytest.raises(OperatorError, match="two different records"):
+        cache.remember(replace(record, topic="elsewhere"))
+
+
+MOOD = TypeFacts(ENUM_OID, "public", "mood", "e", ("sad", "ok"))
+
+
+def test_type_gets_a_new_version_when_it_changes_and_none_else() -> None:
+    happy = replace(MOOD, enum_labels=("sad", "ok", "happy"))
+    cache = RelationCache("p")
+    (first,) = cache.type_records({ENUM_OID: MOOD})
+    cache.remember(first)
+    again = cache.type_records({ENUM_OID: MOOD})
+    (second,) = cache.type_records({ENUM_OID: happy})
+
+    assert (first.version, again, second.version) == (1, [], 2)
+    assert read_back(second, first).type_records({ENUM_OID: happy}) == []
+    assert read_back(first, second).type_records({ENUM_OID: MOOD})[0].version == 3
+
+
+@pytest.mark.parametrize(
+    ("now", "name"),
+    [
+        (replace(AB, namespace="public", name="orders"), "orders"),
+        (None, "orders"),
+        (replace(AB, namespace="public", name="renamed"), "renamed"),
+        (replace(AB, namespace="archive", name="orders"), "renamed"),
+    ],
+    ids=["renamed back", "dropped", "still renamed", "in another schema"],
+)
+def test_table_renamed_for_a_while_goes_on_under_its_name(now: TableFacts | None, name: str) -> None:
+    """I7: the WAL keeps the other name, so a stop there could not be got past."""
+    told = announcement("d", "a", "b")
+
+    assert under_its_name(replace(told, name="renamed"), now, recorded((told, AB))).name == name
+
+
+@pytest.mark.parametrize(
+    "types", [{}, {ENUM_OID: replace(USER_TYPES[ENUM_OID], name="feeling")}], ids=["dropped", "renamed"]
+)
+def test_type_that_is_gone_or_called_otherwise_makes_no_other_version(types: dict[int, TypeFacts]) -> None:
+    """I7: the lake refuses a change of type, and this is none."""
+    told = Relation(16_384, "public", "orders", "d", (RelationColumn(True, "m", ENUM_OID, -1),))
+    cache = RelationCache("p")
+    first = cache.version_of(describe(told, None, USER_TYPES), PLACE)
+    cache.remember(first)
+
+    again = describe(told, None, types, cache.versions_of(16_384))
+
+    assert cache.version_of(again, PLACE) == first
+    assert again.columns[0].column_type == first.table.columns[0].column_type

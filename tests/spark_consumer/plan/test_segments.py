@@ -1,0 +1,162 @@
+"""Plans: which events of which table, in which segments."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.spark_consumer.plan.cuts import HEAD, at, changes, cut, numbered
+from walbridge.schemas.cut import Barrier
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.plan.plan import (
+    SUPERSEDED,
+    Segment,
+    TableHead,
+    TablePlan,
+    make_plan,
+    take_cuts,
+)
+
+
+def only_table(*barriers: Barrier, base: TableHead | None = HEAD) -> TablePlan:
+    plan = make_plan(numbered(cut(1, changes(*barriers))), {base.relation_id: base} if base else {})
+    (table,) = plan.tables
+    return table
+
+
+def test_changes_without_a_barrier_are_one_segment_of_the_tables_own_schema() -> None:
+    table = only_table()
+
+    assert table.segments == (Segment(0, "v1", None, None),)
+    assert table.state == "current"
+
+
+def test_a_copy_begins_empty_appends_rows_and_then_takes_changes() -> None:
+    table = only_table(Barrier("copy_begin", at(100, -1), "v2"), Barrier("copy_end", at(100)), base=None)
+
+    assert table.segments == (
+        Segment(0, "v2", at(100, -1), at(100), empties=True, copies=True),
+        Segment(1, "v2", at(100), None),
+    )
+    assert table.state == "current"
+
+
+def test_a_copy_that_goes_on_leaves_the_table_copying() -> None:
+    table = only_table(Barrier("copy_begin", at(100, -1), "v2"), base=None)
+
+    assert table.segments == (Segment(0, "v2", at(100, -1), None, empties=True, copies=True),)
+    assert table.state == "copying"
+
+
+def test_a_table_that_left_the_publication_is_stale_until_it_is_copied_again() -> None:
+    """I8."""
+    assert only_table(Barrier("dropped", at(100))).state == "stale"
+    again = only_table(
+        Barrier("dropped", at(100)), Barrier("copy_begin", at(200, -1), "v2"), Barrier("copy_end", at(200))
+    )
+    assert again.state == "current"
+
+
+def test_a_plan_within_a_copy_appends() -> None:
+    table = only_table(base=replace(HEAD, state="copying"))
+
+    assert table.segments == (Segment(0, "v1", None, None, copies=True),)
+
+
+def test_a_copy_ends_in_a_later_plan() -> None:
+    table = only_table(Barrier("copy_end", at(100)), base=replace(HEAD, state="copying"))
+
+    assert table.segments == (Segment(0, "v1", None, at(100), copies=True), Segment(1, "v1", at(100), None))
+    assert table.state == "current"
+
+
+@pytest.mark.parametrize("kind", ["truncate", "shape", "key"])
+def test_a_table_that_left_the_publication_stays_stale_whatever_comes_of_it(kind: str) -> None:
+    """I8: only a copy makes it equal to the source again."""
+    assert only_table(Barrier(kind, at(100), "v2"), base=replace(HEAD, state="stale")).state == "stale"
+
+
+def test_rows_before_the_last_truncate_are_not_applied() -> None:
+    table = only_table(Barrier("truncate", at(200)), Barrier("truncate", at(300)))
+
+    assert table.segments == (Segment(0, "v1", at(300), None, empties=True),)
+
+
+def test_a_shape_begins_a_segment_of_its_schema() -> None:
+    table = only_table(Barrier("shape", at(200), "v2"), Barrier("key", at(300), "v3"))
+
+    assert table.segments == (
+        Segment(0, "v1", None, at(200)),
+        Segment(1, "v2", at(200), at(300)),
+        Segment(2, "v3", at(300), None),
+    )
+
+
+def test_a_table_that_was_never_copied_is_refused() -> None:
+    """I7: changes over rows that are not there would look like a table."""
+    with pytest.raises(OperatorError, match="holds no copy"):
+        only_table(base=None)
+
+
+def test_a_table_of_an_older_epoch_is_refused_without_a_new_copy() -> None:
+    with pytest.raises(OperatorError, match="holds no copy"):
+        only_table(base=replace(HEAD, state=SUPERSEDED))
+
+
+def test_the_copy_of_a_table_made_anew_starts_from_what_is_at_its_topic() -> None:
+    copied = changes(Barrier("copy_begin", at(200, -1), "v2"), Barrier("copy_end", at(200)), relation_id=2)
+    (table,) = make_plan(numbered(cut(1, copied)), {1: HEAD}).tables
+
+    assert (table.relation_id, table.base) == (2, replace(HEAD, state=SUPERSEDED))
+
+
+def test_a_table_renamed_before_a_new_copy_leaves_its_place_to_the_one_that_has_its_name() -> None:
+    """I8: two tables at one path would be one."""
+    begins = [Barrier("copy_begin", at(200, -1), "v2"), Barrier("copy_end", at(200))]
+    renamed = changes(*begins, relation_id=1, topic="p.a_old")
+    namesake = changes(*begins, relation_id=2, topic=HEAD.topic)
+    superseded = replace(HEAD, state=SUPERSEDED)
+
+    tables = make_plan(numbered(cut(1, renamed, namesake)), {1: superseded}).tables
+
+    assert {table.relation_id: table.base for table in tables} == {1: None, 2: superseded}
+
+
+def test_a_topic_passes_to_another_relation_only_between_plans() -> None:
+    cuts = numbered(cut(1, changes()), cut(2, changes(Barrier("copy_begin", at(2, -1), "v2"), relation_id=2)))
+
+    assert take_cuts(cuts, 100) == 1
+
+
+def test_one_topic_of_two_relations_in_one_plan_is_refused() -> None:
+    with pytest.raises(OperatorError, match="two relations"):
+        make_plan(numbered(cut(1, changes(), changes(relation_id=2))), {1: HEAD})
+
+
+BARRIERS = st.lists(
+    st.tuples(st.sampled_from(["copy_begin", "copy_end", "truncate", "shape", "key", "dropped"]), st.integers(1, 3)),
+    max_size=12,
+)
+
+
+@given(BARRIERS, st.sampled_from([None, "current", "copying"]))
+def test_segments_leave_no_gap_and_hold_one_schema_each(kinds: list[tuple[str, int]], state: str | None) -> None:
+    """Whatever the barriers: consecutive, without overlap, only the first one empties."""
+    with_schema = {"copy_begin", "shape", "key"}
+    barriers = [
+        Barrier(kind, at(10 * n), f"v{schema}" if kind in with_schema else None)
+        for n, (kind, schema) in enumerate(kinds, 1)
+    ]
+    base = replace(HEAD, state=state) if state else None
+    if base is None and not any(barrier.kind == "copy_begin" for barrier in barriers):
+        return
+    segments = only_table(*barriers, base=base).segments
+
+    assert [segment.index for segment in segments] == list(range(len(segments)))
+    assert all(before.end == after.start for before, after in pairwise(segments))
+    assert segments[-1].end is None
+    assert not any(segment.empties for segment in segments[1:])
+    assert segments[0].empties == any(barrier.kind in ("truncate", "copy_begin") for barrier in barriers)
+    assert all(segment.schema_id for segment in segments)
