@@ -43,12 +43,9 @@ class Job:
         self.is_started = True
         self._metrics.enter(RUNNING)
         self._resume(start, end)
-        for cuts in self._source.read(self._state.next_offset, end):
-            self._apply(cuts)
-            if self._stop.is_set():
-                return
+        self._apply_to(end)
         if not self._stop.is_set():
-            self._source.follow(end, self._apply, self._stop, self._metrics.pulse.beat, once=once)
+            self._source.follow(end, self._apply_to, self._stop, self._metrics.pulse.beat, once=once)
 
     def close(self) -> None:
         """Let go of Kafka."""
@@ -84,19 +81,22 @@ class Job:
             )
         self._state = self._plans.carry_out(plan, self._state, is_open=True)
 
+    def _apply_to(self, end: int) -> None:
+        """Apply the cuts below that offset of the cuts topic, a bounded number at a time (I9)."""
+        for cuts in self._source.read(self._state.next_offset, end):
+            self._apply(cuts)
+            # Cuts that a stop left out are no gap: those behind them must not be compared with the last applied one.
+            if self._stop.is_set():
+                return
+
     def _apply(self, cuts: Cuts) -> None:
-        """Apply the cuts that are new, plan by plan; none once the job is asked to stop."""
-        # What a stop left out is no gap: cuts behind it must not be compared with the last applied one.
-        if self._stop.is_set():
-            return
-        # A stream that replays its last batch brings cuts again.
-        new = [(offset, cut) for offset, cut in cuts if offset >= self._state.next_offset]
-        self._refuse_faults(new)
-        while new and not self._stop.is_set():
-            count = take_cuts(new, self._settings.lake.plan_rows_max)
-            plan = make_plan(new[:count], self._state.heads(new[count - 1][1].epoch))
+        """Apply these cuts plan by plan, until the job is asked to stop."""
+        self._refuse_faults(cuts)
+        while cuts and not self._stop.is_set():
+            count = take_cuts(cuts, self._settings.lake.plan_rows_max)
+            plan = make_plan(cuts[:count], self._state.heads(cuts[count - 1][1].epoch))
             self._state = self._plans.carry_out(plan, self._state, is_open=False)
-            new = new[count:]
+            cuts = cuts[count:]
 
     def _refuse_faults(self, cuts: Cuts) -> None:
         previous = self._state.last_cut

@@ -1,9 +1,8 @@
 """The cuts topic: what to apply next, and a stream that says when.
 
-In: offsets of ``<p>.cuts``. Out: (offset, cut) pairs. The stream is only the trigger and the upper
-bound: where to read on is in the lake, so cuts that were applied are ignored, and whatever lies
-between the lake and the log's end is read before the stream starts. A lost, rewound or advanced
-checkpoint therefore changes nothing (I5).
+In: offsets of ``<p>.cuts``. Out: (offset, cut) pairs. The stream is only the trigger: its records are not read. Where
+to read on is in the lake, and up to where the log says, so a lost, rewound or advanced checkpoint changes nothing (I5),
+and however many cuts a trigger stands for, they are read in slices of bounded size (I9).
 """
 
 import json
@@ -28,8 +27,6 @@ OFFSETS_PER_READ = 2_048
 BYTES_PER_READ = 32 * 2**20
 LARGE_OFFSETS_PER_READ = 64
 """Cuts may be as large as 500 kB: of large ones fewer are held at a time (I9)."""
-OFFSETS_PER_TRIGGER = 1_024
-"""A trigger's cuts make one plan: with fewer, a producer of many small cuts would outrun the job."""
 CHECKPOINT = "_checkpoint"
 WATCH_S = 0.2
 WATCH_ONCE_S = 0.02
@@ -83,22 +80,23 @@ class CutsSource:
     def follow(
         self,
         start_offset: int,
-        on_cuts: Callable[[Cuts], None],
+        on_end: Callable[[int], None],
         stop: threading.Event,
         on_idle: Callable[[], None] = lambda: None,
         *,
         once: bool,
     ) -> None:
-        """Call ``on_cuts`` with each trigger's cuts until ``stop``; ``once``: until the topic's end as it is now.
+        """Call ``on_end`` with the topic's end when it has moved, until ``stop``; ``once``: until its end as it is now.
 
         ``start_offset`` counts only where there is no checkpoint yet. ``on_idle`` is called now and
         then while nothing is to be done.
 
         Raises:
-            What ``on_cuts`` raised, the same object; RetryableError or OperatorError when the
+            What ``on_end`` raised, the same object; RetryableError or OperatorError when the
             stream itself died.
         """
-        batches = _Batches(lambda records: on_cuts(self._decoded(records)))
+        place = self._topic, 0
+        batches = _Batches(lambda: on_end(self._log.ends([place])[place]))
         query = self._start(start_offset, batches, once)
         watch_s = WATCH_ONCE_S if once else WATCH_S
         try:
@@ -121,7 +119,6 @@ class CutsSource:
             .options(**self._log.stream_options())
             .option("assign", json.dumps({self._topic: [0]}))
             .option("startingOffsets", json.dumps({self._topic: {"0": start_offset}}))
-            .option("maxOffsetsPerTrigger", str(OFFSETS_PER_TRIGGER))
             .load()
             .writeStream.option("checkpointLocation", self._checkpoint)
             .foreachBatch(batches.receive)
@@ -162,19 +159,19 @@ class _Batches:
     """What the stream calls. It never raises into the stream: the failure is kept as it is, and
     later batches are ignored, which loses nothing since the checkpoint decides nothing."""
 
-    def __init__(self, receive: Callable[[DataFrame], None]) -> None:
-        self._receive = receive
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
         self._running = threading.Lock()
         self.over = threading.Event()
         self.failure: BaseException | None = None
 
-    def receive(self, records: DataFrame, _batch_id: int) -> None:
+    def receive(self, _records: DataFrame, _batch_id: int) -> None:
         """One trigger."""
         with self._running:
             if self.over.is_set():
                 return
             try:
-                self._receive(records)
+                self._act()
             except BaseException as error:
                 self.failure = error
                 self.over.set()

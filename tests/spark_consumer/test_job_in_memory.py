@@ -175,6 +175,31 @@ def test_a_job_stopped_while_it_catches_up_ends_after_its_plan_and_the_next_one_
     assert shown(lake) == {"accounts": [5], "history": [0, 1, 2, 3, 4, 5]}
 
 
+def test_cuts_that_came_while_the_stream_started_are_read_a_bounded_number_at_a_time(
+    pipeline: MemoryPipeline, run: Run, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I9; and a stop between two of them is no gap to the trigger after it."""
+    monkeypatch.setattr(cuts_source, "OFFSETS_PER_READ", 2)
+    stop = threading.Event()
+    follow = pipeline.follow
+
+    def late(act: Callable[[int], None]) -> None:
+        for n in range(1, 4):
+            transfer(pipeline, n)
+        stopping_at("job:published", stop, monkeypatch)
+        follow(act)
+
+    monkeypatch.setattr(pipeline, "follow", late)
+    run(follows=True, stop=stop)
+    published = [row.to_cut for row in cut_rows(lake) if row.kind == "published"]
+    run()
+
+    assert published == [1, 2]
+    assert shown(lake) == {"accounts": [3], "history": [0, 1, 2, 3]}
+    reads = [bounds for read in pipeline.topics.reads for (topic, _), bounds in read.items() if topic == CUTS]
+    assert max(end - start for start, end in reads) == 2
+
+
 def test_half_a_transaction_is_never_published(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
     """I8."""
     run()
