@@ -114,5 +114,5 @@ def _refusal(server: tuple[str, int], deadline_s: float) -> str | None:
     try:
         with socket.create_connection(server, timeout=timeout_s):
             return None
-    except (OSError, OverflowError) as error:  # a port beyond 65535 overflows
+    except (OSError, OverflowError, UnicodeError) as error:  # a port beyond 65535; a name with an empty or long label
         return getattr(error, "strerror", None) or str(error)

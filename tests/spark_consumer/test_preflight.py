@@ -151,3 +151,10 @@ def test_under_spark_submit_java_and_jars_are_sparks_own(tmp_path: Path) -> None
         preflight(settings, threading.Event(), SUBMITTED)
         with pytest.raises(OperatorError, match="jars"):
             preflight(settings, threading.Event(), {})
+
+
+@pytest.mark.parametrize("host", ["kafka..example", "k" * 64 + ".example"])
+def test_name_that_no_resolver_takes_is_told(host: str) -> None:
+    """An empty label, and one of 64 letters, which Python refuses in its own way."""
+    with pytest.raises(OperatorError, match="Kafka cannot be reached"):
+        wait_for_broker(f"{host}:9092")

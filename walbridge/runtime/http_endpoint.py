@@ -52,10 +52,11 @@ class HttpEndpoint:
         }
         try:
             self._server = _Server((host, port), _handler(routes))
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a name that no resolver takes
             raise OperatorError(
-                f"cannot listen on {host} port {port} for /metrics: {error.strerror or error}",
-                remedy=f"set [metrics] {setting} to a free port, or to 0 for any; or stop what listens there",
+                f"cannot listen on {host} port {port} for /metrics: {getattr(error, 'strerror', None) or error}",
+                remedy=f"set [metrics] {setting} to a free port, or to 0 for any, and [metrics] host to an address of "
+                "this machine; or stop what listens there",
             ) from None
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, name="http", daemon=True).start()

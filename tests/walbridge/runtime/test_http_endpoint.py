@@ -92,6 +92,14 @@ def test_a_port_that_is_taken_is_the_operators_to_mend(program: Program, endpoin
     assert "[metrics] job_port" in refused.value.remedy
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "a..example", "a" * 64 + ".example"])
+def test_a_host_that_is_not_this_machine_is_the_operators_to_mend(program: Program, host: str) -> None:
+    """An address for documentation; an empty label, and one of 64 letters, which Python refuses in its own way."""
+    with pytest.raises(OperatorError) as refused:
+        HttpEndpoint(host, 0, program.registry, program.health, "job_port")
+    assert "[metrics] host" in refused.value.remedy
+
+
 def test_the_port_is_free_again_afterwards(program: Program) -> None:
     with HttpEndpoint("127.0.0.1", 0, program.registry, program.health, "some_port") as first:
         ask(first, "/healthz")
