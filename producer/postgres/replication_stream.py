@@ -17,7 +17,7 @@ import psycopg
 from psycopg import pq, sql
 
 from walbridge.producer.pgoutput.frames import encode_standby_status
-from walbridge.producer.postgres.connection import classified, raise_for_result, walsender_query
+from walbridge.producer.postgres.connection import classified, hung_up_after, raise_for_result, walsender_query
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn, format_lsn
 from walbridge.schemas.progress_record import OWN_OPTIONS
@@ -68,7 +68,8 @@ class ReplicationStream:
         pairs = ", ".join(f"{name} {sql.Literal(value).as_string(None).lstrip()}" for name, value in asked.items())
         name = sql.Identifier(self._slot).as_string(None)
         command = f"START_REPLICATION SLOT {name} LOGICAL {format_lsn(start_lsn)} ({pairs})"
-        result = self._pgconn.exec_(command.encode())
+        with hung_up_after(self._pgconn.socket, 2 * self._patience_s):
+            result = self._pgconn.exec_(command.encode())
         if result.status != pq.ExecStatus.COPY_BOTH:
             raise_for_result(self._pgconn, result)
             raise OperatorError(f"START_REPLICATION on slot {self._slot} was not accepted", "see the server's log")

@@ -7,7 +7,7 @@ Session, OpenBatch, Publisher, ProgressTracker, ReplicationStream, Tables.
 
 import importlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -119,6 +119,7 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
         "walbridge.producer.postgres.replication_stream": {
             "select": Select(world),
             "walsender_query": lambda *_: [{"setting": "60000"}],
+            "hung_up_after": lambda *_: nullcontext(),
         },
         "walbridge.producer.postgres.slot": {
             "identify": lambda *_: server.identify(),

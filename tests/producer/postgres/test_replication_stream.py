@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from struct import unpack
@@ -77,6 +78,32 @@ def wired(wal_sender_timeout_ms: int = 60_000) -> Iterator[Wire]:
         wire = Wire(patch, wal_sender_timeout_ms)
         wire.stream.start(Lsn(100), {"proto_version": "1", "walbridge.timeline": "2"})
         yield wire
+
+
+class Deaf(Walsender):
+    """Takes the command and never answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.near, self.far = socket.socketpair()
+        self.socket = self.near.fileno()
+        self.near.settimeout(30)
+
+    def exec_(self, command: bytes) -> SimpleNamespace:
+        assert self.near.recv(1) == b""  # as libpq: until somebody ends the connection
+        return SimpleNamespace(status=pq.ExecStatus.FATAL_ERROR, error_field=lambda field: None)
+
+    def get_error_message(self) -> str:
+        return "server closed the connection unexpectedly"
+
+
+def test_server_that_never_answers_the_start_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replication_stream, "walsender_query", lambda *_: [{"setting": "0"}])
+    server = Deaf()
+    stream = ReplicationStream(cast(pq.abc.PGconn, server), "s", 10_000, silence_timeout_ms=100)
+
+    with server.near, server.far, pytest.raises(RetryableError, match="closed the connection"):
+        stream.start(Lsn(100), {"proto_version": "1"})
 
 
 def test_confirmed_is_told_at_once_beside_what_was_received() -> None:
