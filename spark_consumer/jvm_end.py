@@ -34,7 +34,7 @@ ANSWER_S = 30.0
 END_S = 10.0
 """How long the JVM's process may outlive its connections."""
 
-_CONFESSION = "while the job was running; nothing is lost, the next start finishes the plan"
+_NOTHING_IS_LOST = "while the job was running; nothing is lost, the next start finishes the plan"
 _MORE_MEMORY = "give the machine or container more memory, or lower [lake] plan_rows_max"
 _KERNEL = "the kernel's log (dmesg) tells whether memory was short: then "
 
@@ -91,7 +91,7 @@ def exit_code(process: "subprocess.Popen[bytes] | None") -> int | None:
 
 def ended_jvm(code: int | None) -> OperatorError:
     """The error that says how the JVM ended, and what may help."""
-    return OperatorError(f"the Spark driver's JVM {ending(code)} {_CONFESSION}", f"start again; {_remedy(code)}")
+    return OperatorError(f"the Spark driver's JVM {ending(code)} {_NOTHING_IS_LOST}", f"start again; {_remedy(code)}")
 
 
 def ending(code: int | None) -> str:

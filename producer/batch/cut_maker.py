@@ -33,7 +33,7 @@ class Watch(Protocol):
     def look_if_due(self) -> None:
         """Look again, if that was a while ago."""
 
-    def dropped_by(self, lsn: Lsn) -> set[int]:
+    def take_dropped(self, lsn: Lsn) -> set[int]:
         """Tables of which nothing comes after ``lsn``; told once."""
 
 
@@ -123,7 +123,7 @@ class CutMaker:
         self._watch.look()  # without a publication the stream is silent, and this cut would confirm it
         self._out.open()
         self._out.batch.end_lsn = self._stream.received
-        for record in self._tables.newest(self._watch.dropped_by(self._stream.received)):
+        for record in self._tables.newest(self._watch.take_dropped(self._stream.received)):
             self._drop(record)
         self._bound_floor()
         self._out.close(None)

@@ -138,7 +138,7 @@ class SourceWatch:
     def _table_name(self, relation_id: int) -> str:
         return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")
 
-    def dropped_by(self, lsn: Lsn) -> set[int]:
+    def take_dropped(self, lsn: Lsn) -> set[int]:
         """Tables of which nothing comes after ``lsn``. Each is returned only once."""
         gone = {relation_id for relation_id, since in self._leaving.items() if since <= lsn}
         for relation_id in gone:

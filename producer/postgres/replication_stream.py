@@ -77,7 +77,7 @@ class ReplicationStream:
         self._heard_s = time.monotonic()
         self.confirmed = start_lsn
 
-    def has_received(self, lsn: Lsn) -> None:
+    def note_received(self, lsn: Lsn) -> None:
         """The server has reported that it is as far as this."""
         self.received = max(self.received, lsn)
 

@@ -20,7 +20,7 @@ class Changes:
     """Publishes the changes of one session.
 
     Args:
-        leaves: stop following a table when a value of a row exists nowhere, instead of raising.
+        drops_on_unknown_value: stop following a table when a value of a row exists nowhere, instead of raising.
         on_dropped: called with the relation id of a table that is no longer followed.
     """
 
@@ -31,14 +31,14 @@ class Changes:
         relations: SessionRelations,
         fast_path: FastPath,
         *,
-        leaves: bool,
+        drops_on_unknown_value: bool,
         on_dropped: Callable[[int], None],
     ) -> None:
         self._out = out
         self._tables = tables
         self._relations = relations
         self._fast_path = fast_path
-        self._leaves = leaves
+        self._drops_on_unknown_value = drops_on_unknown_value
         self._on_dropped = on_dropped
         self._dropped = DroppedTables(out)
 
@@ -55,7 +55,7 @@ class Changes:
         try:
             records = writer.insert(change, transaction.source, transaction.ordinal, self._out.ts_ms)
         except UnknownValue as reason:
-            if not self._leaves:
+            if not self._drops_on_unknown_value:
                 raise
             self._dropped.drop(writer.relation, transaction.position, reason)
             self._on_dropped(change.relation_id)

@@ -76,7 +76,7 @@ class Session:
             tables,
             relations,
             self._fast_path,
-            leaves=limits.on_unknown_value == "stale",
+            drops_on_unknown_value=limits.on_unknown_value == "stale",
             on_dropped=followed.drop,
         )
         self._messages = LogicalMessages(settings, tables, out)
@@ -132,7 +132,7 @@ class Session:
         change = self._changes.rest_of(message)
         if change is None:
             if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch closes, which would free them
-                self._transactions.hash()
+                self._transactions.digest()
                 self._end_stalled_batch(self._batch_age_max_s)
             return
         self._out.open()
@@ -140,7 +140,7 @@ class Session:
         self._split_if_due()
 
     def _keepalive(self, frame: PrimaryKeepalive) -> None:
-        self._stream.has_received(frame.wal_end)
+        self._stream.note_received(frame.wal_end)
         if frame.reply_requested:
             is_outside = self._transactions.open is None
             if is_outside:
@@ -193,14 +193,14 @@ class Session:
             return
         is_outside = self._transactions.open is None
         if self._messages.publish_outside(message, sent_us(data), ends_lsn=is_outside):
-            self._stream.has_received(message.message_lsn)
+            self._stream.note_received(message.message_lsn)
             if is_outside and self._out.is_full:
                 self._cuts.close()
 
     def _commit(self, message: Commit) -> None:
         transaction = self._transactions.commit(message)
         # A transaction without published changes moves the LSN too; before Postgres 15 the server sends all of them.
-        self._stream.has_received(message.end_lsn)
+        self._stream.note_received(message.end_lsn)
         if not transaction.skipped:
             self._cuts.end_transaction(message)
 

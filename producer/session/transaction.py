@@ -107,11 +107,11 @@ class TransactionTracker:
             raise _not_resumed(self._split, transaction.begin)
         self.unhashed.append(body)
         if len(self.unhashed) >= _HELD_MAX:
-            self.hash()
+            self.digest()
         resume = transaction.resume
         assert resume is not None
         if self._hashed + len(self.unhashed) == resume.messages_done:
-            if self.hash() != resume.hash:
+            if self.digest() != resume.hash:
                 raise split_differs(
                     f"transaction {resume.xid} at {format_lsn(resume.commit_lsn)} reads otherwise than when its "
                     f"first {resume.messages_done} changes were published"
@@ -142,11 +142,11 @@ class TransactionTracker:
         """What is published of the open transaction, for progress."""
         transaction = self.inside()
         begin = transaction.begin
-        digest = self.hash()
+        digest = self.digest()
         return Split(begin.final_lsn, begin.xid, self._hashed, transaction.ordinal, digest)
 
-    def hash(self) -> str:
-        """The hash of all bodies since Begin. They are hashed only when it is asked for, which is seldom."""
+    def digest(self) -> str:
+        """The hash of all bodies since Begin. Those in ``unhashed`` are hashed now, and let go."""
         at = self._body_at
         for body in self.unhashed:
             self._hash.update((len(body) - at).to_bytes(4, "big"))

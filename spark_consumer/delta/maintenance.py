@@ -28,7 +28,7 @@ VACUUM_INTERVAL = timedelta(hours=1)
 LOG_NEEDED = timedelta(days=RETENTION_DAYS, hours=-1)
 """Within the log's retention, and longer than rows of ``_cuts`` may live."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_ONCE = CommitProperties(max_commit_retries=0)
+_WITHOUT_RETRY = CommitProperties(max_commit_retries=0)
 
 
 class Maintenance:
@@ -63,9 +63,9 @@ class Maintenance:
         table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)
         try:
             if PROPERTIES.items() - table.metadata().configuration.items():  # an older version of walbridge made it
-                table.alter.set_table_properties(dict(PROPERTIES), commit_properties=_ONCE)
+                table.alter.set_table_properties(dict(PROPERTIES), commit_properties=_WITHOUT_RETRY)
             if small_file_count(table) >= SMALL_FILES_MAX:
-                table.optimize.compact(target_size=2 * SMALL_FILE_BYTES, commit_properties=_ONCE)
+                table.optimize.compact(target_size=2 * SMALL_FILE_BYTES, commit_properties=_WITHOUT_RETRY)
             self._vacuum(table, path)
         except CommitFailedError:
             # A reader's own maintenance may be at work; the next visit tries again.

@@ -32,7 +32,7 @@ FILE_BYTES = 4 * 2**20
 """Files of the manifest grow to this and are then left alone, so that compaction stays cheap."""
 _LOG_RETENTION = timedelta(days=1)
 """Nobody reads old versions of the manifest itself: its rows are its history."""
-_ONCE = CommitProperties(max_commit_retries=0)
+_WITHOUT_RETRY = CommitProperties(max_commit_retries=0)
 
 
 class Manifest:
@@ -99,7 +99,7 @@ class Manifest:
         expected = self._table.version() + 1
         data = pa.Table.from_pylist([asdict(row)], schema=SCHEMA)
         with self._fenced():
-            write_deltalake(self._table, data, mode="append", commit_properties=_ONCE)
+            write_deltalake(self._table, data, mode="append", commit_properties=_WITHOUT_RETRY)
         if self._table.version() != expected:
             raise _second_job(self._table.table_uri)
         self._sequence = row.sequence
@@ -108,7 +108,7 @@ class Manifest:
     def compact(self) -> None:
         """Merge the small files of single rows."""
         with self._fenced():
-            self._table.optimize.compact(target_size=FILE_BYTES, commit_properties=_ONCE)
+            self._table.optimize.compact(target_size=FILE_BYTES, commit_properties=_WITHOUT_RETRY)
         self._rows_since_compaction = 0
         self._expect_own_newest()
 
@@ -119,7 +119,7 @@ class Manifest:
             return
         written = f"written_at < '{moment.astimezone(UTC).isoformat()}'"
         with self._fenced():
-            self._table.delete(f"sequence < {published.sequence} AND {written}", commit_properties=_ONCE)
+            self._table.delete(f"sequence < {published.sequence} AND {written}", commit_properties=_WITHOUT_RETRY)
         self._expect_own_newest()
 
     def vacuum(self) -> None:

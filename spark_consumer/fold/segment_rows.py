@@ -120,8 +120,8 @@ class SegmentRows:
         """All other records that may hold such a value: rows are compared, so equal values need equal tokens."""
         frame = self.records.frame()
         wide = of_schema(frame, self.shape.relation).where(F.length("value") > large_values.VALUE_BYTES_MAX)
-        for place in range(self.volume.slices):
-            by = in_slice(F.struct("partition", "offset"), place, self.volume.slices)
+        for index in range(self.volume.slices):
+            by = in_slice(F.struct("partition", "offset"), index, self.volume.slices)
             for row in handed_over(wide.where(by), self.volume).to_pylist():
                 value = row.pop("value")
                 yield LargeRecord(**row, schema_id=self.segment.schema_id, size=len(value)), value
@@ -143,9 +143,9 @@ class SegmentRows:
     def _slices_of_records(self, by: Column, rows: Callable[[DataFrame], DataFrame]) -> Iterator[pa.Table]:
         """Slice by slice of the records: each record is decoded once."""
         slices = self.volume.slices
-        for place in range(slices):
+        for index in range(slices):
             frame = self._frame()
-            some = frame if slices == 1 else frame.where(in_slice(by, place, slices))
+            some = frame if slices == 1 else frame.where(in_slice(by, index, slices))
             yield handed_over(rows(self._events(some)), self.volume)
 
     def _events(self, records: DataFrame) -> DataFrame:

@@ -112,7 +112,7 @@ class PlannedRecords:
         """Those of one topic."""
         volumes = self._volumes.get(topic, {})
         few = self._few_of(topic, sum(volumes.values(), Volume()))
-        frame = partial(self._read, topic) if few is None else partial(self._here, few)
+        frame = partial(self._from_spark, topic) if few is None else partial(self._from_driver, few)
         large = [record for record in self.large if record.topic == topic]
         return TableRecords(frame, volumes, few, large, self._values)
 
@@ -130,10 +130,10 @@ class PlannedRecords:
         if self._is_persisted:
             self._frame.unpersist()
 
-    def _read(self, topic: str) -> DataFrame:
+    def _from_spark(self, topic: str) -> DataFrame:
         return self.persisted().where(F.col("topic") == topic).select(*_COLUMNS)
 
-    def _here(self, fetched: pa.Table) -> DataFrame:
+    def _from_driver(self, fetched: pa.Table) -> DataFrame:
         return self._frame.sparkSession.createDataFrame(fetched.select(_COLUMNS))
 
     def _few_of(self, topic: str, volume: Volume) -> pa.Table | None:

@@ -44,9 +44,9 @@ class Volume:
         return max(-(-self.rows // SLICE_ROWS_MAX), -(-self.bytes // SLICE_BYTES_MAX), 1)
 
 
-def in_slice(by: Column, place: int, slices: int) -> Column:
+def in_slice(by: Column, index: int, slices: int) -> Column:
     """Whether a row is in one of several slices."""
-    return F.pmod(F.xxhash64(by), F.lit(slices)) == F.lit(place)
+    return F.pmod(F.xxhash64(by), F.lit(slices)) == F.lit(index)
 
 
 def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
@@ -57,8 +57,8 @@ def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table
         return
     held = frame.persist()
     try:
-        for place in range(slices):
-            yield handed_over(held.where(in_slice(by, place, slices)), volume)
+        for index in range(slices):
+            yield handed_over(held.where(in_slice(by, index, slices)), volume)
     finally:
         held.unpersist()
 

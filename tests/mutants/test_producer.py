@@ -136,7 +136,7 @@ NOTICED = {
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
     "a table departs a byte early": Noticed(
-        Mutant(SourceWatch.dropped_by, "since <= lsn", "since <= lsn + 1"),
+        Mutant(SourceWatch.take_dropped, "since <= lsn", "since <= lsn + 1"),
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
     "a topic that was made again is written on": Noticed(
@@ -192,7 +192,7 @@ NOTICED = {
         test_cut_maker.test_table_that_left_is_said_to_be_dropped_in_the_cut_and_leaves_progress,
     ),
     "the hash of a split holds the header of its frames": Noticed(
-        Mutant(TransactionTracker.hash, "memoryview(body)[at:]", "memoryview(body)"),
+        Mutant(TransactionTracker.digest, "memoryview(body)[at:]", "memoryview(body)"),
         test_transaction.test_hash_of_a_transaction_is_of_its_bodies_alone,
     ),
     "changes of one transaction are hashed with the next": Noticed(

@@ -158,7 +158,7 @@ class Stream:
         if self.later:
             self.frames.append(self.later.popleft())
 
-    def has_received(self, lsn: Lsn) -> None:
+    def note_received(self, lsn: Lsn) -> None:
         self.received = max(self.received, lsn)
 
     def confirm(self, lsn: Lsn) -> None:
@@ -191,7 +191,7 @@ class Watch:
     def look_if_due(self) -> None:
         """It is not."""
 
-    def dropped_by(self, lsn: Lsn) -> set[int]:
+    def take_dropped(self, lsn: Lsn) -> set[int]:
         gone = {relation_id for relation_id, since in self.leaving.items() if since <= lsn}
         self.leaving = {each: since for each, since in self.leaving.items() if each not in gone}
         return gone

@@ -47,8 +47,8 @@ MUTANTS = {
     ),
     "a keepalive is confirmed at once": Mutant(
         Session._keepalive,
-        "self._stream.has_received(frame.wal_end)",
-        "self._stream.has_received(frame.wal_end); self._stream.confirm(frame.wal_end)",
+        "self._stream.note_received(frame.wal_end)",
+        "self._stream.note_received(frame.wal_end); self._stream.confirm(frame.wal_end)",
     ),
     "an idle cut is made inside a half published transaction": Mutant(
         CutMaker.idle_cut, "self._out.tracker.progress.split is not None", "False"

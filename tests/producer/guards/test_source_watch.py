@@ -81,13 +81,13 @@ def test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_i
     """I7: what is open when it leaves may hold changes of it, which still come."""
     watched = opened()
     watched.look(members=LEFT, lsn=Lsn(600), oldest_xid=79, next_xid=82)
-    assert watched.watched.dropped_by(Lsn(10**6)) == set()
+    assert watched.watched.take_dropped(Lsn(10**6)) == set()
     watched.look(members=LEFT, lsn=Lsn(700), oldest_xid=81, next_xid=90)
-    assert watched.watched.dropped_by(Lsn(10**6)) == set()
+    assert watched.watched.take_dropped(Lsn(10**6)) == set()
     watched.look(members=LEFT, lsn=Lsn(800), oldest_xid=82, next_xid=90)
 
-    assert watched.watched.dropped_by(Lsn(799)) == set()
-    assert watched.watched.dropped_by(Lsn(800)) == {ORDERS}
+    assert watched.watched.take_dropped(Lsn(799)) == set()
+    assert watched.watched.take_dropped(Lsn(800)) == {ORDERS}
 
 
 def test_table_that_left_is_told_once_and_from_the_first_such_place_on() -> None:
@@ -95,18 +95,18 @@ def test_table_that_left_is_told_once_and_from_the_first_such_place_on() -> None
     watched.look(members=LEFT, lsn=Lsn(600))
     watched.look(members=LEFT, lsn=Lsn(900))
 
-    assert [watched.watched.dropped_by(Lsn(600)) for _ in range(2)] == [{ORDERS}, set()]
+    assert [watched.watched.take_dropped(Lsn(600)) for _ in range(2)] == [{ORDERS}, set()]
 
 
 def test_table_that_is_said_to_be_gone_is_not_gone_again() -> None:
     """Progress names it no more."""
     watched = opened()
     watched.look(members=LEFT, lsn=Lsn(600))
-    watched.watched.dropped_by(Lsn(600))
+    watched.watched.take_dropped(Lsn(600))
     watched.tracker.committed(replace(watched.tracker.progress, relation_ids=(ITEMS,)))
     watched.look(members=LEFT, lsn=Lsn(900))
 
-    assert watched.watched.dropped_by(Lsn(10**6)) == set()
+    assert watched.watched.take_dropped(Lsn(10**6)) == set()
 
 
 def test_progress_without_a_baseline_gets_that_of_now() -> None:
