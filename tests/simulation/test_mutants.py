@@ -54,7 +54,7 @@ MUTANTS = {
         CutMaker.idle_cut, "self._out.tracker.progress.split is not None", "False"
     ),
     "progress is not read again at a restart of the stream": Mutant(
-        follow_once, "progress = _published(settings)", "progress = parts.out.tracker.progress"
+        follow_once, "progress = read_own_progress(settings)", "progress = parts.out.tracker.progress"
     ),
     "a replaced instance goes on without a look at who wrote before it": Mutant(
         Publisher.begin, "self.on_replaced()", "pass"
