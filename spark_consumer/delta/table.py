@@ -22,6 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.schema import Field
 
 from walbridge.schemas.errors import RetryableError
+from walbridge.spark_consumer.errors import sorted_error
 
 RETENTION_DAYS = 9
 """How long log entries and removed files stay: longer than the 8 days that ``cut_retention_hours`` allows."""
@@ -168,8 +169,8 @@ class LakeTable:
         """
         try:
             old = DeltaTable(self.uri, version=version, storage_options=self._storage_options or None)
-        except (DeltaError, OSError):
-            raise VersionGone(f"version {version} of {self.uri}") from None
+        except (DeltaError, OSError) as error:
+            raise self._gone(version, error) from error
         return old.transaction_version(app_id)
 
     def commits(self, newest: int) -> list[Commit]:
@@ -243,6 +244,11 @@ class LakeTable:
         with _commit_errors(self.uri):
             self._delta.alter.set_column_metadata(field.name, metadata, commit_properties=commit.properties())
 
+    def _gone(self, version: int, error: Exception) -> BaseException:
+        """A disk that is full or a store that does not answer is told as that: the version may still be there."""
+        known = sorted_error(error)
+        return VersionGone(f"version {version} of {self.uri}") if known is error else known
+
     def restore(self, version: int, commit: Commit) -> None:
         """Make the table what it was at ``version``, as a new commit.
 
@@ -252,8 +258,8 @@ class LakeTable:
         try:
             with _commit_errors(self.uri):
                 self._delta.restore(version, commit_properties=commit.properties())
-        except (DeltaError, OSError):
-            raise VersionGone(f"version {version} of {self.uri}") from None
+        except (DeltaError, OSError) as error:
+            raise self._gone(version, error) from error
         # The handle keeps the schema it was loaded with: load again.
         self._delta = DeltaTable(self.uri, storage_options=self._storage_options or None)
 

@@ -10,6 +10,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.spark_consumer.events import column, relation
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.delta import table as table_module
 from walbridge.spark_consumer.delta.table import (
     Commit,
     ConcurrentCommit,
@@ -180,3 +182,21 @@ def test_spark_reads_what_was_written(table: LakeTable, spark: SparkSession) -> 
 
     assert sorted(row["Id"] for row in found.collect()) == [1, 2]
     assert found.columns == ["Id", 'q"uo.te', "_walbridge"]
+
+
+@pytest.mark.parametrize("said", ["No space left on device (os error 28)", "Generic S3 error: Error performing GET "])
+def test_storage_that_fails_for_a_moment_is_not_told_as_a_version_that_is_gone(
+    lake: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """I8: its remedy would be to copy everything again."""
+    table = LakeTable.create(f"{lake}/t", [LakeField("n", "long", {})], Commit("p"), {})
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(said)
+
+    monkeypatch.setattr(DeltaTable, "restore", fail)
+    with pytest.raises(OperatorError, match="nothing is lost"):
+        table.restore(0, Commit("p"))
+    monkeypatch.setattr(table_module, "DeltaTable", fail)
+    with pytest.raises(OperatorError, match="nothing is lost"):
+        table.transaction_version_at(0, "a")
