@@ -9,7 +9,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import format_lsn, parse_lsn
 from walbridge.spark_consumer.delta.manifest_reader import newest_published, open_table, published_rows
 from walbridge.spark_consumer.plan.manifest_row import CutRow
@@ -66,7 +66,10 @@ def published_at(
         OperatorError: there is none.
     """
     table = open_table(lake, dict(storage_options or {}))
-    limit = parse_lsn(lsn) if isinstance(lsn, str) else lsn
+    try:
+        limit = parse_lsn(lsn) if isinstance(lsn, str) else lsn
+    except ProtocolError:
+        raise OperatorError(f"{lsn!r} is no LSN", remedy='write it as "16/B374D848"') from None
     row = newest_published(table, limit) if table is not None else None
     if row is not None:
         return row

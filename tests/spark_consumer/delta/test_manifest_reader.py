@@ -13,6 +13,7 @@ from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.delta.manifest_reader import newest_published, newest_rows, open_table, published_rows
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 from walbridge.spark_consumer.plan.plan import TableHead
+from walbridge.spark_consumer.read import published_at
 
 EPOCH = "7-1-s-0/10"
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -71,3 +72,8 @@ def test_an_entry_is_the_head_that_plans_take() -> None:
     """A table that is not there yet has none: its copy begins from nothing."""
     assert ENTRY.head == TableHead(1, "p.public.a", "public/a", 3, "0" * 16, "stale", 7)
     assert TableEntry(1, "public", "a", "p.public.a", "", None, "0" * 16, "copying").head is None
+
+
+def test_text_that_is_no_lsn_is_told(lake: Path) -> None:
+    with pytest.raises(OperatorError, match="'16/xyz' is no LSN"):
+        published_at(str(lake), "16/xyz")
