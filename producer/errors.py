@@ -47,6 +47,14 @@ def publication_remade(publication: str) -> OperatorError:
     )
 
 
+def other_publication(publication: str, followed: str) -> OperatorError:
+    """Neither was dropped: the settings name another one. One that was only renamed is the same."""
+    return OperatorError(
+        f"[postgres] publication names {publication}, this pipeline follows {followed}",
+        remedy=f"name {followed} again; or {COPY_AGAIN}",
+    )
+
+
 def operations_missing(publication: str, operations: Sequence[str]) -> OperatorError:
     """Postgres leaves them out without a word."""
     return OperatorError(

@@ -23,8 +23,10 @@ from walbridge.producer.postgres.partitions import partition_trees
 from walbridge.producer.postgres.publication import publication_state
 from walbridge.producer.relations.binary_support import refuse_unreadable
 from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.errors import KafkaAway
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_schema import quoted
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 
 log = structlog.get_logger()
@@ -101,7 +103,11 @@ class SourceWatch:
         topics = [metadata_topic(self._settings.name), cuts_topic(self._settings.name)]
         topics += [relation.topic for relation in self._tables.newest(wanted)]
         generated = state.generated_columns if state else None
-        return Baseline(state.oid if state else 0, members, self._ids_of(topics), generated)
+        ids = self._ids_of(topics)
+        if unknown := sorted(set(topics) - ids.keys()):
+            # A broker may not have heard of them yet, and the baseline is written only once.
+            raise KafkaAway(f"the broker does not know all topics yet: {', '.join(unknown)}")
+        return Baseline(state.oid if state else 0, members, ids, generated)
 
     def _ids_of(self, topics: Iterable[str]) -> dict[str, str]:
         return {topic: an_id[:TOPIC_ID_LENGTH] for topic, an_id in self._admin.topic_ids(topics).items()}
@@ -125,6 +131,9 @@ class SourceWatch:
             return
         name = self._settings.postgres.publication
         now = publication_state(self._connection, name, progress.relation_ids)
+        followed = progress.options.get("publication_names", quoted(name))
+        if followed not in (name, quoted(name)) and (now is None or now.oid != baseline.publication):
+            raise errors.other_publication(name, followed)
         gone = baseline.dropped(name, now, self._table_name)
         for relation_id in gone & set(progress.relation_ids) - set(self._leaving):
             assert now is not None

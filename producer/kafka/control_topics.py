@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from walbridge.producer.kafka.instance import SERVE_S, Instance
 from walbridge.producer.kafka.partition_log import PartitionLog
-from walbridge.producer.kafka.topics import client_config, message_bytes_max
+from walbridge.producer.kafka.topics import client_config, message_bytes_max, refusing_properties
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 from walbridge.schemas.progress_record import Progress, decode_progress, progress_key
@@ -27,6 +27,7 @@ class MetadataWriter:
     """Writes metadata records and waits for their acknowledgement."""
 
     def __init__(self, settings: Settings, on_wait: Callable[[], None], end_offset: int) -> None:
+        self._settings = settings
         self._settings = settings
         self._topic = metadata_topic(settings.name)
         self._on_wait = on_wait
@@ -53,12 +54,14 @@ class MetadataWriter:
             RetryableError: a record was not acknowledged, or the client is dead and the next one begins anew.
         """
         self._failure = None
-        self._instance = self._instance or Instance(Producer(self._config))
+        if self._instance is None:
+            with refusing_properties(self._settings):
+                self._instance = Instance(Producer(self._config))
         try:
             self._send(self._instance, records)
         except KafkaException as error:
             if not error.args[0].fatal() and error.args[0].code() != KafkaError._FATAL:
-                raise
+                raise KafkaAway(f"metadata was not written: {error.args[0].str()}") from None
             self._instance, self._failure = None, error.args[0]
         if self._failure is not None:
             raise KafkaAway(f"metadata was not acknowledged: {self._failure.str()}")

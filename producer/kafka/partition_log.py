@@ -100,8 +100,7 @@ class PartitionLog:
         while True:
             message = self._consumer.poll(SLICE_S)
             if message is None:
-                if time.monotonic() - heard_s > SILENCE_S:
-                    raise KafkaAway(f"topic {self._topic} cannot be read: no answer within {SILENCE_S:g} s")
+                self._refuse_silence(heard_s)
                 continue
             fault, offset = message.error(), message.offset() or 0
             if fault is None:
@@ -115,6 +114,12 @@ class PartitionLog:
                 return
             elif not fault.retriable() and fault.code() not in _AWAY:
                 raise self._unreadable(fault)
+            else:
+                self._refuse_silence(heard_s)
+
+    def _refuse_silence(self, heard_s: float) -> None:
+        if time.monotonic() - heard_s > SILENCE_S:
+            raise KafkaAway(f"topic {self._topic} cannot be read: no answer within {SILENCE_S:g} s")
 
     def last(self, count: int) -> list[Message]:
         """The last ``count`` messages, oldest first; fewer where there are no more."""

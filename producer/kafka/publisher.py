@@ -193,7 +193,7 @@ class Publisher:
             except KafkaException as error:
                 if self._instance.is_fenced:
                     raise self._aborted(error.args[0]) from None
-                self._after_wait()
+                self._poll(0.01)  # what fails at once must not spin
 
     def commit(self, control_records: list[tuple[str, KafkaRecord]]) -> None:
         """Send the control records, in this order, and commit.

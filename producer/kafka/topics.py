@@ -24,6 +24,15 @@ CONTACT_TIMEOUT_S = 3.0
 """Time limit of the first request, which cannot be interrupted: the caller tries again."""
 REQUEST_TIMEOUT_S = 10.0
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_RESERVED = {
+    "acks",
+    "enable.idempotence",
+    "partitioner",
+    "request.required.acks",
+    "transaction.timeout.ms",
+    "transactional.id",
+}
+_GONE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 _COLLIDES = (
     'Kafka takes "." and "_" in topic names for equal: give the table another topic in [topics.names], '
     "or this pipeline another name"
@@ -72,6 +81,11 @@ def message_bytes_max(settings: Settings) -> int:
 def client_config(settings: Settings) -> dict[str, Any]:
     """What every librdkafka client of ours shares."""
     passed = {name: value.get_secret_value() for name, value in settings.kafka.client.items()}
+    if reserved := sorted(_RESERVED & passed.keys()):
+        raise OperatorError(
+            f"[kafka.client] has {', '.join(reserved)}, on which exactly-once or the order of rows rests",
+            remedy="leave it out of [kafka.client]: walbridge sets it",
+        )
     return {
         "bootstrap.servers": settings.kafka.bootstrap_servers,
         "client.id": f"walbridge-{settings.name}",
@@ -169,7 +183,7 @@ class TopicAdmin:
                 found[name] = str(future.result().topic_id)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise KafkaAway(f"topic {name} cannot be described: {error.args[0].str()}") from None
+                    raise _sorted(f"topic {name} cannot be described", error.args[0]) from None
         return found
 
     def check(self, specs: Iterable[TopicSpec]) -> None:
@@ -217,7 +231,8 @@ class TopicAdmin:
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                    continue
+                    # With whatever partitions and settings its maker chose: the next attempt compares them.
+                    raise KafkaAway(f"topic {name} was made by somebody else just now") from None
                 if reason.retriable():
                     raise KafkaAway(f"topic {name} could not be created: {reason.str()}") from None
                 raise OperatorError(
@@ -237,7 +252,7 @@ class TopicAdmin:
             try:
                 found = futures[resources[spec.name]].result()
             except KafkaException as error:
-                raise KafkaAway(f"settings of topic {spec.name} cannot be read: {error.args[0].str()}") from None
+                raise _sorted(f"settings of topic {spec.name} cannot be read", error.args[0]) from None
             for name, value in spec.config.items():
                 if name in found and found[name].value != value:
                     raise OperatorError(
@@ -245,3 +260,12 @@ class TopicAdmin:
                         remedy=f"kafka-configs --alter --bootstrap-server {self._settings.kafka.bootstrap_servers} "
                         f"--topic {spec.name} --add-config {name}={value}; or mend [topics]",
                     )
+
+
+def _sorted(what: str, reason: KafkaError) -> KafkaAway | OperatorError:
+    if reason.retriable() or reason.code() in _GONE:
+        return KafkaAway(f"{what}: {reason.str()}")
+    return OperatorError(
+        f"{what}: {reason.str()}",
+        remedy="grant Describe and DescribeConfigs on the topics of this pipeline to walbridge's principal",
+    )

@@ -60,6 +60,8 @@ def create_publication(connection: psycopg.Connection[Any], publication: str, ta
     try:
         connection.execute(statement)
     except psycopg.Error as error:
+        if error.sqlstate is None:
+            raise classified(error) from None
         raise OperatorError(
             f"publication {publication} could not be created: {error.diag.message_primary}",
             remedy="mend [postgres] publication_tables, or create it as the tables' owner",

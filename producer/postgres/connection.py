@@ -78,6 +78,15 @@ _DEFINITE = {
     f"row; the WAL keeps what it holds, so then {COPY_AGAIN}",
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",
 }
+_MISSING = "start again: the start says what is missing from the publication or the database"
+_BY_CODE = {
+    "42704": _MISSING,
+    "42P01": _MISSING,
+    "42703": _MISSING,
+    "53400": "raise the limit that Postgres names; if it is max_replication_slots, raise that or drop one that nobody "
+    "needs: walbridge check counts them",
+}
+"""Where the remedy of the class would be wrong."""
 _LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"
 _START_POSTGRES = "start the server, or correct the address in [postgres] dsn; if it answered, its words above say why"
 _NO_BINARY = "42883"
@@ -150,7 +159,10 @@ def walsender_query(pgconn: pq.abc.PGconn, sql: str) -> list[dict[str, str | Non
         OperatorError, RetryableError: the server refused or went away.
     """
     with hung_up_after(pgconn.socket, ANSWER_TIMEOUT_S):
-        result = pgconn.exec_(sql.encode())
+        try:
+            result = pgconn.exec_(sql.encode())
+        except psycopg.Error as error:  # no result at all: the connection is lost
+            raise classified(error) from None
     raise_for_result(pgconn, result)
     return rows_of(result)
 
@@ -187,7 +199,7 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
         message = _name_of(sqlstate)
     if sqlstate == _LOCKED:
         return TableLocked(f"Postgres ({sqlstate}): {message}")
-    remedy = _DEFINITE.get(sqlstate[:2])
+    remedy = _BY_CODE.get(sqlstate) or _DEFINITE.get(sqlstate[:2])
     if sqlstate == _NO_BINARY:
         remedy = f"start again, which names table and column if [postgres] binary = true is the cause; or {BINARY_OFF}"
     if remedy is not None:

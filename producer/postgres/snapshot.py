@@ -34,12 +34,19 @@ class Snapshot:
         self._connection = connect_sql(dsn, "walbridge copy")
         try:
             self._connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            self._connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+            self._import(snapshot)
             # With row security the copy would hold other rows than the stream, which ignores it.
             self._connection.execute("SET LOCAL row_security = off")
         except psycopg.Error as error:
             self._connection.close()
             raise classified(error) from None
+
+    def _import(self, snapshot: str) -> None:
+        try:
+            self._connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        except psycopg.Error:
+            self._connection.close()
+            raise RetryableError("the slot's snapshot is gone: the connection that made it ended") from None
 
     def __enter__(self) -> "Snapshot":
         return self

@@ -18,7 +18,7 @@ from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import INTERVAL_S, SourceWatch, refuse_unknown
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.facts import PublicationState
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 
@@ -207,3 +207,23 @@ def test_progress_of_before_the_baseline_is_not_compared() -> None:
         watch.look()
 
     assert watched.looks == []
+
+
+def test_baseline_waits_for_topics_that_a_broker_does_not_know_yet() -> None:
+    """I7: it is written once, and a topic that it lacks would never be compared."""
+    watched = Watched()
+    watched.admin.topic_ids = lambda names: {"p.metadata": "id"}  # type: ignore[method-assign]
+
+    with pytest.raises(KafkaAway, match=r"p\.cuts"):
+        watched.open()
+
+
+def test_other_publication_in_the_settings_is_told_as_such() -> None:
+    """I7: neither of the two was dropped."""
+    watched = opened()
+    watched.tracker.remember_options({"publication_names": '"Old ones"'})
+
+    for watched.now in (replace(STATE, oid=2), None):
+        with watched.seen(), pytest.raises(OperatorError, match='this pipeline follows "Old ones"') as refused:
+            watched.watched.look()
+        assert COPY_AGAIN in refused.value.remedy

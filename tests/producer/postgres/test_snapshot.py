@@ -12,7 +12,7 @@ from walbridge.producer.pgoutput.messages import Field, Unsent
 from walbridge.producer.postgres import snapshot
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.snapshot import SILENT_S, Snapshot, copy_statement, tuple_of_line
-from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError
 
 NULL = Unsent.NULL
 
@@ -190,3 +190,8 @@ def test_table_whose_rows_a_policy_hides_from_the_role_is_refused_and_not_copied
         dsn = make_conninfo(database.dsn, user=role, password="x")
         with Snapshot(dsn, name) as seen, pytest.raises(OperatorError, match="may not read"):
             list(seen.rows(table))
+
+
+def test_snapshot_whose_slot_lost_its_connection_is_gone_and_the_copy_begins_again(database: Database) -> None:
+    with pytest.raises(RetryableError, match="snapshot is gone"):
+        Snapshot(database.dsn, "00000003-0000001B-1")

@@ -1,0 +1,133 @@
+"""What a broker answers about topics, sorted by who must act; and what an operator may not set."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from walbridge.producer.kafka import control_topics, partition_log
+from walbridge.producer.kafka.control_topics import MetadataWriter
+from walbridge.producer.kafka.partition_log import SILENCE_S, PartitionLog
+from walbridge.producer.kafka.topics import TopicAdmin, TopicSpec, client_config
+from walbridge.schemas.errors import KafkaAway, OperatorError
+from walbridge.schemas.settings import Settings
+
+SPEC = TopicSpec("p.cuts", 1, {"cleanup.policy": "delete"})
+NOT_ALLOWED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+
+def settings(**client: str) -> Settings:
+    return Settings.model_validate({"name": "p", "kafka": {"bootstrap_servers": "127.0.0.1:1", "client": client}})
+
+
+class Answer:
+    """A future that fails."""
+
+    def __init__(self, error: KafkaError) -> None:
+        self._error = error
+
+    def result(self) -> Any:
+        raise KafkaException(self._error)
+
+
+def admin_that_answers(error: KafkaError, topics: tuple[str, ...] = ()) -> TopicAdmin:
+    """A client to which every request about a topic comes back with this error."""
+
+    def failed(asked: Any, **_: object) -> dict[Any, Answer]:
+        names = [getattr(each, "topic", each) for each in asked] if isinstance(asked, list) else ["p.cuts"]
+        return {name: Answer(error) for name in names}
+
+    admin = TopicAdmin(settings())
+    known = {name: SimpleNamespace(partitions={0: None}, error=None) for name in topics}
+    admin._admin = cast(
+        Any,
+        SimpleNamespace(
+            describe_topics=failed,
+            describe_configs=failed,
+            create_topics=failed,
+            list_topics=lambda timeout: SimpleNamespace(topics=known),
+        ),
+    )
+    return admin
+
+
+def test_right_that_is_missing_is_the_operators_and_no_broker_that_is_away() -> None:
+    admin = admin_that_answers(NOT_ALLOWED)
+
+    for ask in (lambda: admin.topic_ids(["p.cuts"]), lambda: admin.check([SPEC])):
+        with pytest.raises(OperatorError) as refused:
+            ask()
+        assert refused.value.remedy.startswith("grant Describe and DescribeConfigs")
+
+
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN])
+def test_broker_that_leaves_in_between_is_away(code: int) -> None:
+    admin = admin_that_answers(KafkaError(code))
+
+    for ask in (lambda: admin.topic_ids(["p.cuts"]), lambda: admin.check([SPEC])):
+        with pytest.raises(KafkaAway):
+            ask()
+
+
+def test_topic_that_somebody_made_between_look_and_making_is_looked_at() -> None:
+    """I3: it may have another number of partitions."""
+    with pytest.raises(KafkaAway, match=r"p\.cuts was made by somebody else just now"):
+        admin_that_answers(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)).ensure([SPEC])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "partitioner",
+        "transactional.id",
+        "transaction.timeout.ms",
+        "acks",
+        "request.required.acks",
+        "enable.idempotence",
+    ],
+)
+def test_property_on_which_exactly_once_and_order_rest_is_not_taken(name: str) -> None:
+    """I3, I4."""
+    with pytest.raises(OperatorError, match=name) as refused:
+        client_config(settings(**{name: "1"}))
+    assert refused.value.remedy == "leave it out of [kafka.client]: walbridge sets it"
+
+
+def test_partition_of_which_only_faults_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr(partition_log, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    fault = SimpleNamespace(error=lambda: KafkaError(KafkaError._TRANSPORT), offset=lambda: None)
+    with PartitionLog(settings(), "p.cuts", 0) as log:
+        log._consumer.close()
+        log._consumer = cast(Any, SimpleNamespace(assign=lambda _: None, poll=lambda _: fault, close=lambda: None))
+        with pytest.raises(KafkaAway, match=f"no answer within {SILENCE_S:g} s"):
+            list(log.read(0))
+
+
+def test_metadata_whose_topic_is_gone_ends_the_session_and_not_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next session says by its guards that the topic was deleted."""
+
+    class Refusing:
+        def __init__(self, client: object) -> None:
+            """As ``Instance``."""
+
+        def produce(self, *_: object, **__: object) -> None:
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
+
+    monkeypatch.setattr(control_topics, "Instance", Refusing)
+    writer = MetadataWriter(settings(), lambda: None, 0)
+    record = SimpleNamespace(key=b"k")
+    monkeypatch.setattr(control_topics, "encode_metadata", lambda _: b"v")
+
+    with pytest.raises(KafkaAway, match="metadata was not written"):
+        writer.write([cast(Any, record)])
+
+
+def test_property_that_only_a_producer_refuses_is_the_operators_when_metadata_is_written() -> None:
+    writer = MetadataWriter(settings(**{"linger.ms": "1000000000"}), lambda: None, 0)
+
+    with pytest.raises(OperatorError, match=r"\[kafka\.client\] is not accepted"):
+        writer.write([])
