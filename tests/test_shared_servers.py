@@ -30,19 +30,10 @@ def kill(server: Server) -> None:
 
 
 # Of every server the first test lets it die and finds nothing wrong itself; the next needs it.
-TESTS = """\
+TESTS_OF_SPARK = """\
 import contextlib, threading
-import psycopg, pytest
-from confluent_kafka.admin import AdminClient
 from walbridge.spark_consumer.jvm_shutdown import stopping_with_jvm
-from tests.test_shared_servers import kill
 from tests.spark_consumer.fold.test_fold import folded_scenarios
-
-
-@pytest.fixture(scope="module")
-def connection(postgres):
-    with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
-        yield connection
 
 
 def test_jvm_runs_out_of_memory(spark):
@@ -57,6 +48,17 @@ def test_after_the_jvm(spark):
     with stopping_with_jvm(spark, stop) as hook:
         hook.start()
         assert stop.wait(60)
+"""
+TESTS = """\
+import psycopg, pytest
+from confluent_kafka.admin import AdminClient
+from tests.test_shared_servers import kill
+
+
+@pytest.fixture(scope="module")
+def connection(postgres):
+    with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
+        yield connection
 
 
 def test_broker_is_killed(kafka):
@@ -87,10 +89,30 @@ def test_after_the_purpose(database):
 """
 
 
+DEATHS_OF_SPARK = {
+    "jvm_runs_out_of_memory": r"the shared Spark JVM ran out of memory; its log ends with:\n(.*\n)*?"
+    r".*Terminating due to java.lang.OutOfMemoryError",
+}
+DEATHS = {
+    "broker_is_killed": r"the shared broker ended with code -9; its log ends with:\n(.*\n)*?.*Kafka Server started",
+    "postgres_is_killed": r"its own failure(.*\n)*.*the shared Postgres ended with code -9; its log ends with:\n",
+}
+
+
 @pytest.mark.servers
-def test_server_that_dies_fails_the_test_it_died_in_and_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("written", "deaths", "living"),
+    [
+        pytest.param(TESTS, DEATHS, 4, id="Postgres and Kafka"),
+        # Two starts of a JVM, for what only tests need.
+        pytest.param(TESTS_OF_SPARK, DEATHS_OF_SPARK, 1, id="Spark", marks=pytest.mark.soak),
+    ],
+)
+def test_server_that_dies_fails_the_test_it_died_in_and_no_other(
+    tmp_path: Path, written: str, deaths: dict[str, str], living: int
+) -> None:
     tests = tmp_path / "test_deaths.py"
-    tests.write_text(TESTS)
+    tests.write_text(written)
     options = ["-c", "pyproject.toml", "--rootdir", ".", "-p", "tests.conftest", "-p", "no:randomly", "-v", "-m", ""]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(tests)],
@@ -104,19 +126,10 @@ def test_server_that_dies_fails_the_test_it_died_in_and_no_other(tmp_path: Path)
     outcomes = re.findall(r"::test_(\w+) (PASSED|FAILED|ERROR)", run.stdout)
     failures = run.stdout.partition("= FAILURES =")[2]
 
-    assert {name for name, outcome in outcomes if outcome == "FAILED"} == DEATHS.keys(), run.stdout + run.stderr
-    assert [outcome for _, outcome in outcomes].count("PASSED") == 5, run.stdout
-    for words in DEATHS.values():
+    assert {name for name, outcome in outcomes if outcome == "FAILED"} == deaths.keys(), run.stdout + run.stderr
+    assert [outcome for _, outcome in outcomes].count("PASSED") == living, run.stdout
+    for words in deaths.values():
         assert re.search(words, failures), run.stdout
-    assert "its own failure" in failures
-
-
-DEATHS = {
-    "jvm_runs_out_of_memory": r"the shared Spark JVM ran out of memory; its log ends with:\n(.*\n)*?"
-    r".*Terminating due to java.lang.OutOfMemoryError",
-    "broker_is_killed": r"the shared broker ended with code -9; its log ends with:\n(.*\n)*?.*Kafka Server started",
-    "postgres_is_killed": r"the shared Postgres ended with code -9; its log ends with:\n",
-}
 
 
 @pytest.mark.servers

@@ -78,7 +78,18 @@ def shown(major: int) -> list[str]:
     return ["first copy, then every change, into the lake", "the producer killed in between", *found]
 
 
-@pytest.fixture(params=[pytest.param(major, marks=pytest.mark.feature(*shown(major))) for major in MAJORS])
+IN_EACH_RUN = {12, 15, 18}
+"""The others are of `make matrix` and `make soak`: what a server sends is asked of each in every run, by
+integration/test_option_sets.py, and what becomes of it in the lake does not depend on the server."""
+
+
+def each_major() -> Iterator[object]:
+    for major in MAJORS:
+        soak = [] if major in IN_EACH_RUN else [pytest.mark.soak]
+        yield pytest.param(major, marks=[pytest.mark.feature(*shown(major)), *soak])
+
+
+@pytest.fixture(params=each_major())
 def versioned(
     postgres_version: Callable[[int], PostgresServer],
     kafka: KafkaBroker,

@@ -54,13 +54,6 @@ def test_transaction_is_resumed_inside_and_only_its_last_cut_is_complete(produce
     assert cuts[last_part].complete or cuts[last_part + 1].complete
 
 
-def test_other_limits_after_a_restart_resume_as_well(producer: ProducerUnderTest) -> None:
-    """The resume counts messages, whatever batches they come in now."""
-    _half_published(producer)
-    producer.start_streaming()
-    producer.check_equal()
-
-
 def test_transaction_that_ends_with_a_full_batch_completes_without_waiting(producer: ProducerUnderTest) -> None:
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     producer.publish("t")

@@ -131,7 +131,7 @@ def test_spool_that_is_full_stops_the_producer_and_a_larger_one_loses_nothing(st
     streaming.check_equal()
 
 
-@pytest.mark.parametrize("setting", ["on", "off"])
+@pytest.mark.parametrize("setting", ["on", pytest.param("off", marks=pytest.mark.soak)])
 def test_million_rows_in_one_transaction_pass_in_bounded_memory(producer: ProducerUnderTest, setting: str) -> None:
     """I9; killed in the middle, I4."""
     producer.database.execute("CREATE TABLE m (id int PRIMARY KEY)")

@@ -86,20 +86,6 @@ def test_tables_without_a_key_or_columns_are_followed(producer: ProducerUnderTes
     assert len(producer.check_equal().rows("public", "bare")) == 1
 
 
-def test_twenty_tables_are_followed_at_once(producer: ProducerUnderTest) -> None:
-    names = [f"t{i}" for i in range(20)]
-    producer.database.execute(
-        ";".join(f"CREATE TABLE {n} (id int PRIMARY KEY); INSERT INTO {n} VALUES (1)" for n in names)
-    )
-    producer.publish(*names)
-    producer.start_streaming()
-    for first in (2, 10):
-        producer.database.execute(
-            ";".join(f"INSERT INTO {n} SELECT generate_series({first}, {first} + 3)" for n in names)
-        )
-    assert len(list(producer.check_equal())) == 20
-
-
 def test_commit_that_begins_where_the_last_one_ended_is_not_taken_for_done(producer: ProducerUnderTest) -> None:
     """A transaction that began earlier commits right behind: its commit record begins at ``done`` (I4)."""
     producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v text)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -15,8 +14,6 @@ from walbridge.schemas.cut import Barrier
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
-from walbridge.spark_consumer import plan_runner
-from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.read import published, tables_at
 
 
@@ -57,23 +54,6 @@ def test_a_transaction_over_two_tables_is_seen_whole_at_every_published_cut(
         assert rows(spark, lake, "history", row.end_lsn) == [(1, n) for n in range(1, balance + 1)]
 
 
-def test_an_incomplete_cut_is_applied_and_not_published(
-    spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path, pipeline_name: str
-) -> None:
-    """I8: half a transaction is never a state of the source."""
-    writer.copy([(history, [])])
-    run()
-    writer.send([Event(history, "c", 0x2000, 0, after={"id": 1, "delta": 1})], complete=False)
-    run()
-
-    assert kinds(lake, pipeline_name) == ["plan", "published", "plan", "applied"]
-    assert rows(spark, lake, "history") == []
-
-    writer.send([Event(history, "c", 0x2000, 1, after={"id": 2, "delta": 2})])
-    run()
-    assert rows(spark, lake, "history") == [(1, 1), (2, 2)]
-
-
 def test_a_copy_over_several_plans_is_published_when_it_is_complete(
     spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
 ) -> None:
@@ -102,25 +82,6 @@ def test_an_idle_cut_moves_the_published_lsn_without_a_plan(
     assert [entry.name for entry in newest(lake).tables] == ["history"]
 
 
-def test_a_new_epoch_is_published_with_its_own_tables_only(
-    spark: SparkSession, writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path
-) -> None:
-    """I8: until every table of the new copy is there, readers keep the old state."""
-    writer.copy([(accounts, [{"id": 1, "balance": 1}]), (history, [{"id": 1, "delta": 1}])])
-    run()
-    writer.new_epoch(0x8000)
-    begin, end = copy_barriers(accounts, 0x8000)
-    truncated = [Event(accounts, "t", 0x8000, -1)]
-    writer.send(truncated, barriers=[begin], complete=False)
-    run()
-    assert rows(spark, lake, "accounts") == [(1, 1)]
-
-    writer.send([Event(accounts, "r", 0x8000, -1, after={"id": 5, "balance": 5})], barriers=[end], end_lsn=0x8000)
-    run()
-    assert [entry.name for entry in newest(lake).tables] == ["accounts"]
-    assert rows(spark, lake, "accounts") == [(5, 5)]
-
-
 def test_a_table_that_left_the_publication_is_stale_and_the_others_are_published(
     spark: SparkSession, writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path
 ) -> None:
@@ -137,24 +98,6 @@ def test_a_table_that_left_the_publication_is_stale_and_the_others_are_published
     ] == [(1, 2)]
     with pytest.raises(OperatorError, match=r"table public.history is stale"):
         rows(spark, lake, "history")
-
-
-def test_a_failed_table_fails_the_plan_but_every_other_table_is_finished_first(
-    writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path, monkeypatch: Any
-) -> None:
-    writer.copy([(accounts, []), (history, [])])
-    real = apply_table
-
-    def fail_first(*arguments: Any, **named: Any) -> Any:
-        if arguments[3].topic == accounts.topic:
-            raise OperatorError("no", remedy="none")
-        return real(*arguments, **named)
-
-    monkeypatch.setattr(plan_runner, "apply_table", fail_first)
-    with pytest.raises(OperatorError):
-        run()
-    assert DeltaTable(str(lake / "public" / "history")).version() >= 0
-    assert published(str(lake)) == []
 
 
 def test_rows_beyond_one_plan_are_applied_in_several(

@@ -1,6 +1,6 @@
 """The job over topics in memory: whatever it was stopped by, each row is in the lake once.
 
-The same is asked of the whole program, with Kafka and Spark, in ``test_job_killed.py`` and
+The same is asked with Kafka and Spark, at fewer points, in ``test_program.py`` and
 ``test_job_refusals.py``; here in milliseconds.
 """
 
@@ -81,6 +81,16 @@ def shown(lake: Path) -> dict[str, list[int]]:
     return found
 
 
+def published_history(lake: Path) -> list[int]:
+    """Column n of the history as readers see it, whatever was written since; nothing before the first published cut."""
+    table = open_table(str(lake))
+    rows = published_rows(table) if table is not None else []
+    if not rows:
+        return []
+    (entry,) = (entry for entry in rows[-1].tables if entry.name == "history")
+    return sorted(DeltaTable(f"{lake}/{entry.path}", version=entry.version).to_pyarrow_table()["n"].to_pylist())
+
+
 def killed_at(point: str, run: Run, *, passing: int = 0) -> bool:
     """Whether the job came to that point, once it had passed it so often; there it ends."""
     left = [passing]
@@ -113,17 +123,20 @@ POINTS = {
     "job:published": 1,
 }
 """How often each is passed before the plan of changes, or the second table of the copy."""
+SEEN = {"apply:before-create": [], "apply:table-created": [], "job:published": [0, 1, 2, 3]}
+"""The history that readers see after such a death; after any other that of the first plan."""
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_job_killed_at_any_step_applies_every_row_once(
     pipeline: MemoryPipeline, run: Run, lake: Path, point: str
 ) -> None:
-    """I5, I8: the first plan is the copy and a change, the second one changes."""
+    """I5, I8: the first plan is the copy and a change, the second one changes; readers see each whole or not at all."""
     for n in (1, 2, 3):
         transfer(pipeline, n)
 
     assert killed_at(point, run, passing=POINTS[point])
+    assert published_history(lake) == SEEN.get(point, [0, 1])
     run()
 
     assert shown(lake) == {"accounts": [3], "history": [0, 1, 2, 3]}
@@ -147,8 +160,10 @@ def test_a_stream_that_begins_anew_brings_nothing_twice(pipeline: MemoryPipeline
     """I5: a lost checkpoint changes nothing."""
     transfer(pipeline, 1)
     run(follows=True)
+    before = cut_rows(lake)
     run(follows=True)
 
+    assert cut_rows(lake) == before
     assert shown(lake) == {"accounts": [1], "history": [0, 1]}
 
 
@@ -207,6 +222,7 @@ def test_half_a_transaction_is_never_published(pipeline: MemoryPipeline, run: Ru
     transfer(pipeline, 2, complete=False)
     run()
     assert [row.kind for row in cut_rows(lake)] == ["plan", "published", "plan", "applied"]
+    assert published_history(lake) == [0]
 
     transfer(pipeline, 3)
     run()
@@ -296,14 +312,17 @@ def test_open_plan_over_other_versions_stops_the_job(pipeline: MemoryPipeline, r
 
 
 def test_table_that_cannot_be_applied_fails_its_plan(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
-    """I8: without it, readers would see half of a transaction."""
+    """I8: without it, readers would see half of a transaction. The others are finished first."""
     run()
     transfer(pipeline, 1)
-    moved = lake / "public" / "history"
+    moved, other = lake / "public" / "accounts", lake / "public" / "history"
     moved.rename(lake / "elsewhere")
+    before = DeltaTable(str(other)).version()
     with pytest.raises(OperatorError, match="is gone"):
         run()
     assert cut_rows(lake)[-1].kind == "plan"
+    assert DeltaTable(str(other)).version() > before
+    assert published_history(lake) == [0]
 
     (lake / "elsewhere").rename(moved)
     run()
@@ -328,6 +347,22 @@ def test_new_epoch_replaces_every_table_also_when_its_plan_is_finished_later(
 
     assert shown(lake) == {"accounts": [7], "history": [7]}
     assert [row.from_cut for row in cut_rows(lake)[-2:]] == [1, 1]
+
+
+def test_new_epoch_is_published_with_its_own_tables_only(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    """I8: until every table of the new copy is there, readers keep the old state."""
+    transfer(pipeline, 1)
+    run()
+    epoch = EPOCH._replace(consistent_point=0x9000)
+    pipeline.last = replace(pipeline.last, epoch=epoch, cut_id=0, end_lsn=0x9000)
+    begin, end = copy_barriers(HISTORY, 0x9000)
+    pipeline.send(Event(HISTORY, "t", 0x9000, -1), barriers=[begin], complete=False)
+    run()
+    assert published_history(lake) == [0, 1]
+
+    pipeline.send(Event(HISTORY, "r", 0x9000, -1, after={"id": 1, "n": 7}), barriers=[end])
+    run()
+    assert shown(lake) == {"history": [7]}
 
 
 def test_truncate_takes_only_what_came_before_it(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:

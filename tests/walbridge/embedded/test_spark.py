@@ -8,9 +8,6 @@ from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.avro.functions import from_avro, to_avro
-
-from walbridge.embedded.kafka import KafkaBroker
 
 
 def test_delta_table_written_by_spark_is_read_by_both(spark: SparkSession, lake: Path) -> None:
@@ -21,20 +18,8 @@ def test_delta_table_written_by_spark_is_read_by_both(spark: SparkSession, lake:
     assert pa.table(DeltaTable(path).to_pyarrow_table()).num_rows == 3
 
 
-def test_avro_is_decoded_in_the_jvm(spark: SparkSession) -> None:
-    encoded = spark.range(1).select(to_avro("id").alias("bytes"))
-
-    assert encoded.select(from_avro("bytes", '"long"').alias("id")).collect()[0].id == 0
-
-
 def test_python_on_an_executor_fails(spark: SparkSession) -> None:
     doubled = F.udf(lambda number: number * 2, "long")
 
     with pytest.raises((Py4JJavaError, Exception), match="nonexistent/python-on-an-executor"):
         spark.range(1).select(doubled("id")).collect()
-
-
-def test_kafka_source_is_there(spark: SparkSession, kafka: KafkaBroker) -> None:
-    source = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-
-    assert "value" in source.option("subscribe", "no-topic-yet").load().columns
