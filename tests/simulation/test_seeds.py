@@ -15,7 +15,8 @@ import pytest
 from tests.simulation.run import FAULTS, HIDDEN, Outcome, run_seed
 
 SEED_COUNT = 20_000
-CHUNK = 2_000
+CHUNK = 1_000
+"""What is left for one process at the end of a run keeps the others waiting."""
 SHORT = 500
 
 

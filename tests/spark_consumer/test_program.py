@@ -57,16 +57,6 @@ def test_spark_submit_runs_the_same_job_from_an_archive(
     assert program.rows("history") == [(1, 1)]
 
 
-def test_a_problem_of_the_operators_is_told_once_with_its_remedy(program: Program) -> None:
-    """Exit code 2; here nobody has made the cuts topic."""
-    refused = program.run("--once")
-
-    assert refused.returncode == 2, refused.stderr
-    assert "does not exist" in refused.stderr
-    assert "remedy: start the producer first" in refused.stderr
-    assert "Traceback" not in refused.stderr
-
-
 def test_missing_jars_are_told_before_anything_starts(tmp_path: Path) -> None:
     config = tmp_path / "walbridge.toml"
     config.write_text(f'[spark]\njars_dir = "{tmp_path}"\n')
