@@ -118,5 +118,5 @@ def damage(payloads: list[bytes], at: int, kind: str, value: int) -> None:
     elif kind == "c":
         payloads[at] = payload[: value % (len(payload) + 1)]
     else:
-        place = value % len(payload)
+        place = value % max(1, len(payload))  # an earlier cut may have left nothing of it
         payloads[at] = payload[:place] + bytes([value]) + payload[place + 1 :]
