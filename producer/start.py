@@ -1,20 +1,22 @@
 """The start of a pipeline: both peers are there and fit, and what they hold is known.
 
-In: settings. Out: the parts that live as long as the process, or a refusal by a guard. Before a guard refuses, only
-two durable things happen: missing control topics are made, and an older producer of this slot is fenced.
+In: settings. Out: the parts that live as long as the process, or a refusal by a guard. Until an older producer of this
+slot is fenced, only missing control topics are made: what a guard can know before that, it refuses before that.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from walbridge.producer import copy
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
+from walbridge.producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot, refuse_unfit_start
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topics import TopicAdmin, control_topics
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.postgres import slot
+from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
 from walbridge.producer.postgres.source import Source
@@ -61,6 +63,7 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     transactional_id = f"{settings.name}/{server.system_id}/{settings.postgres.slot}"
     publisher = Publisher(settings, transactional_id, waits.for_kafka)
     metrics.watch_publisher(publisher)
+    _refuse_beside_another(settings, connection, source, options)
     # From here on an older producer of this slot is fenced: what it committed before is all that it ever will.
     publisher.open_instance(settings.postgres.start_timeout_s)
     known, metadata_end = read_metadata(settings)
@@ -85,6 +88,24 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     if parts.needs_copy:
         ensure_publication(connection, settings)
     return parts
+
+
+def _refuse_beside_another(
+    settings: Settings, connection: SqlConnection, source: Source, options: Mapping[str, str]
+) -> None:
+    """Refuse what would be refused later anyway, before a producer that runs well is fenced for nothing.
+
+    That one may go on meanwhile. What it publishes has a slot and is WAL, so both are asked after progress. A slot
+    without progress is not refused here: the first progress of another may be committed and not readable yet.
+    """
+    progress = read_progress(settings)
+    if progress is None:
+        return
+    found, server = slot.inspect(connection, settings.postgres.slot), source.identify()
+    if progress.state == "streaming":
+        refuse_unfit_start(progress, server, found, options)
+    else:
+        refuse_bad_copy(progress, server, found)
 
 
 def new_progress(settings: Settings, server: ServerIdentity) -> Progress:

@@ -22,8 +22,25 @@ def refuse_bad_start(
 ) -> None:
     """Compare a streaming progress with the server and its slot.
 
+    Only after older producers were fenced, so that progress is the newest there will be.
+
     Raises:
         OperatorError: resuming would lose or repeat changes silently.
+    """
+    refuse_unfit_start(progress, server, slot, options)
+    _refuse_gap(progress, slot, "two_phase" in options)
+
+
+def refuse_unfit_start(
+    progress: Progress, server: ServerIdentity, slot: SlotState | None, options: Mapping[str, str]
+) -> None:
+    """The same but for the gap, also while another producer may be running.
+
+    Kafka answers a commit before its records can be read, and the slot is moved on after that answer: beside a
+    producer that runs, progress may read older than its slot, where nothing is missing.
+
+    Raises:
+        OperatorError: as ``refuse_bad_start``.
     """
     _refuse_other_server(progress, server)
     _refuse_bad_slot(progress, server, slot, "two_phase" in options)
@@ -105,12 +122,16 @@ def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState
         raise OperatorError(f"slot {name} is lost: the server removed WAL that was not read yet", COPY_AGAIN)
     _refuse_slot_of_others(slot, server, name)
     _refuse_other_two_phase(progress, server, slot, two_phase)
+
+
+def _refuse_gap(progress: Progress, slot: SlotState | None, two_phase: bool) -> None:
     # A prepare behind the slot's place does not come again, though what committed after it is done.
     published = progress.floor if two_phase else progress.done
-    if slot.confirmed_flush is None or slot.confirmed_flush > published:
-        at = "nowhere" if slot.confirmed_flush is None else format_lsn(slot.confirmed_flush)
+    confirmed = slot.confirmed_flush if slot is not None else None
+    if confirmed is None or confirmed > published:
+        at = "nowhere" if confirmed is None else format_lsn(confirmed)
         raise OperatorError(
-            f"slot {name} stands at {at}, beyond what was published ({format_lsn(published)}): a gap",
+            f"slot {progress.slot} stands at {at}, beyond what was published ({format_lsn(published)}): a gap",
             remedy="somebody else used or re-created the slot: " + COPY_AGAIN,
         )
 

@@ -84,3 +84,22 @@ def test_topic_that_kafka_takes_for_another_pipelines_is_refused_with_its_way_ou
     rival.start_streaming()
     execute("INSERT INTO y.t VALUES (1)")
     rival.check_equal()
+
+
+def test_second_start_that_a_guard_refuses_leaves_the_first_producer_running(
+    producer: ProducerUnderTest, second: MakeSecond
+) -> None:
+    """A file that was only tried out must not stop a pipeline: the guards are asked before the first is fenced."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    producer.publish("t")
+    running = producer.start_streaming()
+    trial = second(producer.name, producer.database)
+    trial.settings["postgres"] = {"two_phase": True}
+
+    words = trial.refusal()
+
+    assert f"slot {producer.slot} was made without two_phase" in words
+    producer.database.execute("INSERT INTO t VALUES (1)")
+    producer.check_equal()
+    assert running.process.poll() is None
+    assert "another producer runs" not in running.log

@@ -328,7 +328,7 @@ NOTICED = {
         test_replication_stream.test_confirmed_is_told_at_once_beside_what_was_received,
     ),
     "a gap behind a prepared transaction is not seen": Noticed(
-        Mutant(start._refuse_bad_slot, "progress.floor if two_phase else progress.done", "progress.done"),
+        Mutant(start._refuse_gap, "progress.floor if two_phase else progress.done", "progress.done"),
         test_start.test_gap_is_measured_from_the_floor_where_prepared_transactions_come_early,
     ),
     "the copy of another cluster is begun again": Noticed(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.producer.streaming_progress import OPTIONS, SPLIT, STREAMING
-from walbridge.producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
+from walbridge.producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot, refuse_unfit_start
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
@@ -71,6 +71,11 @@ def test_start_that_would_lose_or_repeat_changes_is_refused_with_a_remedy(
         refuse_bad_start(STREAMING, server, slot, OPTIONS)
 
     assert refusal.value.remedy
+
+
+def test_slot_beyond_a_progress_that_may_be_old_is_no_gap_yet() -> None:
+    """Beside a producer that runs, its slot may have moved on before its progress can be read."""
+    refuse_unfit_start(STREAMING, SERVER, replace(SLOT, confirmed_flush=Lsn(201)), OPTIONS)
 
 
 @pytest.mark.parametrize(
