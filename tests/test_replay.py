@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.fix_producer import check_no_table_is_absent, comparable
 from tests.replay import Event, Replay
+from tests.source_rows import check_no_table_is_absent, comparable
 from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position

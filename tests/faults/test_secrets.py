@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from tests.faults.canaries import Night, Stage, spend_night
+from tests.faults.canaries import Night
+from tests.faults.night import Stage, spend_night
 from tests.fix_postgres import new_database
 from tests.test_documents import documented_metrics, shown_metrics
 from tests.wait import wait_until
@@ -16,7 +17,6 @@ from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
 
 pytestmark = pytest.mark.fault
-
 SHOWN = (
     "the producer's log",
     "the job's log",

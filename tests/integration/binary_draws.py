@@ -140,8 +140,6 @@ def _escaped(text: str) -> str:
 inside = any_composite(
     any_numeric(6, 2), any_text(12), any_float("<f"), lambda random: with_zone(any_timestamp(random), random)
 )
-
-
 integer_range = any_range(any_integer(20))
 
 

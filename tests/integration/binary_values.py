@@ -56,15 +56,11 @@ CREATE TYPE textrange AS RANGE (subtype = text);
 CREATE TYPE floatrange AS RANGE (subtype = float8, subtype_diff = float8mi);
 CREATE TYPE pairrange AS RANGE (subtype = inside);
 """
-
-
 EXTENSIONS_SQL = """
 CREATE EXTENSION IF NOT EXISTS hstore;
 CREATE EXTENSION IF NOT EXISTS citext;
 CREATE EXTENSION IF NOT EXISTS ltree;
 """
-
-
 DOUBLES = tuple(
     sign + text
     for sign in ("", "-")
@@ -74,8 +70,6 @@ DOUBLES = tuple(
         "9007199254740993", "123456789012345678", "0.0001", "0.00001", "999999999999999", "1000000000000000", "0",
     )
 )  # fmt: skip
-
-
 FLOATS = tuple(
     sign + text
     for sign in ("", "-")
@@ -163,8 +157,6 @@ _SCALARS = (
     Case("xml", ("<a/>", "plain", '<?xml version="1.0" encoding="latin1"?><a>é</a>',
                  '<?xml version="1.0" standalone="yes"?><a/>', '<?xml version="1.1"?><a/>')),
 )  # fmt: skip
-
-
 CONTAINERS = (
     Case("int4[]", ("{}", "{{1,2},{3,NULL}}", "[0:1]={1,2}"), any_array(any_integer(30))),
     Case("text[]", (), any_array(any_text(8))),
@@ -196,8 +188,6 @@ CONTAINERS = (
     Case("int4range[]", (), any_array(integer_range)),
     Case("textmultirange[]", (), any_array(any_multirange(any_text(5)))),
 )
-
-
 _OF_EXTENSIONS = (
     Case("hstore", ("", '"a"=>NULL', r'"\\\""=>"=>, \""'), any_map),
     Case("hstore[]", (), any_array(any_map)),
@@ -206,8 +196,6 @@ _OF_EXTENSIONS = (
     Case("lquery", ("*.a|b@*.c{1,2}",)),
     Case("ltxtquery", ("a & b*@ | !c",)),
 )
-
-
 PGVECTOR = (
     Case("vector", ("[0,-0,1]", "[1e-45,3.4028235e38,7.038531e-26,0.1]")),
     Case("halfvec", ("[0,-0,65504]", "[0.1,6e-8]")),

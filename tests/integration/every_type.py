@@ -42,8 +42,6 @@ from tests.integration.typed_columns import Literal, TypedColumn, array_of, quot
 
 Row = tuple[Literal, ...]
 """In the order of COLUMNS."""
-
-
 TYPES_SQL = """
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'it''s "fine"', 'NULL', '', '{a,b}', '😀');
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);
@@ -149,8 +147,6 @@ def _any_vector(random: Random) -> str:
 
 
 _MOODS = ("sad", "ok", 'it\'s "fine"', "NULL", "", "{a,b}", "😀")
-
-
 NUMERIC_SCALES = (
     (10, 0), (10, 2), (38, 0), (38, 38), (38, 10), (1, 0), (5, 5), (3, 5), (2, -3), (18, 9), (19, 1), (4, 4), (20, 20),
     (30, 6), (39, 2), (100, 50), (38, -1),
@@ -204,14 +200,8 @@ def _as_text() -> Iterator[TypedColumn]:
 
 
 _SCALARS = tuple(_scalars())
-
-
 _MORE = (*_domains(), *_extensions())
-
-
 _WORDS = ("{}", '{"a b",NULL}', "{{a},{b}}")
-
-
 COLUMNS = (
     *_SCALARS,
     *_numerics(),
@@ -221,8 +211,6 @@ COLUMNS = (
     *_maps_and_vectors(),
     *_as_text(),
 )
-
-
 NAMES = tuple(column.name for column in COLUMNS)
 
 

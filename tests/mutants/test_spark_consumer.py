@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.mutants.mutant import Mutant, Noticed
-from tests.spark_consumer import test_job_in_memory
+from tests.spark_consumer import test_job_in_memory, two_tables
 from tests.spark_consumer.apply import (
     test_apply_without_spark,
     test_bags,
@@ -24,7 +24,7 @@ from tests.spark_consumer.apply import (
 )
 from tests.spark_consumer.delta import test_maintenance, test_manifest_reader
 from tests.spark_consumer.fold import test_key_changes, test_keyless, test_local_events, test_local_fold, test_shape
-from tests.spark_consumer.kafka import test_change_reader, test_cuts_source, test_kafka_log, test_metadata_topic
+from tests.spark_consumer.kafka import test_counted_records, test_cuts_source, test_kafka_log, test_metadata_topic
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.memory_topics import MemoryTopics
 from tests.spark_consumer.plan import test_cuts_that_fit, test_lake_state, test_plan_limits
@@ -86,7 +86,7 @@ def over_topics(test: Callable[..., object], *args: object) -> Test:
     """The test over a job and topics in memory."""
 
     def run() -> None:
-        pipeline = test_job_in_memory.begun()
+        pipeline = two_tables.begun()
         with TemporaryDirectory() as folder, job_over(pipeline, Path(folder) / "lake") as run_job:
             test(pipeline, run_job, Path(folder) / "lake", *args)
 
@@ -108,11 +108,11 @@ NOTICED = {
     ),
     "rows of an aborted transaction between two cuts are taken": Noticed(
         Mutant(change_reader.refuse_other_counts, "count != part.records", "count < part.records"),
-        partial(test_change_reader.test_other_records_than_the_cuts_promise_are_refused, {("t", 0): (6, 10, 16)}),
+        partial(test_counted_records.test_other_records_than_the_cuts_promise_are_refused, {("t", 0): (6, 10, 16)}),
     ),
     "a lost row between two others is not missed": Noticed(
         Mutant(change_reader.refuse_other_counts, "count != part.records", "count > part.records"),
-        partial(test_change_reader.test_other_records_than_the_cuts_promise_are_refused, {("t", 0): (4, 10, 16)}),
+        partial(test_counted_records.test_other_records_than_the_cuts_promise_are_refused, {("t", 0): (4, 10, 16)}),
     ),
     "rows of another program within a range are taken": Noticed(
         Mutant(cut.count_mismatch, "!= r.records", "< r.records"),
@@ -378,5 +378,5 @@ def test_large_value_of_a_small_table_that_the_driver_would_drop_is_noticed(spar
     mutant = Mutant(PlannedRecords._few_of, 'not pc.any(mine["is_left_out"], min_count=0).as_py()', "True")
 
     Noticed(
-        mutant, patched(test_change_reader.test_value_that_is_left_out_on_the_driver_is_in_the_frame, spark)
+        mutant, patched(test_counted_records.test_value_that_is_left_out_on_the_driver_is_in_the_frame, spark)
     ).check()

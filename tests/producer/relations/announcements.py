@@ -9,8 +9,6 @@ from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.table_schema import TableSchema
 
 PLACE = TopicPlace("p.public.orders", 4)
-
-
 INT4, TEXT = 23, 25
 
 

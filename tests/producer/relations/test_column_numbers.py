@@ -93,11 +93,7 @@ def numbers_of(
 
 
 COPIED = (announcement("d", "id", "x"), catalogue(("id", 1), ("x", 2), last=2))
-
-
 FILLED = announcement("d", "id", "x", "new_x")
-
-
 FILLED_TEXT = announcement("d", "id", "x", "new_text")
 
 

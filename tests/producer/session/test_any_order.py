@@ -16,14 +16,8 @@ from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.settings import Producer, Settings
 
 _tables = st.lists(st.sampled_from(TABLES), max_size=3)
-
-
 _place = st.integers(0, 5)
-
-
 _ends = st.sampled_from(("commit", "commit", "abort", "prepare"))
-
-
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("transaction"), _tables),
@@ -52,14 +46,8 @@ def played(steps: list[tuple[object, ...]]) -> Server:
 
 
 NEWER_BETWEEN = [("begin",), ("block", 0, [1]), ("reshape",), ("transaction", [1]), ("end", 0, "commit")]
-
-
 KNOWN_BEFORE = [("transaction", [1]), ("prepare", [1]), ("reshape",), ("transaction", [1])]
-
-
 SAVEPOINT = [("savepoint", 0), ("block", 0, [1, 2]), ("roll_back_to", 0)]
-
-
 ROLLED_BACK = [("begin",), ("block", 0, [1]), *SAVEPOINT, ("block", 0, [1])]
 
 

@@ -41,8 +41,6 @@ def streamed(session: Session, xid: int, *values: bytes, is_first: bool = True) 
 
 
 COLUMN = RelationColumn(True, "id", 23, -1)
-
-
 COMMIT = StreamCommit(7, Lsn(200), Lsn(208), 5)
 
 

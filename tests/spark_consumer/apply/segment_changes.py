@@ -15,11 +15,7 @@ from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
 from walbridge.spark_consumer.plan.plan import Segment
 
 LSN = 0x1100
-
-
 COMMIT = Commit("p")
-
-
 ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")])
 
 

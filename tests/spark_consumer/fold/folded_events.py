@@ -16,8 +16,6 @@ from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
 
 UTC = datetime.UTC
-
-
 VALUES: Mapping[tuple[str, int], list[Any]] = {
     ("bool", -1): [True, False, None],
     ("int2", -1): [-(2**15), 2**15 - 1, None],
@@ -43,8 +41,6 @@ VALUES: Mapping[tuple[str, int], list[Any]] = {
     ("counts", -1): [[1, None], "{{1}}", None],
 }
 """Values by type; a text of a type that is not textual is one its Avro type cannot hold."""
-
-
 ITEMS = relation(
     [
         column("id", "int4", is_key=True),

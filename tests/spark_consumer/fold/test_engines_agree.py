@@ -27,11 +27,7 @@ from walbridge.spark_consumer.kafka.slices import Volume, conformed
 from walbridge.spark_consumer.plan.plan import Segment
 
 SEEDS = range(3)
-
-
 EVENTS = 250
-
-
 TEXTUAL = frozenset({"text", "point", "_text"})
 
 

@@ -11,8 +11,6 @@ from walbridge.spark_consumer.plan.plan import (
 )
 
 EPOCH = Epoch("7", 1, "s", 100)
-
-
 HEAD = TableHead(1, "p.a", "public/a", 5, "v1", "current")
 
 

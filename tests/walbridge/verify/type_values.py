@@ -175,8 +175,6 @@ TYPES: Sequence[tuple[str, pa.DataType, Sequence[tuple[str, Any]]]] = [
     ("char(3)[]", pa.list_(pa.string()), [("'{a}'", ["a  "])]),
     ("mood[]", pa.list_(pa.string()), [("'{so so,NULL}'", ["so so", None])]),
 ]
-
-
 DEFINITIONS = """
 CREATE TYPE mood AS ENUM ('good', 'so so');
 CREATE DOMAIN percent AS numeric(5,2);

@@ -1,0 +1,152 @@
+"""What only an operator can mend in Postgres: exit code 2, what and how in one clear message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.faults.one_table import make_table
+from tests.fix_postgres import Database
+from tests.fix_producer import ProducerUnderTest, refusal_of
+from walbridge.embedded.postgres import PostgresServer
+from walbridge.schemas.progress_record import Progress, encode_progress
+from walbridge.schemas.topics import progress_topic
+
+pytestmark = pytest.mark.fault
+
+
+def _slot_count(producer: ProducerUnderTest) -> int:
+    query = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s"
+    return int(producer.database.value(query, (producer.slot,)))
+
+
+def test_database_that_does_not_let_us_in_is_refused(producer: ProducerUnderTest) -> None:
+    dsn = producer.database.dsn
+    cases = {
+        dsn.replace("user=postgres", "user=nobody_we_know password=hunter2-secret"): "nobody_we_know",
+        dsn.replace(producer.database.name, "no_such_database"): "no_such_database",
+        "host=127.0.0.1 port=1 dbname=d user=u password=hunter2-secret": "cannot be reached",
+        "": "no database is named",
+    }
+    for wrong, words in cases.items():
+        producer.settings["postgres"] = {"dsn": wrong, "start_timeout_s": 1}
+        said = producer.refusal()
+        assert words in said
+        assert "hunter2-secret" not in said
+
+
+def test_role_without_rights_is_told_which(producer: ProducerUnderTest, make_database: Callable[[], Database]) -> None:
+    """Refused before there is a slot that holds WAL back, or with a slot that the next start takes."""
+    make_table(producer)
+    producer.publish("t")
+    role = f"role_{producer.name}"
+    producer.database.execute(f"CREATE ROLE {role} LOGIN")
+    try:
+        producer.settings["postgres"] = {"dsn": producer.database.dsn.replace("user=postgres", f"user={role}")}
+        assert "42501" in producer.refusal()
+        producer.database.execute(f"ALTER ROLE {role} REPLICATION")
+        words = producer.refusal()
+        assert "may not read public.t" in words
+        assert 'GRANT SELECT ON "public"."t"' in words
+        producer.database.execute(f"GRANT SELECT ON t TO {role}")
+        producer.start_streaming().stop()
+    finally:
+        producer.database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_publication_that_is_missing_empty_or_dropped_is_refused(producer: ProducerUnderTest) -> None:
+    make_table(producer)
+    words = producer.refusal()
+    assert "publication walbridge does not exist" in words
+    assert 'CREATE PUBLICATION "walbridge"' in words
+    producer.database.execute("CREATE PUBLICATION walbridge")
+    assert "holds no tables" in producer.refusal()
+    assert _slot_count(producer) == 0
+    producer.settings["postgres"] = {"publication": "other", "publication_tables": ["public.nothing"]}
+    assert '"public.nothing" does not exist' in producer.refusal()
+    producer.settings["postgres"] = {"publication_tables": ["t"]}
+    producer.database.execute("ALTER PUBLICATION walbridge ADD TABLE t")
+    running = producer.start_streaming()
+    # From Postgres 18 on the stream only falls silent; and a new one would hide the gap.
+    producer.database.execute("DROP PUBLICATION walbridge; INSERT INTO t VALUES (2)")
+    assert "was dropped" in refusal_of(running)
+    assert "was dropped" in producer.refusal()
+
+
+def test_row_filter_that_fails_on_a_row_is_refused_without_quoting_it(producer: ProducerUnderTest) -> None:
+    """I10. In the copy and in the stream: the same row would end every session anew."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a')")
+    producer.publish("t WHERE (cardinality(parse_ident(v)) > 0)")
+    running = producer.start_streaming()
+    producer.database.execute("INSERT INTO t VALUES (2, 'canary of a row')")
+    for words in (refusal_of(running), _refusal_in_a_copy(producer)):
+        assert "(22023): InvalidParameterValue" in words
+        assert "mend the filter or the row" in words
+        assert "canary" not in words
+    assert "canary" not in running.log
+
+
+def _refusal_in_a_copy(producer: ProducerUnderTest) -> str:
+    producer.name += "b"
+    return producer.refusal()
+
+
+def test_server_without_logical_wal_is_refused(producer: ProducerUnderTest) -> None:
+    with PostgresServer({"wal_level": "replica"}) as server:
+        producer.settings["postgres"] = {"dsn": server.dsn()}
+        words = producer.refusal()
+    assert "wal_level = replica" in words
+    assert "ALTER SYSTEM SET wal_level = logical" in words
+
+
+def test_slot_without_progress_of_ours_is_refused(producer: ProducerUnderTest) -> None:
+    """It may be somebody's; and if it was ours, what it has passed is gone."""
+    make_table(producer)
+    producer.publish("t")
+    producer.database.execute(f"SELECT pg_create_logical_replication_slot('{producer.slot}', 'pgoutput')")
+    words = producer.refusal()
+    assert f"slot {producer.slot} exists" in words
+    mends = f"SELECT pg_drop_replication_slot('{producer.slot}')"
+    assert mends in words
+    assert _slot_count(producer) == 1
+    producer.database.execute(mends)
+    producer.start_streaming().stop()
+
+
+def _write_progress(producer: ProducerUnderTest, progress: Progress) -> None:
+    writer = Producer({"bootstrap.servers": producer.kafka.bootstrap_servers})
+    writer.produce(progress_topic(producer.name), encode_progress(progress), progress.key)
+    assert writer.flush(60) == 0
+
+
+@pytest.mark.parametrize("state", ["streaming", "copying"])
+def test_progress_of_another_server_or_database_is_refused(producer: ProducerUnderTest, state: str) -> None:
+    """Also in mid copy: beginning it again would drop a slot of that name that is not ours."""
+    make_table(producer)
+    producer.publish("t")
+    producer.start_streaming().stop()
+    with producer.topics() as topics:
+        ours = topics.progress()
+    assert ours is not None
+    _write_progress(producer, replace(ours, state=state, system_id="7000000000000000001"))
+    assert "another Postgres cluster" in producer.refusal()
+    _write_progress(producer, replace(ours, state=state, database="elsewhere"))
+    assert "progress is of database elsewhere" in producer.refusal()
+    assert _slot_count(producer) == 1
+    _write_progress(producer, replace(ours, timeline=ours.timeline + 1))
+    assert "does not come from timeline" in producer.refusal()
+
+
+def test_slot_of_another_database_is_not_dropped_for_a_copy(
+    producer: ProducerUnderTest, make_database: Callable[[], Database]
+) -> None:
+    make_table(producer)
+    producer.publish("t")
+    producer.run_until_killed("copy:creating")
+    elsewhere = make_database()
+    elsewhere.execute(f"SELECT pg_create_logical_replication_slot('{producer.slot}', 'pgoutput')")
+    assert f"in database {elsewhere.name}" in producer.refusal()
+    assert _slot_count(producer) == 1

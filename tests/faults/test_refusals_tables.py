@@ -1,0 +1,131 @@
+"""What only an operator can mend of a table or its topic: exit code 2, what and how in one clear message."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.cimpl import NewTopic
+
+from tests.faults.one_table import make_table
+from tests.fix_producer import ProducerUnderTest, refusal_of
+from tests.wait import wait_until
+from walbridge.schemas.topics import cuts_topic, data_topic, progress_topic
+
+pytestmark = pytest.mark.fault
+
+
+def test_table_that_came_after_the_copy_is_refused_with_what_to_do(producer: ProducerUnderTest) -> None:
+    """I7: its rows of before are not here. A table that is announced only is no reason to stop."""
+    make_table(producer)
+    producer.publish("t")
+    running = producer.start_streaming()
+    producer.database.execute("CREATE TABLE late (id int PRIMARY KEY); ALTER PUBLICATION walbridge ADD TABLE late")
+    producer.database.execute("INSERT INTO t VALUES (2)")
+    producer.check_equal(never_copied=frozenset({"late"}))
+    producer.database.execute("INSERT INTO late VALUES (1)")
+    for words in (refusal_of(running), producer.refusal()):
+        assert "table public.late" in words
+        assert "walbridge init" in words
+
+
+def test_table_made_anew_under_its_name_is_refused(producer: ProducerUnderTest) -> None:
+    make_table(producer)
+    producer.database.execute("CREATE PUBLICATION walbridge FOR TABLES IN SCHEMA public")
+    running = producer.start_streaming()
+    producer.database.execute("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (5)")
+    words = refusal_of(running)
+    assert "created again" in words
+
+
+@pytest.mark.parametrize("while_running", [True, False])
+def test_renamed_table_is_refused_until_it_has_its_name_again(producer: ProducerUnderTest, while_running: bool) -> None:
+    """Its rows would go on in another topic."""
+    make_table(producer)
+    producer.publish("t")
+    running = producer.start_streaming()
+    producer.database.execute("INSERT INTO t VALUES (2)")
+    producer.check_equal()
+    if not while_running:
+        running.stop()
+    producer.database.execute("ALTER TABLE t RENAME TO u; INSERT INTO u VALUES (3)")
+    words = refusal_of(running) if while_running else producer.refusal()
+    assert "table public.t is now called public.u" in words
+    assert "rename it back" in words
+    producer.database.execute("ALTER TABLE u RENAME TO t; INSERT INTO t VALUES (4)")
+    producer.start_streaming()
+    producer.check_equal()
+
+
+def test_topic_that_was_given_more_partitions_is_refused(producer: ProducerUnderTest) -> None:
+    """I3, found before a commit even if no row falls into the new partition, and at a restart."""
+    producer.settings["topics"] = {"partitions": 2}
+    producer.settings["kafka"] = {"client": {"topic.metadata.refresh.interval.ms": "100"}}
+    make_table(producer)
+    producer.publish("t")
+    running = producer.start_streaming()
+    producer.database.execute("INSERT INTO t VALUES (2)")
+    producer.check_equal()
+    topic = data_topic(producer.name, "public", "t")
+    admin = AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(60)
+    wait_until(lambda: len(admin.list_topics(topic, 60).topics[topic].partitions) == 3, "the new partition")
+    with producer.topics() as topics:
+        committed = topics.cuts()[-1]
+    producer.database.execute("UPDATE t SET id = id WHERE id = 2")
+    assert f"topic {topic} has 3 partitions, its rows were spread over 2" in refusal_of(running)
+    assert f"topic {topic} has 3 partitions" in producer.refusal()
+    with producer.topics() as topics:
+        assert [cut for cut in topics.cuts() if cut.cut_id > committed.cut_id and cut.partitions] == []
+
+
+def test_table_that_loses_its_key_over_several_partitions_is_refused(producer: ProducerUnderTest) -> None:
+    producer.settings["topics"] = {"partitions": 2}
+    make_table(producer)
+    producer.publish("t")
+    running = producer.start_streaming()
+    producer.database.execute("ALTER TABLE t DROP CONSTRAINT t_pkey; INSERT INTO t VALUES (2)")
+    assert "has no key any more" in refusal_of(running)
+
+
+def test_topic_with_other_settings_is_refused(producer: ProducerUnderTest) -> None:
+    make_table(producer)
+    producer.publish("t")
+    admin = AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
+    name = cuts_topic(producer.name)
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(60)
+    assert f"topic {name} has 2 partitions, it must have 1" in producer.refusal()
+    other = replace_name(producer)
+    # The broker's defaults are not what progress must have.
+    admin.create_topics([NewTopic(progress_topic(other), 1, 1)])[progress_topic(other)].result(60)
+    words = producer.refusal()
+    assert "cleanup.policy" in words
+    assert "kafka-configs --alter" in words
+
+
+def replace_name(producer: ProducerUnderTest) -> str:
+    """Another pipeline name for the same test."""
+    producer.name += "b"
+    return producer.name
+
+
+def test_row_larger_than_allowed_is_refused_and_named_by_table_key_columns_and_place(
+    producer: ProducerUnderTest,
+) -> None:
+    """I7, I10: what the operator needs to find it, and nothing that stands in it."""
+    producer.database.execute('CREATE TABLE t (id int, "Part" text, v text, PRIMARY KEY (id, "Part"))')
+    producer.publish("t")
+    producer.settings["producer"] = {"row_bytes_max": 100_000}
+    running = producer.start_streaming()
+    # Rows are queued one behind: the one named must not be the next one.
+    producer.database.execute(
+        "INSERT INTO t VALUES (1, 'p', ''), (4242424, 'qq', repeat('x', 1000000)), (2, 'p', ''), (3, 'p', '')"
+    )
+    words = refusal_of(running)
+    assert "a row of table public.t (key: id, Part) takes 1,000," in words
+    assert ", ordinal 1: [producer] row_bytes_max is 100,000" in words
+    assert not [value for value in ("xxxx", "4242424", "qq") if value in words]
+    query = words[words.index("SELECT") :].splitlines()[0]
+    assert producer.database.rows(query) == [(4242424, "qq")]
+    producer.database.execute("CREATE TABLE u (id int)")
+    producer.settings["producer"] = {"row_bytes_max": 10_000_000}
+    assert "max.message.bytes" in producer.refusal()
