@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import TableNotFoundError
 
 from walbridge.schemas.errors import NEWER_WALBRIDGE, OperatorError
+from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 CUTS_TABLE = "_cuts"
@@ -48,15 +48,14 @@ SCHEMA = pa.schema(
 
 
 def open_table(lake: str, storage_options: dict[str, str] | None = None) -> DeltaTable | None:
-    """The manifest as a Delta table, None in a lake that has none.
+    """The manifest as a Delta table, None in a lake that certainly has none.
 
     Raises:
-        OperatorError: newer code wrote it.
+        OperatorError: newer code wrote it, or whether there is one cannot be seen.
     """
     uri = f"{lake.rstrip('/')}/{CUTS_TABLE}"
-    try:
-        table = DeltaTable(uri, storage_options=storage_options)
-    except TableNotFoundError:
+    table = table_if_any(uri, storage_options)
+    if table is None:
         return None
     found = pa.schema(table.schema().to_arrow())
     entries = {field.name for field in found.field("tables").type.value_type}

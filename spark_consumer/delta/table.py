@@ -18,10 +18,11 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import Field
 
 from walbridge.schemas.errors import RetryableError
+from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.errors import sorted_error
 
 RETENTION_DAYS = 9
@@ -126,11 +127,9 @@ class LakeTable:
 
     @classmethod
     def open(cls, uri: str, storage_options: dict[str, str]) -> "LakeTable | None":
-        """The table at its newest version, None where there is none."""
-        try:
-            return cls(uri, DeltaTable(uri, storage_options=storage_options or None), storage_options)
-        except TableNotFoundError:
-            return None
+        """The table at its newest version, None where there is certainly none."""
+        delta = table_if_any(uri, storage_options)
+        return None if delta is None else cls(uri, delta, storage_options)
 
     @classmethod
     def create(

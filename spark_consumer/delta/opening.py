@@ -1,0 +1,44 @@
+"""Opening a Delta table that may not be there.
+
+In: a URI. Out: the table at its newest version, or None, which is only said where the storage itself
+has answered that nothing is there: on a local path no such folder, or no commit in it; on an object
+store an answered listing without a commit. Delta-rs has one error for that and for a folder that it
+may not enter or that lies below a file, and "nothing there" leads to a new table: so anything else
+is raised, and nothing is written (I8).
+
+What nobody can tell apart: an empty folder, and an empty mount point whose storage is missing. ``Job``
+says at its start that it finds an empty lake, and names this case in each error that then follows.
+"""
+
+import re
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.errors import sorted_error
+
+_NOTHING_THERE = re.compile(r"No files in log segment|\bcode: 2\b")
+"""An answered listing without a commit; ENOENT of a local folder."""
+
+
+def table_if_any(uri: str, storage_options: dict[str, str] | None = None) -> DeltaTable | None:
+    """The table, None where there is certainly none.
+
+    Raises:
+        OperatorError: whether there is one cannot be seen.
+    """
+    try:
+        return DeltaTable(uri, storage_options=storage_options or None)
+    except TableNotFoundError as error:
+        if _NOTHING_THERE.search(str(error)):
+            return None
+        found = sorted_error(error)
+        raise _hidden(uri) if found is error else found from error
+
+
+def _hidden(uri: str) -> OperatorError:
+    return OperatorError(
+        f"whether there is a table at {uri} cannot be seen: the storage gives no answer that says so",
+        remedy="see that [lake] path is a folder, mounted, which this user may read; then start again: nothing is lost",
+    )

@@ -1,0 +1,64 @@
+"""A table is taken for missing only where the storage has said so (I8)."""
+
+from pathlib import Path
+
+import pytest
+from deltalake.exceptions import TableNotFoundError
+
+from tests.spark_consumer.events import column, relation
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.delta import opening
+from walbridge.spark_consumer.delta.manifest_reader import CUTS_TABLE, open_table
+from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.fold.shape import TableShape
+
+DENIED = (
+    'Local path "/lake/t" does not exist or you don\'t have access!\n'
+    'Error: Os { code: 13, kind: PermissionDenied, message: "Permission denied" }'
+)
+UNPLUGGED = (
+    'Local path "/lake/t" does not exist or you don\'t have access!\n'
+    'Error: Os { code: 107, kind: NotConnected, message: "Transport endpoint is not connected" }'
+)
+
+
+def test_table_whose_folder_is_missing_or_holds_no_commit_is_none(lake: Path) -> None:
+    (lake / "empty").mkdir(parents=True)
+    (lake / "interrupted" / "_delta_log").mkdir(parents=True)
+
+    assert [LakeTable.open(f"{lake}/{name}", {}) for name in ("missing", "empty", "interrupted")] == [None] * 3
+    assert open_table(str(lake)) is None
+
+
+def test_table_that_is_there_is_opened(lake: Path) -> None:
+    fields = TableShape(relation([column("id", "int8", is_key=True)])).fields
+    LakeTable.create(f"{lake}/t", fields, Commit("p", step="create"), {})
+
+    found = opening.table_if_any(f"{lake}/t")
+
+    assert found is not None
+    assert found.version() == 0
+
+
+def test_path_that_leads_through_a_file_is_refused_and_not_taken_for_an_empty_lake(lake: Path) -> None:
+    lake.parent.mkdir(parents=True, exist_ok=True)
+    lake.write_text("")
+
+    with pytest.raises(OperatorError, match="nothing is lost"):
+        open_table(str(lake))
+    with pytest.raises(OperatorError, match="nothing is lost"):
+        LakeTable.open(f"{lake}/t", {})
+
+
+@pytest.mark.parametrize("said", [DENIED, UNPLUGGED])
+def test_storage_that_lets_nobody_look_is_refused(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    """Delta-rs names it like a missing table; a new state beside the old one would come of that (I8)."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise TableNotFoundError(said)
+
+    monkeypatch.setattr(opening, "DeltaTable", fail)
+    with pytest.raises(OperatorError, match="nothing is lost"):
+        open_table("/lake")
+    with pytest.raises(OperatorError, match="nothing is lost"):
+        LakeTable.open(f"/lake/{CUTS_TABLE}", {})
