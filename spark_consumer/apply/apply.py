@@ -108,7 +108,7 @@ class Application:
         if table is not None:
             done = self._settle(table)
         elif self.table_plan.base is not None:
-            raise self._lost("is gone")
+            raise self._lost("is gone", remedy=f"bring its folder back and start again; if nobody has it, {COPY_AGAIN}")
         for segment in self.table_plan.segments[done:]:
             shape = TableShape(self._relation(segment.schema_id))
             commit = replace(self.commit, segment=segment.index, txn_version=self.plan.txn_version(segment.index))
@@ -202,11 +202,8 @@ class Application:
             )
         return relation
 
-    def _lost(self, how: str) -> OperatorError:
-        return OperatorError(
-            f"the lake's table {self.path} {how}",
-            remedy=COPY_AGAIN,
-        )
+    def _lost(self, how: str, remedy: str = COPY_AGAIN) -> OperatorError:
+        return OperatorError(f"the lake's table {self.path} {how}", remedy)
 
     def _head(self, table: LakeTable) -> TableHead:
         plan = self.table_plan

@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -94,8 +97,9 @@ class Manifest:
         """Append a row as exactly the next version.
 
         Raises:
-            OperatorError: somebody else wrote to the manifest since it was loaded.
+            OperatorError: somebody else wrote to the manifest since it was loaded, or it is not there any more.
         """
+        self._refuse_missing_log()
         expected = self._table.version() + 1
         data = pa.Table.from_pylist([asdict(row)], schema=SCHEMA)
         with self._fenced():
@@ -128,6 +132,15 @@ class Manifest:
         self._table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
         self._table.update_incremental()  # a vacuum writes its own commits
         self._expect_own_newest()
+
+    def _refuse_missing_log(self) -> None:
+        """Refuse a folder whose storage went away: delta-rs would make new folders in it (I8)."""
+        uri = self._table.table_uri
+        if uri.startswith("file://") and not (Path(url2pathname(urlsplit(uri).path)) / "_delta_log").is_dir():
+            raise OperatorError(
+                f"the lake's manifest {uri} was there when this job started, and is not any more",
+                remedy="mount the lake's storage again, or bring the folder back, then start again: nothing is lost",
+            )
 
     @contextmanager
     def _fenced(self) -> Iterator[None]:

@@ -160,3 +160,14 @@ def test_the_published_row_at_an_lsn_is_the_newest_that_ends_there_or_before(man
 
 def test_an_epoch_is_read_back_from_its_text() -> None:
     assert parse_epoch(str(EPOCH)) == EPOCH
+
+
+def test_folder_that_lost_its_storage_gets_no_row(manifest: Manifest, lake: Path) -> None:
+    """I8: a row in the empty mount point would be a second state, beside the one that the storage has."""
+    manifest.append(row(1))
+    lake.rename(lake.parent / "elsewhere")
+    lake.mkdir()
+
+    with pytest.raises(OperatorError, match="mount the lake's storage again"):
+        manifest.append(row(2))
+    assert list(lake.iterdir()) == []
