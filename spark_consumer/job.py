@@ -2,10 +2,18 @@
 
 In: the cuts topic. Out: Delta tables and rows of ``_cuts``. A new object starts from what the lake says: it
 finishes the plan that a killed job left open, catches up with the log, and follows it.
+
+An empty lake is filled from the first cut on. It may also be a mount point whose storage is missing,
+which nobody can see from here. Where cuts or records are no longer kept from the beginning, the job
+stops before it writes a row of ``_cuts``, and names that case first: a copy would be the wrong remedy.
+Where all are kept, it makes the same states again, each of them right (I8), and says that it begins so.
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
+import structlog
 from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError
@@ -19,6 +27,8 @@ from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.plan import cut_fault, make_plan, take_cuts
 from walbridge.spark_consumer.plan_runner import PlanRunner
+
+log = structlog.get_logger()
 
 
 class Job:
@@ -42,8 +52,10 @@ class Job:
         start, end = self._source.bounds()
         self.is_started = True
         self._metrics.enter(RUNNING)
-        self._resume(start, end)
-        self._apply_to(end)
+        newest = self._plans.manifest.newest()
+        with _doubting_an_empty_lake(self._settings.lake.path) if newest is None else nullcontext():
+            self._resume(newest, start, end)
+            self._apply_to(end)
         if not self._stop.is_set():
             self._source.follow(end, self._apply_to, self._stop, self._metrics.pulse.beat, once=once)
 
@@ -51,14 +63,14 @@ class Job:
         """Let go of Kafka."""
         self._kafka.close()
 
-    def _resume(self, start: int, end: int) -> None:
-        newest = self._plans.manifest.newest()
+    def _resume(self, newest: CutRow | None, start: int, end: int) -> None:
         opened = newest if newest is not None and newest.kind == "plan" else None
         finished = self._plans.manifest.finished_before(opened) if opened else newest
         self._state = LakeState.after(self._settings.name, finished)
         if finished is not None:
             self._metrics.found(finished)
         if self._state.epoch is None:
+            log.info("the lake is empty: filling it from the first cut on", path=self._settings.lake.path)
             self._state = LakeState(self._settings.name, next_offset=start)
         elif self._state.next_offset > end:
             raise OperatorError(
@@ -107,3 +119,17 @@ class Job:
                     remedy=CHANGED_FROM_OUTSIDE,
                 )
             previous = cut
+
+
+@contextmanager
+def _doubting_an_empty_lake(path: str) -> Iterator[None]:
+    """A block in which a new copy is the remedy only if the lake is really new."""
+    try:
+        yield
+    except OperatorError as error:
+        if COPY_AGAIN not in error.remedy:
+            raise
+        raise OperatorError(
+            f"the lake {path} was empty at the start, and {error.what}",
+            remedy=f"if it held tables before, mount its storage or correct [lake] path; else {error.remedy}",
+        ) from error

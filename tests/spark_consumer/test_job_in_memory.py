@@ -312,3 +312,29 @@ def test_truncate_takes_only_what_came_before_it(pipeline: MemoryPipeline, run: 
     run()
 
     assert shown(lake) == {"accounts": [1], "history": [9]}
+
+
+def test_lake_that_is_empty_where_cuts_are_not_kept_from_the_first_is_asked_for_before_a_copy(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I8: its storage may not be mounted; the copy that the remedy names would be of no use."""
+    transfer(pipeline, 1)
+    run()
+    lake.rename(lake.parent / "elsewhere")
+    pipeline.topics.begins[CUTS, 0] = 2
+
+    with pytest.raises(OperatorError, match="mount its storage or correct"):
+        run()
+    assert cut_rows(lake) == []
+
+
+def test_lake_that_is_empty_where_all_cuts_are_kept_gets_every_state_again(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I8."""
+    transfer(pipeline, 1)
+    run()
+    lake.rename(lake.parent / "elsewhere")
+    run()
+
+    assert shown(lake) == {"accounts": [1], "history": [0, 1]}
