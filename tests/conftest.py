@@ -6,9 +6,11 @@ import importlib.metadata
 import os
 import platform
 import signal
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
+import structlog
 
 from tests.jvm import SHORT_LIVED, SPARK_CONF, spark_conf
 from tests.which_servers import chosen_servers
@@ -48,6 +50,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def jvm_of_programs(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Programs under test start their JVMs so. What killed ones leave behind goes with the tests' other files."""
     os.environ.setdefault(SPARK_CONF, spark_conf(tmp_path_factory.mktemp("jvm"), SHORT_LIVED))
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """A command that a test runs in this process sets up the logs, with an stderr that goes with its test."""
+    kept = structlog.get_config()
+    yield
+    structlog.configure(**kept)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

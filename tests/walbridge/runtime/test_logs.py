@@ -1,19 +1,11 @@
 """Lines of a log: one an event, readable by people and by programs."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from walbridge.runtime.logs import configure_logs
-
-
-@pytest.fixture(autouse=True)
-def _own_configuration() -> Iterator[None]:
-    kept = structlog.get_config()
-    yield
-    structlog.configure(**kept)
 
 
 def line(capsys: pytest.CaptureFixture[str], log_format: str) -> str:
