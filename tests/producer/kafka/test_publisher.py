@@ -170,7 +170,7 @@ def test_publisher_that_another_fences_ends_in_words(
 
 def test_property_that_breaks_our_promises_is_the_operators_mistake() -> None:
     """librdkafka takes it alone, but not beside idempotence."""
-    settings = Settings(kafka={"bootstrap_servers": "127.0.0.1:1", "client": {"acks": "1"}})  # type: ignore[arg-type]
+    settings = Settings(kafka={"bootstrap_servers": "127.0.0.1:1", "client": {"max.in.flight": "10"}})  # type: ignore[arg-type]
 
-    with pytest.raises(OperatorError, match=r"\[kafka\.client\] is not accepted: .*acks"):
+    with pytest.raises(OperatorError, match=r"\[kafka\.client\] is not accepted: .*max\.in\.flight"):
         Publisher(settings, "id", lambda: None).open_instance(timeout_s=0.2)
