@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import structlog
 from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.delta.manifest import Manifest
-from walbridge.spark_consumer.delta.table import PROPERTIES, RETENTION_DAYS
+from walbridge.spark_consumer.delta.table import PROPERTIES, RETENTION_DAYS, LakeTable, VersionGone
 
 log = structlog.get_logger()
 
@@ -79,13 +79,30 @@ class Maintenance:
         # Kept are the files that any row of _cuts still names, however old it is, and all of the newest published one.
         oldest = self._manifest.oldest_written_at() or now
         kept = max(self._retention, now - oldest) + timedelta(hours=1)
-        table.vacuum(
-            int(kept.total_seconds()) // 3600,
-            dry_run=False,
-            enforce_retention_duration=False,
-            keep_versions=self._published_versions(path),
-        )
+        published = self._published_versions(path)
+        try:
+            table.vacuum(
+                int(kept.total_seconds()) // 3600,
+                dry_run=False,
+                enforce_retention_duration=False,
+                keep_versions=published,
+            )
+        except CommitFailedError:
+            raise
+        except DeltaError:
+            lost = next((version for version in published if self._is_lost(table, version)), None)
+            if lost is None:
+                raise
+            log.warning("readers cannot read a table until the next published cut", path=path, version=lost)
+            return
         self._trim_log(table, path, now)
+
+    def _is_lost(self, table: DeltaTable, version: int) -> bool:
+        try:
+            LakeTable(table.table_uri, table, self._storage_options).transaction_version_at(version, "")
+        except VersionGone:
+            return True
+        return False
 
     def _trim_log(self, table: DeltaTable, path: str, now: datetime) -> None:
         """Delete what has expired, unless a kept row names an expired version; then once that row is dropped."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from structlog.testing import capture_logs
 
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta import maintenance
@@ -267,3 +268,19 @@ def test_log_is_left_alone_where_the_oldest_row_names_a_version_that_is_lost(
 
     assert min(logged_versions(lake)) == 8
     assert table.version == CHECKPOINT
+
+
+def test_table_whose_published_version_is_lost_keeps_its_files_and_plans_go_on(
+    tidying: Maintenance, manifest: Manifest, lake: Path
+) -> None:
+    """I8: the next published row names another version; that this one is lost is told."""
+    rested(lake, days=12, commits=CHECKPOINT)
+    publish(manifest, 1, 5)
+    for version in range(8):
+        (lake / PATH / "_delta_log" / f"{version:020}.json").unlink()
+    with capture_logs() as told:
+        for _ in range(maintenance.COMMITS_BETWEEN_VISITS):
+            tidying.after_plan([PATH])
+
+    assert [(each["log_level"], each["path"], each["version"]) for each in told] == [("warning", PATH, 5)]
+    assert min(logged_versions(lake)) == 8
