@@ -15,6 +15,7 @@ from walbridge.runtime.heap import (
     readers_at_a_time,
     record_bytes_max,
     size_bytes,
+    spark_share,
 )
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -55,7 +56,11 @@ class DriverHeap:
 
 
 def driver_heap(spark: SparkSession, settings: Settings) -> DriverHeap:
-    """The heap as the JVM tells it; on a cluster the smaller of driver and executor, since executors fetch."""
+    """The heap as the JVM tells it; on a cluster the smaller of driver and executor, since executors fetch.
+
+    Raises:
+        OperatorError: the session's share of memory is none.
+    """
     jvm: Any = spark._jvm
     conf = spark.sparkContext.getConf()
     heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
@@ -65,5 +70,5 @@ def driver_heap(spark: SparkSession, settings: Settings) -> DriverHeap:
         heap,
         spark.sparkContext.defaultParallelism,
         record_bytes_max(settings.producer.row_bytes_max),
-        float(conf.get("spark.memory.fraction", _SHARE_UNLESS_SET) or _SHARE_UNLESS_SET),
+        spark_share(conf.get("spark.memory.fraction", _SHARE_UNLESS_SET) or _SHARE_UNLESS_SET),
     )

@@ -9,13 +9,21 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from walbridge.check.finding import Finding, advice, error, ok, warning
+from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.embedded.folders import place_of
 from walbridge.embedded.jars import check as check_jars
 from walbridge.embedded.jars import read_lock
 from walbridge.embedded.java import find_java
 from walbridge.producer.session.transaction_spool import spool_parent
-from walbridge.runtime.heap import SPARK_SHARE, largest_record, largest_row, more_memory, record_bytes_max, size_bytes
+from walbridge.runtime.heap import (
+    SPARK_SHARE,
+    largest_record,
+    largest_row,
+    more_memory,
+    record_bytes_max,
+    size_bytes,
+    spark_share,
+)
 from walbridge.runtime.host import probe_folder
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -60,10 +68,10 @@ def memory_findings(settings: Settings) -> Iterator[Finding]:
     if heap is None:
         yield error(MEMORY, f"Spark does not take {text!r} as its driver's memory", 'write it as "1g" or "1536m"')
         return
-    fraction = conf.get("spark.memory.fraction", str(SPARK_SHARE))
-    share = _share(fraction)
-    if share is None:
-        yield error(MEMORY, f"Spark does not take {fraction!r} as spark.memory.fraction", 'write it as "0.4"')
+    try:
+        share = spark_share(conf.get("spark.memory.fraction", str(SPARK_SHARE)))
+    except OperatorError as refusal:
+        yield refused(MEMORY, refusal)
         return
     row = settings.producer.row_bytes_max
     record, takes = record_bytes_max(row), largest_record(heap, share)
@@ -80,15 +88,6 @@ def memory_findings(settings: Settings) -> Iterator[Finding]:
         f"up to {_mib(row)}: a larger one stops the job, and all is read twice to look for one",
         f"{more_memory(record, share)}, or [producer] row_bytes_max = {largest_row(takes)}",
     )
-
-
-def _share(text: str) -> float | None:
-    """As Spark reads it; None for what leaves no memory or none to us."""
-    try:
-        share = float(text)
-    except ValueError:
-        return None
-    return share if 0 < share < 1 else None  # neither holds of nan
 
 
 def java_findings(settings: Settings) -> Iterator[Finding]:

@@ -5,6 +5,9 @@ check`` ask the same functions. ARCHITECTURE.md, "Memory of a row", says where e
 """
 
 import re
+from contextlib import suppress
+
+from walbridge.schemas.errors import OperatorError
 
 RECORD_OVERHEAD_BYTES = 64 * 2**10
 """An envelope beside its rows."""
@@ -27,6 +30,18 @@ def size_bytes(text: str) -> int | None:
     """Spark's notation of memory, ``1g`` or ``768m``; None where it is none."""
     found = _SIZE.fullmatch(text.strip().lower())
     return int(found[1]) * _UNITS[found[2]] if found else None
+
+
+def spark_share(text: str) -> float:
+    """``spark.memory.fraction`` as Spark reads it.
+
+    Raises:
+        OperatorError: it is no number, or leaves no memory to Spark or none to us.
+    """
+    with suppress(ValueError):
+        if 0 < (share := float(text)) < 1:  # neither holds of nan
+            return share
+    raise OperatorError(f"Spark does not take {text!r} as spark.memory.fraction", 'write it as "0.4"')
 
 
 def record_bytes_max(row_bytes_max: int) -> int:
