@@ -17,7 +17,6 @@ from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import COPY_AGAIN
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Split
 
@@ -96,6 +95,8 @@ class CutMaker:
         if not self._out.is_open:
             return
         kill_point("produce:before-commit")
+        if self._out.batch.end_lsn is not None:
+            self._drop(self._out.batch.end_lsn)
         self._bound_floor()
         self._out.close(None)
         self._after_cut()
@@ -123,8 +124,7 @@ class CutMaker:
         self._watch.look()  # without a publication the stream is silent, and this cut would confirm it
         self._out.open()
         self._out.batch.end_lsn = self._stream.received
-        for record in self._tables.newest(self._watch.take_dropped(self._stream.received)):
-            self._drop(record)
+        self._drop(self._stream.received)
         self._bound_floor()
         self._out.close(None)
         self._after_cut()
@@ -135,17 +135,22 @@ class CutMaker:
         received = self._stream.received
         self._out.tracker.floor_max = received if held is None else min(received, held)
 
-    def _drop(self, record: RelationRecord) -> None:
-        """Mark a table that left the publication: its later changes are never sent, and this cut says so."""
-        table = record.table
-        self._out.drop_table(record, Position(self._stream.received, 0))
-        self._on_dropped(table.relation_id)
-        self._tables.forget(table.relation_id)
-        log.warning(
-            "table left the publication, or was dropped: the lake keeps it as it is, marked stale",
-            table=table.qualified_name,
-            remedy=f"to follow it again, {COPY_AGAIN}",
-        )
+    def _drop(self, lsn: Lsn) -> None:
+        """Mark the tables that left the publication and of which nothing comes after ``lsn``: this cut says so.
+
+        All that committed before ``lsn`` is in this cut or an earlier one, so none of their events is behind this
+        barrier, and none is in a transaction that is open now.
+        """
+        for record in self._tables.newest(self._watch.take_dropped(lsn)):
+            table = record.table
+            self._out.drop_table(record, Position(lsn, 0))
+            self._on_dropped(table.relation_id)
+            self._tables.forget(table.relation_id)
+            log.warning(
+                "table left the publication, or was dropped: the lake keeps it as it is, marked stale",
+                table=table.qualified_name,
+                remedy=f"to follow it again, {COPY_AGAIN}",
+            )
 
     def _after_cut(self) -> None:
         self._watch.look_if_due()

@@ -50,6 +50,31 @@ def test_table_that_left_is_said_to_be_stale_and_the_others_go_on(
     assert "table public.u" in refusal_of(running)
 
 
+def test_table_that_left_is_said_to_be_stale_while_the_stream_is_never_idle(producer: ProducerUnderTest) -> None:
+    """I8: readers must not take it for current for as long as others are written to."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id serial PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
+    producer.publish("t", "u")
+    producer.settings["producer"] = {"idle_cut_interval_ms": 600_000}
+    producer.start_streaming().stop()
+    execute("INSERT INTO u VALUES (1); ALTER PUBLICATION walbridge DROP TABLE u")
+    running = producer.start_streaming()
+
+    def said() -> bool:
+        execute("INSERT INTO t DEFAULT VALUES")
+        return "left the publication" in running.log
+
+    wait_until(said, "the word of it", poll_s=0.1)
+
+    with producer.topics() as topics:
+        cut = topics.wait_for_cut(
+            lambda cut: any(b.kind == "dropped" for t in cut.tables for b in t.barriers), "that says it"
+        )
+        assert cut.complete
+        assert cut.transactions > 0
+        assert [row["id"] for row in topics.replay().rows("public", "u")] == [1]
+
+
 def test_table_is_followed_until_every_transaction_that_wrote_to_it_before_it_left_has_ended(
     producer: ProducerUnderTest,
 ) -> None:

@@ -127,6 +127,10 @@ NOTICED = {
         Mutant(FollowedTables.drop, "self._fast_path.forget(relation_id)", "pass"),
         test_loop.test_table_that_departed_is_not_written_the_short_way_either,
     ),
+    "a batch says that a table is dropped whose changes may come after it": Noticed(
+        Mutant(CutMaker.close, "self._drop(self._out.batch.end_lsn)", "self._drop(self._stream.received)"),
+        test_cut_maker.test_table_whose_changes_may_come_after_a_batch_is_not_dropped_by_it,
+    ),
     "a table that departed is not told": Noticed(
         Mutant(CutMaker._drop, "self._on_dropped(table.relation_id)", "pass"),
         test_cut_maker.test_table_that_left_is_told_and_its_writer_forgotten,

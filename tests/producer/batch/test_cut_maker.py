@@ -216,3 +216,56 @@ def test_table_whose_changes_may_still_come_is_not_said_to_be_dropped() -> None:
     assert cuts.last.cut is not None
     assert (cuts.last.cut.tables, cuts.dropped) == ((), [])
     assert cuts.last.progress.relation_ids == (ORDERS, ITEMS)
+
+
+def filled_while_leaving(since: int) -> Cuts:
+    """A batch that ends at 300 while the server has decoded up to 350, and a table that leaves from ``since`` on."""
+    cuts = Cuts()
+    cuts.announce(ORDERS, ITEMS)
+    cuts.kept_watch.leaving = {ORDERS: since}
+    cuts.kept_stream.received = Lsn(350)
+    cuts.fill(300)
+    return cuts
+
+
+def test_table_that_left_is_said_to_be_dropped_where_a_batch_ends() -> None:
+    """I8: under load there is no idle cut. Its position is behind all its events: they commit before the end."""
+    cuts = filled_while_leaving(300)
+
+    cuts.maker.close()
+
+    assert cuts.last.cut is not None
+    (changes,) = cuts.last.cut.tables
+    assert (changes.relation_id, changes.barriers) == (ORDERS, (Barrier("dropped", Position(Lsn(300), 0)),))
+    assert (cuts.last.progress.relation_ids, cuts.dropped) == ((ITEMS,), [ORDERS])
+
+
+def test_table_whose_changes_may_come_after_a_batch_is_not_dropped_by_it() -> None:
+    """I7: what is decoded may lie beyond what is in the batch."""
+    cuts = filled_while_leaving(301)
+
+    cuts.maker.close()
+
+    assert (cuts.last.progress.relation_ids, cuts.dropped) == ((ORDERS, ITEMS), [])
+
+
+def test_table_that_left_is_not_dropped_where_a_batch_ends_in_messages_inside_a_transaction() -> None:
+    """I8: such a batch ends no LSN."""
+    cuts = filled_while_leaving(300)
+    cuts.out.batch.end_lsn = None
+
+    cuts.maker.close()
+
+    assert (cuts.last.progress.relation_ids, cuts.dropped) == ((ORDERS, ITEMS), [])
+
+
+def test_table_that_left_is_not_dropped_by_a_split() -> None:
+    """I4, I8: the cut is incomplete, and the next complete one tells."""
+    cuts = filled_while_leaving(300)
+
+    cuts.maker.split(Begin(SPLIT.commit_lsn, 7, SPLIT.xid), SPLIT)
+    assert (cuts.last.progress.relation_ids, cuts.dropped) == ((ORDERS, ITEMS), [])
+
+    cuts.fill(330)
+    cuts.maker.close()
+    assert (cuts.last.progress.relation_ids, cuts.dropped) == ((ITEMS,), [ORDERS])
