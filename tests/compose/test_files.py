@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +152,22 @@ def test_override_for_servers_of_ones_own_takes_out_what_the_sample_brings() -> 
     text = (ROOT / "docker" / "external.yml").read_text()
 
     assert re.findall(r"(?m)^  (\w+): !reset null$", text) == ["postgres", "load", "kafka", "postgres_password"]
+
+
+def test_stage_that_fetches_the_jars_has_all_that_it_imports(tmp_path: Path) -> None:
+    """It is built of few files, so that other changes fetch nothing anew: they must be enough."""
+    copies = re.findall(r"(?m)^COPY (.+) (fetch/\S+)$", (ROOT / "docker/spark/Dockerfile").read_text())
+    for sources, target in copies:
+        for source in map(ROOT.joinpath, sources.split()):
+            if source.is_dir():
+                shutil.copytree(source, tmp_path / target)
+            else:
+                (tmp_path / target).mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, tmp_path / target)
+    program = "import walbridge.embedded.jars; print(walbridge.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path / "fetch", capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()) == tmp_path / "fetch" / "walbridge" / "__init__.py"
