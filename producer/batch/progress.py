@@ -107,11 +107,6 @@ class ProgressTracker:
         wanted = end_lsn if self.floor_max is None else min(end_lsn, self.floor_max)
         return Lsn(max(wanted, self.progress.floor))
 
-    def close_idle(self, wal_end: Lsn, metadata_end_offset: int, now_us: int) -> tuple[Progress, Cut]:
-        """A cut without tables, so that an idle slot never pins WAL and the lake's LSN moves on."""
-        batch = Batch(end_lsn=wal_end)
-        return self.close(batch, (), metadata_end_offset, None, now_us)
-
     def close_copy(
         self,
         batch: Batch,

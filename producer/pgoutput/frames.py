@@ -18,18 +18,8 @@ EARLIEST_US, LATEST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The years 1 to 9999, which every reader's date can be."""
 XLOG_DATA_HEADER_BYTES = 25
 
-_XLOG_DATA = Struct(">QQq")
 _KEEPALIVE = Struct(">QqB")
 _STATUS = Struct(">cQQQqB")
-
-
-@dataclass(frozen=True, slots=True)
-class XLogData:
-    """'w': one pgoutput message."""
-
-    wal_start: Lsn
-    wal_end: Lsn
-    payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +30,19 @@ class PrimaryKeepalive:
     reply_requested: bool
 
 
-def decode_frame(data: bytes) -> XLogData | PrimaryKeepalive:
-    """Decode one CopyData payload.
+def decode_keepalive(data: bytes) -> PrimaryKeepalive:
+    """Decode one CopyData payload that is no XLogData ('w': 24 bytes of positions and time, then one message).
 
     Raises:
         ProtocolError: unknown tag, truncated or overlong frame.
     """
+    if not data.startswith(b"k"):
+        raise ProtocolError(f"unknown frame {data[:1]!r}")
     try:
-        if data.startswith(b"w"):
-            wal_start, wal_end, _ = _XLOG_DATA.unpack_from(data, 1)
-            return XLogData(Lsn(wal_start), Lsn(wal_end), data[XLOG_DATA_HEADER_BYTES:])
-        if data.startswith(b"k"):
-            wal_end, _, reply = _KEEPALIVE.unpack(data[1:])
-            return PrimaryKeepalive(Lsn(wal_end), bool(reply))
+        wal_end, _, reply = _KEEPALIVE.unpack(data[1:])
     except error:
         raise ProtocolError(f"frame {data[:1]!r} of {len(data)} bytes has another length than its kind") from None
-    raise ProtocolError(f"unknown frame {data[:1]!r}")
+    return PrimaryKeepalive(Lsn(wal_end), bool(reply))
 
 
 def sent_us(data: bytes) -> int:

@@ -16,7 +16,7 @@ from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.decoder import decode_message, decoders_for
-from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_frame, sent_us
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_keepalive, sent_us
 from walbridge.producer.pgoutput.messages import Begin, Commit, LogicalMessage, Message, Origin, Relation, Type
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
@@ -106,9 +106,7 @@ class Session:
     def receive(self, data: bytes) -> None:
         """One frame."""
         if data[0] != _XLOG_DATA:
-            frame = decode_frame(data)
-            assert isinstance(frame, PrimaryKeepalive)
-            self._keepalive(frame)
+            self._keepalive(decode_keepalive(data))
             return
         # First, since nearly every frame goes this way: inside a published transaction no block can be open.
         if self._transactions.publishes and self._fast_path.publish(data):

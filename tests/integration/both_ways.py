@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.fix_postgres import Database
+from tests.producer.pgoutput.frames import XLogData, decode_frame
 from walbridge.producer.pgoutput.decoder import decode_message
-from walbridge.producer.pgoutput.frames import XLogData, decode_frame
 from walbridge.producer.pgoutput.messages import Commit, Message, Relation
 from walbridge.producer.postgres import catalog, slot
 from walbridge.producer.postgres.connection import connect_sql, connect_walsender

@@ -21,8 +21,8 @@ from tests.fix_postgres import Database, new_database
 from tests.integration.workloads import END, create_tables, published_queries, run_workloads
 from tests.postgres_versions import MAJORS
 from tests.producer.pgoutput.committed import Event, Reader, Transaction
+from tests.producer.pgoutput.frames import XLogData, decode_frame
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.producer.pgoutput.frames import XLogData, decode_frame
 from walbridge.producer.pgoutput.messages import Unsent
 from walbridge.producer.pgoutput.options import StreamWishes, start_options
 from walbridge.producer.postgres.connection import connect_walsender, walsender_query

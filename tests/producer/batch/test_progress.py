@@ -83,7 +83,7 @@ def test_last_part_of_a_split_transaction_is_complete_and_forgets_the_split() ->
 
 
 def test_idle_cut_moves_the_lsn_on_without_tables() -> None:
-    progress, cut = ProgressTracker(STREAMING).close_idle(Lsn(900), 9, 55)
+    progress, cut = ProgressTracker(STREAMING).close(Batch(end_lsn=Lsn(900)), (), 9, None, 55)
 
     assert (cut.complete, cut.previous_end_lsn, cut.end_lsn, cut.tables, cut.partitions) == (True, 200, 900, (), ())
     assert (cut.commit_lsn, cut.transactions, progress.floor, progress.done) == (None, 0, 900, 900)
@@ -123,7 +123,7 @@ def test_any_batches_make_an_unbroken_chain_that_confirms_only_whole_transaction
     for kind, step in batches:
         position += step
         if kind == "idle":
-            progress, cut = tracker.close_idle(Lsn(position), 0, 0)
+            progress, cut = tracker.close(Batch(end_lsn=Lsn(position)), (), 0, None, 0)
         else:
             split = replace(SPLIT, commit_lsn=Lsn(position + 1000)) if kind == "split" else None
             progress, cut = tracker.close(batch(position), RANGES, 0, split, 0)

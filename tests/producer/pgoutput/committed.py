@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.producer.pgoutput.stream_decoder import StreamDecoder
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import (
     Begin,
@@ -43,7 +44,6 @@ from walbridge.producer.pgoutput.messages import (
     Unsent,
     Update,
 )
-from walbridge.producer.pgoutput.streamed import StreamDecoder
 from walbridge.schemas.position import Lsn
 
 Row = dict[str, Any]

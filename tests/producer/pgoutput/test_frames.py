@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.producer.pgoutput.encoder import keepalive, xlog_data
+from tests.producer.pgoutput.frames import XLogData, decode_frame
 from tests.producer.strategies import LSNS
-from walbridge.producer.pgoutput.frames import PrimaryKeepalive, XLogData, decode_frame, encode_standby_status
+from walbridge.producer.pgoutput.frames import PrimaryKeepalive, encode_standby_status
 from walbridge.schemas.errors import ProtocolError
 
 

@@ -12,9 +12,9 @@ from tests.fuzz.damage import TAGS, mutated
 from tests.fuzz.receiver import Receiver
 from tests.producer.pgoutput import transcripts
 from tests.producer.pgoutput.corpus import load
+from tests.producer.pgoutput.stream_decoder import StreamDecoder
 from walbridge.producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Insert, StreamStart
-from walbridge.producer.pgoutput.streamed import StreamDecoder
 from walbridge.schemas.avro_codec import decode_body
 from walbridge.schemas.errors import OperatorError, ProtocolError
 

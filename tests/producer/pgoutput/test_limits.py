@@ -6,9 +6,9 @@ from struct import pack
 
 import pytest
 
+from tests.producer.pgoutput.stream_decoder import decode_streamed
 from tests.work import counted
 from walbridge.producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
-from walbridge.producer.pgoutput.streamed import decode_streamed
 from walbridge.schemas.errors import ProtocolError
 
 SIZE, GROWTH = 300, 10

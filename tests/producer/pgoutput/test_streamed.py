@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.producer.pgoutput.encoder import encode_message, encode_streamed
+from tests.producer.pgoutput.stream_decoder import StreamDecoder, decode_streamed
 from tests.producer.pgoutput.written_out import WRITTEN_OUT
 from tests.producer.strategies import MESSAGES, OIDS, PREFIXED
 from walbridge.producer.pgoutput.decoder import DECODERS, decode_message
@@ -18,7 +19,7 @@ from walbridge.producer.pgoutput.messages import (
     StreamStop,
     Type,
 )
-from walbridge.producer.pgoutput.streamed import StreamDecoder, decode_streamed, split_xid
+from walbridge.producer.pgoutput.streamed import split_xid
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn
 

@@ -8,6 +8,7 @@ import pytest
 from tests.postgres_versions import MAJORS
 from tests.producer.pgoutput.encoder import encode_message, encode_streamed
 from tests.producer.pgoutput.record import scenarios_of
+from tests.producer.pgoutput.stream_decoder import StreamDecoder
 from tests.producer.pgoutput.transcripts import FOLDER, described, load, masked, paths
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.messages import (
@@ -21,7 +22,6 @@ from walbridge.producer.pgoutput.messages import (
     StreamStart,
     StreamStop,
 )
-from walbridge.producer.pgoutput.streamed import StreamDecoder
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn
 

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tests.producer.pgoutput.stream_decoder import StreamDecoder
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Binary, Field, Message, Unsent
-from walbridge.producer.pgoutput.streamed import StreamDecoder
 from walbridge.schemas.position import format_lsn
 
 FOLDER = Path(__file__).parents[2] / "data" / "pgoutput"
