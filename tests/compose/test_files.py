@@ -164,7 +164,10 @@ def test_stage_that_fetches_the_jars_has_all_that_it_imports(tmp_path: Path) -> 
             else:
                 (tmp_path / target).mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, tmp_path / target)
-    program = "import walbridge.embedded.jars; print(walbridge.__file__)"
+    program = (
+        "import sys; sys.meta_path[:] = [each for each in sys.meta_path if '__editable__' not in str(each)]; "
+        "import walbridge.embedded.jars; print(walbridge.__file__)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path / "fetch", capture_output=True, text=True, check=False
     )
