@@ -16,6 +16,7 @@ from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError, 
 FIND_THE_WRITER = f"find who else writes to this topic, then {COPY_AGAIN}"
 CHANGED_FROM_OUTSIDE = f"the topic was changed from outside: {COPY_AGAIN}"
 _WITHOUT_CHECKPOINT = "delete the folder _checkpoint in the lake: what has been applied is known without it"
+_DATA_LOSS = "failOnDataLoss|KAFKA_DATA_LOSS"
 _KAFKA = r"org\.apache\.kafka\.common\.errors\."
 
 _OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
@@ -50,7 +51,12 @@ _OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
         'write [lake] path as a folder, or as a URI such as "s3://bucket/lake"',
     ),
     (
-        re.compile(r"failOnDataLoss|KAFKA_DATA_LOSS"),
+        re.compile(r"Kafka option '(?:kafka\.)?([a-z.]+)' is not supported"),
+        r"[kafka.spark] sets \1, which Spark's source of Kafka sets itself",
+        "remove it from [kafka.spark]",
+    ),
+    (
+        re.compile(rf"^StreamingQueryException [\s\S]*({_DATA_LOSS})"),
         "the checkpoint names offsets that the cuts topic does not have",
         _WITHOUT_CHECKPOINT,
     ),
@@ -69,6 +75,8 @@ _AWAY = re.compile(
     rf"{_KAFKA}(Timeout|Disconnect|Network|LeaderNotAvailable|NotLeaderOrFollower|NotCoordinator"
     r"|CoordinatorNotAvailable|CoordinatorLoadInProgress|BrokerNotAvailable|KafkaStorage|FencedLeaderEpoch"
     r"|UnknownLeaderEpoch|ReplicaNotAvailable|OffsetNotAvailable)Exception"
+    # A batch read: records expired since its bounds were checked, and the next attempt's check names them.
+    rf"|{_DATA_LOSS}"
     # A batch read raises this when its poll came back empty; the bounds were checked just before.
     r"|Cannot fetch record for offset \d+ in \d+ milliseconds"
     # Not a wrong property: with the same ones KafkaLog has asked for bounds just before.
@@ -82,8 +90,8 @@ def sorted_error(error: BaseException) -> BaseException:
         return error
     text = f"{type(error).__name__} {error}"
     for pattern, what, remedy in _OPERATOR_CAUSES:
-        if pattern.search(text):
-            return OperatorError(what, remedy)
+        if found := pattern.search(text):
+            return OperatorError(found.expand(what), remedy)
     if said := _DISK.search(text):
         return OperatorError(
             f"a file of the lake, or a scratch file, cannot be written or read: {said[0]}",

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.spark_consumer.errors import sorted_error, sorting_errors
@@ -23,6 +25,29 @@ AWAY = [
 def test_read_that_a_dead_broker_left_unanswered_is_tried_again(cause: str) -> None:
     failed = RuntimeError(f"Job aborted due to stage failure: Task 0 in stage 63.0 failed 1 times: {cause}\n\tat x.Y")
     assert isinstance(sorted_error(failed), RetryableError)
+
+
+@pytest.mark.parametrize("name", ["enable.auto.commit", "auto.offset.reset", "interceptor.classes", "key.deserializer"])
+def test_property_that_sparks_source_keeps_for_itself_is_told_by_its_name(spark: SparkSession, name: str) -> None:
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:9").option("assign", '{"t":[0]}')
+
+    with pytest.raises(OperatorError, match=rf"sets {name}, .*\n.*remove it"), sorting_errors():
+        source.option(f"kafka.{name}", "secret").load()
+
+
+LOST = "Some data may have been lost. [...] set the source option failOnDataLoss to false"
+
+
+def test_records_that_expire_while_they_are_read_are_looked_for_again() -> None:
+    """I7: the next attempt names their partition, which no checkpoint mends."""
+    assert isinstance(sorted_error(RuntimeError(f"Job aborted due to stage failure: {LOST}")), RetryableError)
+
+
+def test_stream_whose_checkpoint_is_of_another_log_is_told_to_go_without() -> None:
+    told = sorted_error(StreamingQueryException(LOST))
+
+    assert isinstance(told, OperatorError)
+    assert "_checkpoint" in told.remedy
 
 
 LAKE = {
