@@ -10,6 +10,7 @@ Delta-rs does not skip a transaction that a table already has; ``head.py`` does.
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transa
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import Field
 
-from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.errors import sorted_error
 
@@ -43,6 +44,8 @@ _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
 """View types do not cast to their plain ones everywhere in Arrow."""
 _WITHOUT_BOUNDS = {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false"}
 """Switched off: a join would skip files outside its keys' bounds, and a file's bounds leave NaN out."""
+_UNWRITABLE = re.compile(r"Unsupported table features required: \[[\w, ]+\]|table is append-only")
+"""Also a failed commit to delta-rs, but one that no other attempt mends."""
 
 Json = Any
 
@@ -113,7 +116,12 @@ def arrow_schema(fields: Sequence[LakeField]) -> pa.Schema:
 def _commit_errors(uri: str) -> Iterator[None]:
     try:
         yield
-    except CommitFailedError:
+    except CommitFailedError as error:
+        if found := _UNWRITABLE.search(str(error)):
+            raise OperatorError(
+                f"delta-rs cannot write {uri}: {found[0]}",
+                remedy="take back what was set on the table: ALTER TABLE in Spark, UNSET TBLPROPERTIES or DROP FEATURE",
+            ) from None
         raise ConcurrentCommit(f"another program committed to {uri} at the same time") from None
 
 

@@ -1,5 +1,6 @@
 """One Delta table: commits that are put-if-absent and say what made them."""
 
+import json
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -200,3 +201,15 @@ def test_storage_that_fails_for_a_moment_is_not_told_as_a_version_that_is_gone(
     monkeypatch.setattr(table_module, "DeltaTable", fail)
     with pytest.raises(OperatorError, match="nothing is lost"):
         table.transaction_version_at(0, "a")
+
+
+def test_feature_that_this_job_cannot_write_is_not_told_as_another_programs_commit(table: LakeTable) -> None:
+    """An operator's ALTER TABLE sets it, and nothing commits to the table from then on."""
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["icebergCompatV1"]}
+    newest = Path(table.uri.removeprefix("file://")) / "_delta_log" / f"{table.version + 1:020}.json"
+    newest.write_text(json.dumps({"protocol": protocol}))
+    found = LakeTable.open(table.uri, {})
+    assert found is not None
+
+    with pytest.raises(OperatorError, match="IcebergCompatV1"):
+        found.append(rows(SHAPE.fields, 1), own())
