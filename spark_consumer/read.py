@@ -67,8 +67,8 @@ def published_at(
     """
     table = open_table(lake, dict(storage_options or {}))
     try:
-        limit = parse_lsn(lsn) if isinstance(lsn, str) else lsn
-    except ProtocolError:
+        limit = parse_lsn(format_lsn(lsn) if isinstance(lsn, int) else lsn) if lsn is not None else None
+    except (ProtocolError, ValueError):
         raise OperatorError(f"{lsn!r} is no LSN", remedy='write it as "16/B374D848"') from None
     row = newest_published(table, limit) if table is not None else None
     if row is not None:

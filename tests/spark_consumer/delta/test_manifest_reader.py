@@ -74,6 +74,7 @@ def test_an_entry_is_the_head_that_plans_take() -> None:
     assert TableEntry(1, "public", "a", "p.public.a", "", None, "0" * 16, "copying").head is None
 
 
-def test_text_that_is_no_lsn_is_told(lake: Path) -> None:
-    with pytest.raises(OperatorError, match="'16/xyz' is no LSN"):
-        published_at(str(lake), "16/xyz")
+@pytest.mark.parametrize("lsn", ["16/xyz", -1, 2**64])
+def test_what_is_no_lsn_is_told(lake: Path, lsn: int | str) -> None:
+    with pytest.raises(OperatorError, match=f"{lsn!r} is no LSN"):
+        published_at(str(lake), lsn)
