@@ -18,7 +18,7 @@ from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
 from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
-from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.spark_consumer.errors import FIND_THE_WRITER, sorting_errors
 from walbridge.spark_consumer.fold import keyless
 from walbridge.spark_consumer.fold.fold import root_name
 from walbridge.spark_consumer.fold.schema_join import place_name, refuse_malformed
@@ -191,9 +191,11 @@ class Changes:
 
     def _unexpected(self, allowed: list[str]) -> OperatorError:
         table = self.shape.relation.table
+        what = f"topic {self.shape.relation.topic} holds changes other than {' and '.join(allowed)} of table "
+        if self.segment.copies:
+            return OperatorError(f"{what}{table.qualified_name} inside the copy of it", remedy=FIND_THE_WRITER)
         return OperatorError(
-            f"topic {self.shape.relation.topic} holds changes other than {' and '.join(allowed)} of table "
-            f"{table.qualified_name}, whose identity tells no rows apart",
+            f"{what}{table.qualified_name}, whose identity tells no rows apart",
             remedy=f"{table.identity_full}, then {COPY_AGAIN}",
         )
 
