@@ -182,9 +182,9 @@ def _table_plans(cuts: Iterable[Cut], heads: Mapping[int, TableHead]) -> Iterabl
         for table in cut.tables:
             barriers.setdefault(table.relation_id, []).extend(table.barriers)
             topics[table.relation_id] = table.topic
-    if len(set(topics.values())) < len(topics):
+    if shared := [topic for topic, count in Counter(topics.values()).items() if count > 1]:
         raise OperatorError(
-            f"cut {cut.cut_id} holds one topic's records of two relations",
+            f"topic {shared[0]} holds records of two relations in one plan",
             remedy=COPY_AGAIN,
         )
     # A table made anew under its name has another relation id: its copy replaces what is at its path,

@@ -131,7 +131,7 @@ def test_a_topic_passes_to_another_relation_only_between_plans() -> None:
 
 
 def test_one_topic_of_two_relations_in_one_plan_is_refused() -> None:
-    with pytest.raises(OperatorError, match="two relations"):
+    with pytest.raises(OperatorError, match="records of two relations"):
         make_plan(numbered(cut(1, changes(), changes(relation_id=2))), {1: HEAD})
 
 
