@@ -11,6 +11,7 @@ steps, and a job killed between any two is finished by the next start:
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import structlog
 
@@ -76,7 +77,8 @@ class PlanRunner:
             watch.lap("read_ms")
 
             def apply_one(table: TablePlan) -> TableHead:
-                head = self._apply_table(records.of(table.topic), relations, table, plan)
+                mine = replace(records.of(table.topic), on_slice=self._metrics.pulse.beat)
+                head = self._apply_table(mine, relations, table, plan)
                 self._metrics.pulse.beat()
                 kill_point("job:table-applied")
                 return head

@@ -110,6 +110,7 @@ class SegmentRows:
                 place = f"partition {record.partition} offsets {record.offset} to {record.offset}"
                 raise malformed_records(self.shape.relation, [place]) from None
             rows.append((record.topic, record.partition, record.offset, record.key, small))
+            self.records.on_slice()
         return pa.table([list(column) for column in zip(*rows, strict=True)], schema=RECORDS)
 
     @property
@@ -128,9 +129,15 @@ class SegmentRows:
 
     def _whole(self, slices: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
         """The rows with the large values that they were folded without."""
+        heard = self._heard(slices)
         if self._small is None:
-            return iter(slices)
-        return self._large_values.restored(conformed(some, schema) for some in slices)
+            return heard
+        return self._large_values.restored(conformed(some, schema) for some in heard)
+
+    def _heard(self, slices: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        for some in slices:
+            self.records.on_slice()
+            yield some
 
     def _frame(self) -> DataFrame:
         frame = self.records.frame()

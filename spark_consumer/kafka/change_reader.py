@@ -63,9 +63,17 @@ def _no_values(_records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, b
     return iter(())
 
 
+def _unheard() -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableRecords:
-    """A plan's records of one topic. ``fetched``: those of ``frame()`` on the driver, if they are few."""
+    """A plan's records of one topic.
+
+    ``fetched``: those of ``frame()`` on the driver, if they are few. ``on_slice`` is called for each slice
+    and each large value that was handed over, as a sign of progress.
+    """
 
     frame: Callable[[], DataFrame]
     """topic, partition, offset, key, value (null where it is large); from Kafka unless they are here already."""
@@ -74,6 +82,7 @@ class TableRecords:
     fetched: pa.Table | None
     large: Sequence[LargeRecord] = ()
     values: Values = _no_values
+    on_slice: Callable[[], None] = _unheard
 
 
 class PlannedRecords:

@@ -1,6 +1,7 @@
 """A segment's rows by Spark in several slices are the rows in one, and by the driver where they are few."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -67,6 +68,18 @@ def test_slices_of_a_multiset_hold_each_row_once(spark: SparkSession) -> None:
         log.add(Event(BAG, "c", 0x1100, n, after={"n": n}))
 
     assert column_of(by_spark(spark, log).row_deltas(pa.schema([])), 0) == list(range(ROWS))
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_each_slice_that_is_handed_over_is_progress(spark: SparkSession) -> None:
+    """A supervisor that starts a job again because of one large table would never see that table done."""
+    beats: list[int] = []
+    whole = by_spark(spark, updates())
+    rows = replace(whole, records=replace(whole.records, on_slice=lambda: beats.append(1)))
+
+    handed_over = len(list(rows.as_they_are(pa.schema([]))))
+
+    assert len(beats) == handed_over > 1
 
 
 def test_keys_with_texts_are_folded_by_spark_though_they_are_few(spark: SparkSession) -> None:
