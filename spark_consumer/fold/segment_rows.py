@@ -24,19 +24,11 @@ from walbridge.spark_consumer.fold.schema_join import events, malformed_records,
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
+from walbridge.spark_consumer.kafka.ranges import RECORD
 from walbridge.spark_consumer.kafka.slices import ONE_TASK_ROWS_MAX, Volume, conformed, handed_over, in_slice, slices_of
 from walbridge.spark_consumer.plan.plan import Segment
 
 _BY_POSITION = ("change.commit_lsn", "change.ordinal")
-RECORDS = pa.schema(
-    {
-        "topic": pa.string(),
-        "partition": pa.int32(),
-        "offset": pa.int64(),
-        "key": pa.binary(),
-        "value": pa.binary(),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -111,7 +103,7 @@ class SegmentRows:
                 raise malformed_records(self.shape.relation, [place]) from None
             rows.append((record.topic, record.partition, record.offset, record.key, small))
             self.records.on_slice()
-        return pa.table([list(column) for column in zip(*rows, strict=True)], schema=RECORDS)
+        return pa.table([list(column) for column in zip(*rows, strict=True)], schema=RECORD)
 
     @property
     def _compares_rows(self) -> bool:
@@ -162,4 +154,4 @@ class SegmentRows:
 
 
 def _types(records: pa.Table) -> pa.Schema:
-    return records.select(RECORDS.names).schema
+    return records.select(RECORD.names).schema

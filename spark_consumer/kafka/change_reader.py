@@ -29,7 +29,7 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE, sorting_errors
 from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
-from walbridge.spark_consumer.kafka.ranges import Place
+from walbridge.spark_consumer.kafka.ranges import RECORD, Place
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Plan
 
@@ -140,10 +140,10 @@ class PlannedRecords:
             self._frame.unpersist()
 
     def _from_spark(self, topic: str) -> DataFrame:
-        return self.persisted().where(F.col("topic") == topic).select(*_COLUMNS)
+        return self.persisted().where(F.col("topic") == topic).select(*RECORD.names)
 
     def _from_driver(self, fetched: pa.Table) -> DataFrame:
-        return self._frame.sparkSession.createDataFrame(fetched.select(_COLUMNS))
+        return self._frame.sparkSession.createDataFrame(fetched.select(RECORD.names))
 
     def _few_of(self, topic: str, volume: Volume) -> pa.Table | None:
         mine = self._fetched.get(topic)
@@ -253,7 +253,6 @@ def _large_records(found: pa.Table) -> list[LargeRecord]:
     return [LargeRecord(*each) for each in zip(*(found[name].to_pylist() for name in names), strict=True)]
 
 
-_COLUMNS = ["topic", "partition", "offset", "key", "value"]
 _GROUP = ("topic", "partition", "schema_id")
 
 

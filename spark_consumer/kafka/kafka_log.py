@@ -25,7 +25,7 @@ from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.errors import class_name, messages, sorting_errors, told_by_name
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, RecordReader, reading
-from walbridge.spark_consumer.kafka.ranges import Place, Range
+from walbridge.spark_consumer.kafka.ranges import RECORD, Place, Range
 
 API_TIMEOUT_MS = 5_000
 """How long one question may take; the caller repeats it."""
@@ -44,8 +44,6 @@ FETCH_BYTES = 128 * 2**10
 as much at most: 32 MiB, which one record may take by default."""
 TASK_ROWS = 20_000
 """A read of more rows is split over all cores, also where the topic has one partition."""
-
-_COLUMNS = "topic string, partition int, offset long, key binary, value binary"
 
 
 class KafkaLog:
@@ -71,21 +69,21 @@ class KafkaLog:
         """Exactly these records: topic, partition, offset, key, value. ``rows``: how many, if known."""
         wanted = {place: bounds for place, bounds in ranges.items() if bounds[0] < bounds[1]}
         if not wanted:
-            return self._spark.range(0).selectExpr(*_empty_columns())
+            return self._spark.createDataFrame(RECORD.empty_table())
         # Each of them may hold the largest record there is.
         readers = self.heap.readers
         reader = self._spark.read.format("kafka").options(**self.options())
         if rows > TASK_ROWS:
             reader = reader.option("minPartitions", str(readers))
         found = (
-            reader.option("assign", _by_topic({place: place[1] for place in wanted}, list_of=True))
-            .option("startingOffsets", _by_topic({place: bounds[0] for place, bounds in wanted.items()}))
-            .option("endingOffsets", _by_topic({place: bounds[1] for place, bounds in wanted.items()}))
+            reader.option("assign", _offsets_json({place: place[1] for place in wanted}, list_of=True))
+            .option("startingOffsets", _offsets_json({place: bounds[0] for place, bounds in wanted.items()}))
+            .option("endingOffsets", _offsets_json({place: bounds[1] for place, bounds in wanted.items()}))
             .load()
         )
         # A task for each of many small partitions costs more than reading them one after another. Columns are
         # chosen behind that: before it, each row would be copied once more.
-        return found.coalesce(readers).select("topic", "partition", "offset", "key", "value")
+        return found.coalesce(readers).select(*RECORD.names)
 
     def options(self) -> dict[str, str]:
         """Source options, the same for every read: cached consumers are reused only then."""
@@ -264,12 +262,8 @@ class KafkaLog:
         return bool(is_instance_of(self._spark.sparkContext._gateway, cause, java_class))
 
 
-def _by_topic(values: Mapping[Place, int], list_of: bool = False) -> str:
+def _offsets_json(values: Mapping[Place, int], list_of: bool = False) -> str:
     topics: dict[str, dict[str, int]] = {}
     for (topic, partition), value in values.items():
         topics.setdefault(topic, {})[str(partition)] = value
     return json.dumps({topic: list(found.values()) if list_of else found for topic, found in topics.items()})
-
-
-def _empty_columns() -> list[str]:
-    return [f"CAST(NULL AS {column.split()[1]}) AS {column.split()[0]}" for column in _COLUMNS.split(", ")]

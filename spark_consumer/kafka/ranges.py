@@ -1,6 +1,18 @@
-"""Where records stand: the words that all who read Kafka share."""
+"""Where records stand and what is read of them: the words that all who read Kafka share."""
+
+import pyarrow as pa
 
 Place = tuple[str, int]
 """Topic and partition."""
 Range = tuple[int, int]
 """Start and end offset, the end excluded."""
+RECORD = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+    }
+)
+"""Columns of a record, as Spark's source of Kafka has them."""
