@@ -60,11 +60,14 @@ def standing_findings(
 
 
 def newest_row(settings: Settings) -> CutRow | None:
-    """The newest row of ``_cuts``.
+    """The newest row of ``_cuts``. None also where the path leads to no folder: that it cannot be written is told.
 
     Raises:
+        OperatorError: whether there is one cannot be seen.
         RetryableError: it cannot be read.
     """
+    if "://" not in settings.lake.path and not Path(settings.lake.path).is_dir():
+        return None
     options = {name: value.get_secret_value() for name, value in settings.lake.storage_options.items()}
     try:
         table = open_table(settings.lake.path, options)
