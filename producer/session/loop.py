@@ -207,11 +207,11 @@ class Session:
         out = self._out
         if not out.is_open or not (out.is_full or out.age_s >= age_max_s):
             return
-        if not out.holds_part:
+        if not out.holds_part or not self._transactions.has_changes:  # what it holds may be messages of no transaction
             if out.tracker.progress.split is None:
                 self._cuts.close()
                 out.begin_transaction()
-        elif self._transactions.can_be_split and out.age_s >= min(age_max_s, self._batch_age_max_s):
+        elif self._transactions.publishes and out.age_s >= min(age_max_s, self._batch_age_max_s):
             self._split()
 
     def _split_if_due(self) -> None:

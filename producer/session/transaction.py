@@ -134,9 +134,9 @@ class TransactionTracker:
         return transaction
 
     @property
-    def can_be_split(self) -> bool:
-        """What a restart would skip of the open transaction begins with a change, and ends where we are."""
-        return self.publishes and self._hashed + len(self.unhashed) > 0
+    def has_changes(self) -> bool:
+        """A change of the open transaction was counted: without one a split could not be resumed."""
+        return self._hashed + len(self.unhashed) > 0
 
     def split(self) -> Split:
         """What is published of the open transaction, for progress."""

@@ -139,6 +139,16 @@ def test_transaction_is_not_cut_behind_a_message_that_is_no_part_of_it() -> None
     assert [batch.progress.split for batch in session.kafka.batches] == [None]
 
 
+def test_message_in_front_of_a_transaction_that_stalls_without_changes_does_not_wait_for_it() -> None:
+    """I8: nothing of that transaction is in the batch, so a complete cut is right, and Kafka aborts nothing."""
+    with streamed(messages=True) as session:
+        session.feed(BEGIN, LogicalMessage(False, Lsn(450), "app", b"content"))
+        session.stall(STALLED_S, insert(1), COMMIT)
+
+    assert cuts_of(session) == [(True, 1), (True, 1)]
+    assert [batch.progress.last_message_lsn for batch in session.kafka.batches] == [450, 450]
+
+
 def test_part_of_a_split_transaction_that_is_skipped_is_not_cut_again_where_it_stalls() -> None:
     """I4, I8: progress says how much of it is published, and may neither forget that nor say less."""
     with streamed(rows_max=2) as first:
