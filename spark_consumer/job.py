@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE
-from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
+from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import RUNNING, JobMetrics
@@ -55,9 +55,9 @@ class Job:
         newest = self._plans.manifest.newest()
         with _doubting_an_empty_lake(self._settings.lake.path) if newest is None else nullcontext():
             self._resume(newest, start, end)
-            self._apply_to(end)
+            self._apply_new(lambda offset: self._source.read(offset, end))
         if not self._stop.is_set():
-            self._source.follow(end, self._apply_to, self._stop, self._metrics.pulse.beat, once=once)
+            self._source.follow(end, self._apply_new, self._stop, self._metrics.pulse.beat, once=once)
 
     def close(self) -> None:
         """Let go of Kafka."""
@@ -93,9 +93,9 @@ class Job:
             )
         self._state = self._plans.carry_out(plan, self._state, is_open=True)
 
-    def _apply_to(self, end: int) -> None:
-        """Apply the cuts below that offset of the cuts topic, a bounded number at a time (I9)."""
-        for cuts in self._source.read(self._state.next_offset, end):
+    def _apply_new(self, cuts_from: CutsFrom) -> None:
+        """Apply the cuts from the next offset on, a bounded number at a time (I9)."""
+        for cuts in cuts_from(self._state.next_offset):
             self._apply(cuts)
             # Cuts that a stop left out are no gap: those behind them must not be compared with the last applied one.
             if self._stop.is_set():

@@ -1,13 +1,14 @@
 """The cuts topic: what to apply next, and a stream that says when.
 
-In: offsets of ``<p>.cuts``. Out: (offset, cut) pairs. The stream is only the trigger: its records are not read. Where
-to read on is in the lake, and up to where the log says, so a lost, rewound or advanced checkpoint changes nothing (I5),
-and however many cuts a trigger stands for, they are read in slices of bounded size (I9).
+In: offsets of ``<p>.cuts``. Out: (offset, cut) pairs. The stream is the trigger: where to read on is in the lake, up to
+where is in the log, so a lost, rewound or advanced checkpoint changes nothing (I5). However many cuts a trigger stands
+for, they are read in slices of bounded size (I9); a job that keeps up takes its few from the trigger's own records.
 """
 
 import json
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -22,6 +23,8 @@ from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.ranges import Range
 
 Cuts = list[tuple[int, Cut]]
+CutsFrom = Callable[[int], Iterator[Cuts]]
+"""The cuts from an offset on, in slices."""
 OFFSETS_PER_READ = 2_048
 """Transaction markers take offsets too: about half of these offsets are cuts."""
 BYTES_PER_READ = 32 * 2**20
@@ -80,23 +83,22 @@ class CutsSource:
     def follow(
         self,
         start_offset: int,
-        on_end: Callable[[int], None],
+        on_cuts: Callable[[CutsFrom], None],
         stop: threading.Event,
         on_idle: Callable[[], None] = lambda: None,
         *,
         once: bool,
     ) -> None:
-        """Call ``on_end`` with the topic's end when it has moved, until ``stop``; ``once``: until its end as it is now.
+        """Call ``on_cuts`` when the topic has grown, until ``stop``; ``once``: until its end as it is now.
 
         ``start_offset`` counts only where there is no checkpoint yet. ``on_idle`` is called now and
         then while nothing is to be done.
 
         Raises:
-            What ``on_end`` raised, the same object; RetryableError or OperatorError when the
+            What ``on_cuts`` raised, the same object; RetryableError or OperatorError when the
             stream itself died.
         """
-        place = self._topic, 0
-        batches = _Batches(lambda: on_end(self._log.ends([place])[place]))
+        batches = _Batches(lambda records: on_cuts(partial(self._of_trigger, records)))
         query = self._start(start_offset, batches, once)
         watch_s = WATCH_ONCE_S if once else WATCH_S
         try:
@@ -112,6 +114,16 @@ class CutsSource:
         if (died := query.exception()) is not None:
             with sorting_errors():
                 raise died
+
+    def _of_trigger(self, records: DataFrame | None, start: int) -> Iterator[Cuts]:
+        """The cuts from ``start`` on. ``records``: the trigger's own, where they are sure to begin there or before."""
+        place = self._topic, 0
+        end = self._log.ends([place])[place]
+        if records is None or end - start > LARGE_OFFSETS_PER_READ:
+            yield from self.read(start, end)
+        else:
+            # To ask Kafka again would take longer than all else that comes before a small plan.
+            yield self._decoded(records.where(F.col("offset") >= start))
 
     def _start(self, start_offset: int, batches: "_Batches", once: bool) -> StreamingQuery:
         stream = (
@@ -159,19 +171,21 @@ class _Batches:
     """What the stream calls. It never raises into the stream: the failure is kept as it is, and
     later batches are ignored, which loses nothing since the checkpoint decides nothing."""
 
-    def __init__(self, act: Callable[[], None]) -> None:
+    def __init__(self, act: Callable[[DataFrame | None], None]) -> None:
         self._act = act
+        self._is_first = True
         self._running = threading.Lock()
         self.over = threading.Event()
         self.failure: BaseException | None = None
 
-    def receive(self, _records: DataFrame, _batch_id: int) -> None:
-        """One trigger."""
+    def receive(self, records: DataFrame, _batch_id: int) -> None:
+        """One trigger. The first begins where the checkpoint says, each later one where the last ended."""
         with self._running:
             if self.over.is_set():
                 return
             try:
-                self._act()
+                self._act(None if self._is_first else records)
+                self._is_first = False
             except BaseException as error:
                 self.failure = error
                 self.over.set()

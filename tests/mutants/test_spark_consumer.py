@@ -188,7 +188,7 @@ NOTICED = {
         over_topics(test_job_in_memory.test_table_that_cannot_be_applied_fails_its_plan),
     ),
     "cuts that were applied are applied again": Noticed(
-        Mutant(Job._apply_to, "self._state.next_offset", "0"),
+        Mutant(Job._apply_new, "self._state.next_offset", "0"),
         over_topics(test_job_in_memory.test_a_stream_that_begins_anew_brings_nothing_twice),
     ),
     "a numeric loses digits behind its point": Noticed(

@@ -25,7 +25,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 from walbridge.spark_consumer import job, plan_runner
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
-from walbridge.spark_consumer.kafka.cuts_source import CutsSource
+from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
 from walbridge.spark_consumer.plan.plan import Plan
 
 CUTS, METADATA = cuts_topic(PIPELINE), metadata_topic(PIPELINE)
@@ -77,10 +77,11 @@ class MemoryPipeline:
     def planned(self, _log: object, plan: Plan) -> Iterator[PlannedInMemory]:
         yield PlannedInMemory(self.log, plan)
 
-    def follow(self, act: Callable[[int], None]) -> None:
+    def follow(self, source: CutsSource, act: Callable[[CutsFrom], None]) -> None:
         """A stream whose checkpoint was lost: it has a trigger for each cut there is, the log's end is the same."""
+        end = 2 * len(self.topics.records[CUTS, 0])
         for _ in self.topics.records[CUTS, 0]:
-            act(2 * len(self.topics.records[CUTS, 0]))
+            act(lambda offset: source.read(offset, end))
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,9 @@ def job_over(pipeline: MemoryPipeline, lake: Path) -> Iterator[Callable[..., Non
         patch.setattr(plan_runner, "planned_records", pipeline.planned)
 
         def run(*, follows: bool = False, stop: threading.Event | None = None) -> None:
-            def follow(_self: object, _start: int, act: Callable[[int], None], *_: Any, **__: Any) -> None:
+            def follow(source: CutsSource, _start: int, act: Callable[[CutsFrom], None], *_: Any, **__: Any) -> None:
                 if follows:
-                    pipeline.follow(act)
+                    pipeline.follow(source, act)
 
             patch.setattr(CutsSource, "follow", follow)
             started = job.Job(MagicMock(), settings, stop or threading.Event())

@@ -35,6 +35,7 @@ from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer import plan_runner
 from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.kafka import cuts_source
+from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
 
 
 @pytest.fixture
@@ -135,11 +136,11 @@ def test_cuts_that_came_while_the_stream_started_are_read_a_bounded_number_at_a_
     stop = threading.Event()
     follow = pipeline.follow
 
-    def late(act: Callable[[int], None]) -> None:
+    def late(source: CutsSource, act: Callable[[CutsFrom], None]) -> None:
         for n in range(1, 4):
             transfer(pipeline, n)
         stopping_at("job:published", stop, monkeypatch)
-        follow(act)
+        follow(source, act)
 
     monkeypatch.setattr(pipeline, "follow", late)
     run(follows=True, stop=stop)

@@ -1,6 +1,7 @@
 """The cuts topic: bounded reads, and a stream that is only a trigger."""
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import MagicMock
@@ -18,7 +19,7 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.kafka import cuts_source
-from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
+from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 
 
@@ -42,10 +43,14 @@ def ids(cuts: Cuts) -> list[int]:
 
 
 def follow_once(source: CutsSource, start: int = 0) -> list[int]:
-    """Ends of the topic, as triggers tell them; each cut is followed by its transaction's marker."""
-    ends: list[int] = []
-    source.follow(start, ends.append, threading.Event(), once=True)
-    return ends
+    """Ids of the cuts from ``start`` on, as triggers bring them."""
+    found: list[int] = []
+
+    def take(cuts_from: CutsFrom) -> None:
+        found.extend(cut_id for part in cuts_from(start) for cut_id in ids(part))
+
+    source.follow(start, take, threading.Event(), once=True)
+    return found
 
 
 def test_cuts_are_read_once_and_in_order_in_slices_of_bounded_size(
@@ -96,7 +101,36 @@ def test_the_stream_goes_on_from_its_checkpoint(source: CutsSource, writer: Cont
     first = follow_once(source)
     writer.send()
 
-    assert (first, follow_once(source), follow_once(source)) == ([4], [6], [])
+    assert (first, follow_once(source), follow_once(source)) == ([1, 2], [1, 2, 3], [])
+
+
+def test_a_job_that_keeps_up_takes_the_cuts_of_a_trigger_without_reading_them_again(
+    source: CutsSource, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first trigger begins where a checkpoint says that may be ahead of the lake: its cuts are read (I5)."""
+    writer.send()
+    stop = threading.Event()
+    found: list[list[int]] = []
+    reads: list[int] = []
+    read = source.read
+
+    def counted(start: int, end: int) -> Iterator[Cuts]:
+        reads.append(start)
+        return read(start, end)
+
+    def take(cuts_from: CutsFrom) -> None:
+        if stop.is_set():
+            return
+        found.append([cut_id for part in cuts_from(2 * sum(map(len, found))) for cut_id in ids(part)])
+        writer.send()
+        if len(found) == 3:
+            stop.set()
+
+    monkeypatch.setattr(source, "read", counted)
+    source.follow(0, take, stop, once=False)
+
+    assert [cut_id for part in found for cut_id in part] == [1, 2, 3]
+    assert reads == [0]
 
 
 def test_a_new_checkpoint_starts_at_the_offset_it_is_given(
@@ -106,7 +140,7 @@ def test_a_new_checkpoint_starts_at_the_offset_it_is_given(
     _, end = source.bounds()
     writer.send()
 
-    assert follow_once(source, end) == [4]
+    assert follow_once(source, end) == [2]
     assert (lake / "_checkpoint" / "sources" / "0" / "0").read_text().endswith('{"0":2}}')
 
 
@@ -114,7 +148,7 @@ def test_a_failure_in_a_trigger_arrives_as_the_same_object(source: CutsSource, w
     writer.send()
     failure = OperatorError("what happened", remedy="what to do")
 
-    def fail(_end: int) -> None:
+    def fail(_cuts_from: CutsFrom) -> None:
         raise failure
 
     with pytest.raises(OperatorError) as raised:
@@ -126,7 +160,7 @@ def test_stopping_waits_for_the_running_trigger(source: CutsSource, writer: Cont
     writer.send()
     stop, finished = threading.Event(), threading.Event()
 
-    def receive(_end: int) -> None:
+    def receive(_cuts_from: CutsFrom) -> None:
         stop.set()
         finished.wait(0.5)  # longer than the main thread takes to see the stop
         finished.set()
@@ -209,22 +243,22 @@ def followed(
         return query
 
     monkeypatch.setattr(source, "_start", start)
-    source.follow(0, receive or (lambda _end: None), threading.Event(), once=True)
+    source.follow(0, receive or (lambda _cuts_from: None), threading.Event(), once=True)
     assert topics.reads == []
     return query
 
 
 def test_nothing_is_done_after_a_failure_and_it_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     """I5: cuts behind one that failed would be applied without it."""
-    received: list[int] = []
+    received: list[CutsFrom] = []
 
-    def fail(end: int) -> None:
-        received.append(end)
+    def fail(cuts_from: CutsFrom) -> None:
+        received.append(cuts_from)
         raise OperatorError("what happened", remedy="what to do")
 
     with pytest.raises(OperatorError, match="what happened"):
         followed(monkeypatch, fail, triggers=2)
-    assert received == [2]
+    assert len(received) == 1
 
 
 def test_stream_that_died_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
