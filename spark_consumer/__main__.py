@@ -78,7 +78,8 @@ def _materialize(settings: Settings, metrics: JobMetrics, *, once: bool) -> None
                 _Attempts(spark, settings, stop, metrics).run(once=once)
         finally:
             stop_session(spark)
-    log.info("stopped")
+        # Under spark-submit the JVM takes this process with it once it goes on.
+        log.info("stopped")
 
 
 class _Attempts:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -71,3 +72,26 @@ def test_full_disk_of_the_lake_stops_the_job_with_a_remedy(attempt: Attempt) -> 
 def test_what_nobody_knows_is_a_bug(attempt: Attempt) -> None:
     with pytest.raises(ZeroDivisionError):
         attempt(ZeroDivisionError())
+
+
+def test_a_job_says_that_it_stopped_before_it_lets_its_jvm_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under spark-submit Python is the JVM's child, and ends with it."""
+    told: list[str] = []
+
+    @contextmanager
+    def stopping_with_jvm(*_: object) -> Iterator[None]:
+        yield
+        told.append("JVM let go")
+
+    monkeypatch.setattr(program, "preflight", lambda *_: None)
+    monkeypatch.setattr(program, "spark_session", lambda _: None)
+    monkeypatch.setattr(program, "stopping_with_jvm", stopping_with_jvm)
+    monkeypatch.setattr(program, "told_if_jvm_ends", lambda _: nullcontext())
+    monkeypatch.setattr(program, "_Attempts", MagicMock())
+    monkeypatch.setattr(program, "stop_session", lambda _: told.append("session stopped"))
+    monkeypatch.setattr(program, "_stop_on_signals", lambda _: None)
+    monkeypatch.setattr(program, "log", MagicMock(info=told.append))
+
+    program._materialize(Settings(), JobMetrics(), once=True)
+
+    assert told == ["session stopped", "stopped", "JVM let go"]
