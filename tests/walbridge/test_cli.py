@@ -146,6 +146,7 @@ bootstrap_servers = "127.0.0.1:1"
 """
 
 
+@pytest.mark.servers  # needs none, but waits for each that is away
 @pytest.mark.parametrize(
     ("verb", "words"),
     [

@@ -23,6 +23,8 @@ from walbridge.producer.postgres.connection import NoAnswer, retry_at_start
 from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
 
+pytestmark = pytest.mark.servers  # a broker of its own
+
 USERS = " ".join(f'user_{name}="{name}"' for name in ("admin", "reader"))
 LOGIN = f"org.apache.kafka.common.security.plain.PlainLoginModule required username=admin password=admin {USERS};"
 STRICT = {
