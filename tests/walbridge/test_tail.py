@@ -225,7 +225,7 @@ def test_pipeline_without_a_copy_has_no_tables_yet(kafka: KafkaBroker, pipeline_
 
     with pytest.raises(OperatorError) as refusal:
         tail(settings, "orders", Beginning(), follow=False, say=lambda line: None)
-    assert refusal.value.remedy.endswith("walbridge produce has not begun its first copy")
+    assert refusal.value.remedy == "run walbridge produce: it has not begun its first copy"
 
 
 def test_broker_that_is_away_is_the_operators_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
