@@ -13,7 +13,7 @@ import structlog
 from walbridge.producer import copy
 from walbridge.producer.follow import follow_once
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.guards.start import refuse_bad_copy, refuse_foreign_slot
+from walbridge.producer.guards.start import refuse_before_copy
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.metrics import COPYING, ProducerMetrics
 from walbridge.producer.postgres import slot
@@ -88,10 +88,7 @@ class Pipeline:
             return
         found = slot.inspect(connection, self._settings.postgres.slot)
         server = self._source.identify()
-        if published is None:
-            refuse_foreign_slot(found, self._settings.postgres.slot)
-        else:
-            refuse_bad_copy(published, server, found)
+        refuse_before_copy(published, server, found, self._settings.postgres.slot)
         progress = new_progress(self._settings, server)
         parts.out.tracker.committed(published or progress)
         self._metrics.enter(COPYING)

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from walbridge.producer import copy
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot, refuse_unfit_start
+from walbridge.producer.guards.start import (
+    refuse_bad_copy,
+    refuse_bad_start,
+    refuse_before_copy,
+    refuse_foreign_slot,
+    refuse_unfit_start,
+)
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topics import TopicAdmin, control_topics
@@ -79,12 +85,10 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     # Again: until it was fenced, another producer published what was not yet WAL when we asked first.
     server = source.identify()
     parts = Parts(server, progress, admin, publisher, tables, out)
-    if progress is None:
-        refuse_foreign_slot(found, settings.postgres.slot)
-    elif progress.state == "streaming":
+    if progress is not None and progress.state == "streaming":
         refuse_bad_start(progress, server, found, options)
     else:
-        refuse_bad_copy(progress, server, found)
+        refuse_before_copy(progress, server, found, settings.postgres.slot)
     if parts.needs_copy:
         ensure_publication(connection, settings)
     return parts

@@ -54,6 +54,20 @@ def refuse_unfit_start(
         )
 
 
+def refuse_before_copy(
+    progress: Progress | None, server: ServerIdentity, slot: SlotState | None, slot_name: str
+) -> None:
+    """What a copy asks before it begins, or begins again; ``progress`` None: nothing was written yet.
+
+    Raises:
+        OperatorError: as ``refuse_foreign_slot`` and ``refuse_bad_copy``.
+    """
+    if progress is None:
+        refuse_foreign_slot(slot, slot_name)
+    else:
+        refuse_bad_copy(progress, server, slot)
+
+
 def refuse_bad_copy(progress: Progress, server: ServerIdentity, slot: SlotState | None) -> None:
     """A copy that was not finished begins again and drops its slot: both must be where it began.
 

@@ -28,7 +28,6 @@ class MetadataWriter:
 
     def __init__(self, settings: Settings, on_wait: Callable[[], None], end_offset: int) -> None:
         self._settings = settings
-        self._settings = settings
         self._topic = metadata_topic(settings.name)
         self._on_wait = on_wait
         self.end_offset = end_offset

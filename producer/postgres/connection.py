@@ -8,6 +8,7 @@ print alike. Source: PostgreSQL ``libpqwalreceiver.c``, which pins them for the 
 
 import contextlib
 import os
+import select
 import socket
 import threading
 import time
@@ -174,6 +175,14 @@ def rows_of(result: pq.abc.PGresult) -> list[dict[str, str | None]]:
         {name: None if (value := result.get_value(row, i)) is None else value.decode() for i, name in enumerate(names)}
         for row in range(result.ntuples)
     ]
+
+
+def has_input(pgconn: pq.abc.PGconn, timeout_s: float) -> bool:
+    """Take in what the server has sent, after waiting for it so long; False if it has sent nothing."""
+    if not select.select([pgconn.socket], [], [], timeout_s)[0]:
+        return False
+    pgconn.consume_input()
+    return True
 
 
 def raise_for_result(pgconn: pq.abc.PGconn, result: pq.abc.PGresult | None) -> None:

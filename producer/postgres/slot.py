@@ -5,7 +5,6 @@ future, and accepts feedback beyond its own end (PostgreSQL ``walsender.c``). So
 before each START, and ``guards/start.py`` compares it with our progress.
 """
 
-import select
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import psycopg
 from psycopg import pq, sql
 
-from walbridge.producer.postgres.connection import classified, raise_for_result, rows_of, walsender_query
+from walbridge.producer.postgres.connection import classified, has_input, raise_for_result, rows_of, walsender_query
 from walbridge.producer.postgres.facts import CreatedSlot, ServerIdentity, SlotState
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, parse_lsn
@@ -113,8 +112,7 @@ def _wait_for_result(pgconn: pq.abc.PGconn, on_wait: Callable[[], None], check_s
     waited_s = 0.0
     try:
         while pgconn.is_busy():
-            if select.select([pgconn.socket], [], [], SLICE_S)[0]:
-                pgconn.consume_input()
+            if has_input(pgconn, SLICE_S):
                 continue
             check_stop()
             waited_s += SLICE_S

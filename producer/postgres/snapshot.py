@@ -7,14 +7,13 @@ Source: PostgreSQL manual, COPY, "Text Format"; tablesync.c for which rows and c
 """
 
 import re
-import select
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import psycopg
 from psycopg import pq, sql
 
-from walbridge.producer.postgres.connection import classified, connect_sql, raise_for_result
+from walbridge.producer.postgres.connection import classified, connect_sql, has_input, raise_for_result
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError
 
@@ -91,7 +90,7 @@ class Snapshot:
         try:
             pgconn.send_query(copy_statement(table).as_bytes(self._connection))
             while pgconn.is_busy():
-                if not _has_input(pgconn):
+                if not has_input(pgconn, SILENT_S):
                     yield None
             _refuse_failed(pgconn, table)
             column_count = len(table.column_names)
@@ -101,19 +100,12 @@ class Snapshot:
                     yield tuple_of_line(bytes(line), column_count)
                 elif count < 0:
                     break
-                elif not _has_input(pgconn):
+                elif not has_input(pgconn, SILENT_S):
                     yield None
             while _refuse_failed(pgconn, table):
                 pass
         except psycopg.Error as error:
             raise classified(error) from None
-
-
-def _has_input(pgconn: pq.abc.PGconn) -> bool:
-    if not select.select([pgconn.socket], [], [], SILENT_S)[0]:
-        return False
-    pgconn.consume_input()
-    return True
 
 
 def _refuse_failed(pgconn: pq.abc.PGconn, table: PublishedTable) -> bool:

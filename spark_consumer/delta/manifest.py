@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -76,17 +77,21 @@ class Manifest:
 
     def oldest_written_at(self) -> datetime | None:
         """When the oldest row that is still there was written."""
-        moments = pa.table(self._table.get_add_actions(flatten=True))["min.written_at"].to_pylist()
-        return min(moments, default=None)
+        moment: datetime | None = self._lowest("written_at")
+        return moment
 
     def oldest_version(self, path: str) -> int | None:
         """Of the table at that path, in the oldest row that is still there; None where that names no such table.
 
         Later rows name the same version or later ones.
         """
-        lowest = min(pa.table(self._table.get_add_actions(flatten=True))["min.sequence"].to_pylist(), default=None)
+        lowest = self._lowest("sequence")
         rows = [] if lowest is None else rows_where(self._table, f"sequence = {lowest}")
         return next((entry.version for row in rows for entry in row.tables if entry.path == path), None)
+
+    def _lowest(self, column: str) -> Any:
+        """By the statistics of files; None without a row."""
+        return min(pa.table(self._table.get_add_actions(flatten=True))[f"min.{column}"].to_pylist(), default=None)
 
     def finished_before(self, row: CutRow) -> CutRow | None:
         """The row that a plan row started from."""

@@ -11,20 +11,27 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, OperatorError, RetryableError
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.errors import class_name, messages, sorting_errors, told_by_name
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
-from walbridge.spark_consumer.kafka.large_records import ONE_BY_ONE, PROPERTIES, LargeRecord, RecordReader, reading
+from walbridge.spark_consumer.kafka.large_records import (
+    ONE_BY_ONE,
+    PROPERTIES,
+    LargeRecord,
+    RecordReader,
+    close_consumer,
+    reading,
+)
 from walbridge.spark_consumer.kafka.ranges import RECORD, Place, Range
 
 API_TIMEOUT_MS = 5_000
@@ -188,8 +195,7 @@ class KafkaLog:
     def close(self) -> None:
         """Let go of the connection."""
         if self._consumer is not None:
-            with suppress(Py4JError, OSError):  # it went with its JVM, and what raised stays the error
-                self._consumer.close(self._jvm.java.time.Duration.ZERO)
+            close_consumer(self._spark, self._consumer)
             self._consumer = None
 
     def _ask(self, question: str, places: Iterable[Place]) -> dict[Place, int]:

@@ -108,17 +108,18 @@ class RecordReader:
                 raise RetryableError(f"Kafka does not send {place[0]}[{place[1]}] from offset {offset} on")
             offset = reached
 
-    def close(self) -> None:
-        """Let go of the connection; what raised before stays the error."""
-        with suppress(Py4JError, OSError):
-            self._consumer.close(self._jvm.java.time.Duration.ZERO)
-
 
 @contextmanager
 def reading(spark: SparkSession, consumer: Any) -> Iterator[RecordReader]:
     """A reader of this consumer, which is closed at the end: what it fetched goes with it."""
-    reader = RecordReader(spark, consumer)
     try:
-        yield reader
+        yield RecordReader(spark, consumer)
     finally:
-        reader.close()
+        close_consumer(spark, consumer)
+
+
+def close_consumer(spark: SparkSession, consumer: Any) -> None:
+    """Let go of its connection; one that went with its JVM is left, and what raised before stays the error."""
+    jvm: Any = spark._jvm
+    with suppress(Py4JError, OSError):
+        consumer.close(jvm.java.time.Duration.ZERO)

@@ -14,7 +14,7 @@ from walbridge.runtime.host import probe_folder
 from walbridge.schemas.errors import COPY_AGAIN, RetryableError, foreign_lake
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import Progress
-from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.delta.manifest_reader import newest_rows, open_table
 from walbridge.spark_consumer.errors import unwritable_lake
 from walbridge.spark_consumer.plan.manifest_row import CutRow
@@ -68,7 +68,7 @@ def newest_row(settings: Settings) -> CutRow | None:
     """
     if "://" not in settings.lake.path and not Path(settings.lake.path).is_dir():
         return None
-    options = {name: value.get_secret_value() for name, value in settings.lake.storage_options.items()}
+    options = flatten(settings.lake.storage_options)
     try:
         table = open_table(settings.lake.path, options)
         rows = newest_rows(table, 1) if table is not None else []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
-from walbridge.producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot
+from walbridge.producer.guards.start import refuse_bad_start, refuse_before_copy
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.quantities import bytes_text
@@ -70,12 +70,10 @@ def guard_findings(
     """Would the producer start here?"""
 
     def guards() -> None:
-        if progress is None:
-            refuse_foreign_slot(state, settings.postgres.slot)
-        elif progress.state == "streaming":
+        if progress is not None and progress.state == "streaming":
             refuse_bad_start(progress, server, state, stream_options(settings, server.version))
         else:
-            refuse_bad_copy(progress, server, state)
+            refuse_before_copy(progress, server, state, settings.postgres.slot)
 
     yield from _guarded(guards, "no cut yet" if progress is None else f"cut {progress.cut_id}, {progress.state}")
 

@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from walbridge.schemas.errors import RetryableError
-from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.delta.manifest_reader import newest_published, newest_rows, open_table
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.status.standing import Lake, LakeCut, TableState
@@ -19,7 +19,7 @@ def lake_of(settings: Settings) -> Lake:
     Raises:
         RetryableError: the lake cannot be read.
     """
-    options = {name: value.get_secret_value() for name, value in settings.lake.storage_options.items()}
+    options = flatten(settings.lake.storage_options)
     try:
         table = open_table(settings.lake.path, options)
         if table is None:

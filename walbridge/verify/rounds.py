@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings import Settings, flatten
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.verify.comparison import Differences, Verdict, bucket_digits, differences
 from walbridge.verify.lake import Lake, LakeTable, PublishedCut
@@ -68,7 +68,7 @@ class _Trial:
 def compare(settings: Settings, tables: Sequence[str] | None = None, timeout_s: float = 60.0) -> list[TableResult]:
     """The result of every table, in order of name. Raises as ``verify``."""
     deadline = time.monotonic() + timeout_s
-    secrets = {name: value.get_secret_value() for name, value in settings.lake.storage_options.items()}
+    secrets = flatten(settings.lake.storage_options)
     lake = Lake(settings.lake.path, settings.name, secrets)
     trials: dict[str, _Trial] = {}
     with connected(dsn_of(settings), settings.postgres.start_timeout_s) as connection:
