@@ -13,7 +13,7 @@ from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.embedded.folders import place_of
 from walbridge.embedded.jars import check as check_jars
 from walbridge.embedded.jars import read_lock
-from walbridge.embedded.java import find_java
+from walbridge.embedded.java import look_for_java
 from walbridge.producer.session.transaction_spool import spool_parent
 from walbridge.runtime.heap import (
     SPARK_SHARE,
@@ -95,7 +95,7 @@ def java_findings(settings: Settings) -> Iterator[Finding]:
     if not _has_spark():
         return
     try:
-        java = find_java()
+        java = look_for_java()
     except OperatorError as refusal:
         sign = _sign_of_the_job(settings)
         if sign is None:

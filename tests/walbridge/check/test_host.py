@@ -34,7 +34,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(host, "place_of", lambda name: tmp_path / "home" / name)
-    monkeypatch.setattr(host, "find_java", lambda: java.find_java({}))
+    monkeypatch.setattr(host, "look_for_java", lambda: java.look_for_java({}))
     monkeypatch.setattr(host, "read_lock", lambda: LOCKED)
     return tmp_path
 
@@ -211,8 +211,10 @@ def test_jar_that_is_missing_or_another_is_named(machine: Path) -> None:
     assert missing.remedy == "leave out [spark] jars_dir, or fill it with the files of: walbridge jars --print"
 
 
-def test_look_at_java_and_jars_makes_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("choice", ["", "wheel"])
+def test_look_at_java_and_jars_makes_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, choice: str) -> None:
     """The producer needs none, and the root of its container may be read-only."""
+    monkeypatch.setenv("WALBRIDGE_JAVA", choice)
     monkeypatch.setenv("WALBRIDGE_HOME", str(tmp_path / "home"))
     settings = Settings.model_validate({"lake": {"path": str(tmp_path / "lake")}})
 
