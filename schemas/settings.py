@@ -113,6 +113,8 @@ class Lake(_Section):
     visible_timeout_s: int = Field(default=60, ge=1)
     """How long a cut's rows may take to become readable once the cut is."""
     start_timeout_s: int = Field(default=30, ge=1)
+    executor_timeout_s: int = Field(default=120, ge=1)
+    """On a standalone cluster: how long the job waits for an executor before it ends."""
     cut_retention_hours: int = Field(default=7 * 24, ge=1, le=8 * 24)
     storage_options: dict[str, SecretStr] = Field(default_factory=dict)
 

@@ -22,6 +22,7 @@ from walbridge.schemas.errors import OperatorError, report
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
 from walbridge.spark_consumer.errors import sorting_errors
+from walbridge.spark_consumer.executors import told_if_without_executors
 from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.jvm_end import silence_py4j, stop_session, told_if_jvm_ends
 from walbridge.spark_consumer.jvm_shutdown import stopping_with_jvm
@@ -100,7 +101,8 @@ class _Attempts:
 
     def _attempt(self, *, once: bool) -> None:
         # Below all that sort the errors of their own calls: Spark meets Kafka and the disk in many places.
-        with sorting_errors():
+        timeout_s = self._settings.lake.executor_timeout_s
+        with told_if_without_executors(self._spark, timeout_s), sorting_errors():
             job = Job(self._spark, self._settings, self._stop, self._metrics)
             try:
                 job.run(once=once)

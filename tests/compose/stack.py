@@ -51,6 +51,7 @@ class Stack:
             **os.environ,
             "WALBRIDGE_VERSION": TAG,
             "TRIGGER_INTERVAL_MS": "500",
+            "EXECUTOR_TIMEOUT_S": "20",
             **ports,
             **(variables or {}),
         }

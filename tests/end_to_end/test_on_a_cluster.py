@@ -29,24 +29,37 @@ RUNS_S = 540
 """On an idle machine a minute: four JVMs start."""
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
-    """The address of a master that has a worker with two cores; the worker's executors are ``work/*/*`` then."""
-    port, web, worker_web = free_port(), free_port(), free_port()
-    local = environment({"SPARK_LOCAL_DIRS": str(tmp_path / "scratch")})
-    url = f"spark://127.0.0.1:{port}"
-    common = [str(BIN / "spark-class")]
-    begin = [*common, f"{DEPLOY}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
-    join = [*common, f"{DEPLOY}.worker.Worker", "--host", "127.0.0.1", "--webui-port", str(worker_web)]
-    join += ["--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / "work"), url]
-    with ExitStack() as ending:
-        log = tmp_path / "cluster.log"
-        first = ServerProcess("Spark's master", begin, log, environ=local)
-        ending.callback(first.kill)
-        first.wait_until(lambda: accepts(port), START_S)
-        ending.callback(ServerProcess("Spark's worker", join, log, environ=local).kill)
+class Cluster:
+    """A standalone master; a worker's executors are ``work/*/*`` then."""
+
+    def __init__(self, folder: Path, ending: ExitStack) -> None:
+        self._folder, self._ending = folder, ending
+        port, web = free_port(), free_port()
+        self.url = f"spark://127.0.0.1:{port}"
+        master = self._start(f"{DEPLOY}.master.Master", "--port", str(port), "--webui-port", str(web))
+        master.wait_until(lambda: accepts(port), START_S)
+
+    def add_worker(self) -> None:
+        """With two cores; returns when the master knows it."""
+        web, work = str(free_port()), str(self._folder / "work")
+        size = ["--cores", "2", "--memory", "1g", "--work-dir", work]
+        self._start(f"{DEPLOY}.worker.Worker", "--webui-port", web, *size, self.url)
+        log = self._folder / "cluster.log"
         wait_until(lambda: "Successfully registered" in log.read_text(), "the worker to join", START_S)
-        yield url
+
+    def _start(self, role: str, *arguments: str) -> ServerProcess:
+        environ = environment({"SPARK_LOCAL_DIRS": str(self._folder / "scratch")})
+        command = [str(BIN / "spark-class"), role, "--host", "127.0.0.1", *arguments]
+        started = ServerProcess(role, command, self._folder / "cluster.log", environ=environ)
+        self._ending.callback(started.kill)
+        return started
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A master without workers yet."""
+    with ExitStack() as ending:
+        yield Cluster(tmp_path, ending)
 
 
 @pytest.fixture
@@ -65,16 +78,31 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_command_of_the_page_runs_the_job_on_a_cluster_whose_executors_have_no_python(
-    master: str, checkout: Path, kafka: KafkaBroker, pipeline_name: str, lake: Path, tmp_path: Path
+    cluster: Cluster, checkout: Path, kafka: KafkaBroker, pipeline_name: str, lake: Path, tmp_path: Path
 ) -> None:
-    """I8"""
+    """I8. Without a worker first: then the job waits for an executor, and says so at last instead of for ever."""
     writer = ContractWriter(kafka.bootstrap_servers, pipeline_name)
     writer.copy([(writer.relation("history", HISTORY, relation_id=2), [{"id": 1, "delta": 1}])])
     program = Program(kafka, pipeline_name, lake, checkout)  # writes walbridge.toml
-    (command,) = blocks(PAGES["docs/commands.md"].split("\n## On a Spark cluster\n")[1])
 
-    done = subprocess.run(
-        ["bash", "-c", command.replace("spark://master:7077", master) + " --once"],
+    lonely = run_command_of_the_page(cluster, checkout, WALBRIDGE_LAKE__EXECUTOR_TIMEOUT_S="1")
+    assert lonely.returncode == 2, lonely.stdout + lonely.stderr
+    assert f"the Spark master {cluster.url} has given the job no executor for 1 s" in lonely.stdout
+    assert "Traceback" not in lonely.stdout
+
+    cluster.add_worker()
+    done = run_command_of_the_page(cluster, checkout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert program.rows("history") == [(1, 1)]
+    assert list((tmp_path / "work").glob("app-*/*/stderr"))  # an executor ran
+
+
+def run_command_of_the_page(cluster: Cluster, checkout: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The page's spark-submit, on this cluster, to the present end of the log."""
+    (command,) = blocks(PAGES["docs/commands.md"].split("\n## On a Spark cluster\n")[1])
+    assert shlex.split(command)[0] == "spark-submit"
+    return subprocess.run(
+        ["bash", "-c", command.replace("spark://master:7077", cluster.url) + " --once"],
         cwd=checkout,
         env=environment(
             {
@@ -82,6 +110,7 @@ def test_command_of_the_page_runs_the_job_on_a_cluster_whose_executors_have_no_p
                 "PYSPARK_DRIVER_PYTHON": sys.executable,
                 "PYSPARK_PYTHON": NO_PYTHON,
                 "SPARK_HOME": str(BIN.parent),
+                **variables,
             }
         ),
         capture_output=True,
@@ -89,8 +118,3 @@ def test_command_of_the_page_runs_the_job_on_a_cluster_whose_executors_have_no_p
         timeout=RUNS_S,
         check=False,
     )
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert program.rows("history") == [(1, 1)]
-    assert shlex.split(command)[0] == "spark-submit"
-    assert list((tmp_path / "work").glob("app-*/*/stderr"))  # an executor ran

@@ -1,0 +1,93 @@
+"""Ends the job where a standalone cluster leaves it without executors.
+
+In: a session. Out: an ``OperatorError`` once a Spark job has waited for an executor for too long. Spark itself
+waits for ever, and says so only in a log: for a worker that was never there, and for a master that came back
+without its memory, or with a wrong one, which gives this application nothing more until it registers anew.
+Other cluster managers ask for executors again by themselves, and may take minutes to start one.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from walbridge.schemas.errors import OperatorError
+
+STANDALONE = "spark://"
+LOOK_S = 2.0
+
+
+class ExecutorWatch:
+    """Tells when there have been jobs and no executor for too long.
+
+    Args:
+        is_waiting: whether a job runs and no executor is there.
+    """
+
+    def __init__(
+        self, is_waiting: Callable[[], bool], timeout_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._is_waiting, self._timeout_s, self._clock = is_waiting, timeout_s, clock
+        self._since_s: float | None = None
+        self.is_over = False
+
+    def look(self) -> bool:
+        """Look once; True from the moment on at which the time was up."""
+        now_s = self._clock()
+        if not self._is_waiting():
+            self._since_s = None
+        elif self._since_s is None:
+            self._since_s = now_s
+        elif now_s - self._since_s >= self._timeout_s:
+            self.is_over = True
+        return self.is_over
+
+
+@contextmanager
+def told_if_without_executors(spark: SparkSession, timeout_s: float) -> Iterator[None]:
+    """A block whose Spark jobs are cancelled when they have waited for an executor for so long.
+
+    Raises:
+        OperatorError: that was so. Else what the block raised.
+    """
+    master = spark.sparkContext.master or ""
+    if not master.startswith(STANDALONE):
+        yield
+        return
+    context: Any = spark.sparkContext._jsc
+    watch = ExecutorWatch(lambda: _is_waiting(context), timeout_s)
+    ended = threading.Event()
+    threading.Thread(target=_cancel_when_over, args=(watch, context, ended), name="executors", daemon=True).start()
+    try:
+        yield
+    except Exception as error:
+        if not watch.is_over:
+            raise
+        raise _without_executors(master, timeout_s) from error
+    finally:
+        ended.set()
+
+
+def _cancel_when_over(watch: ExecutorWatch, context: Any, ended: threading.Event) -> None:
+    with suppress(Py4JError, OSError):  # the JVM ended: the job's own thread hears of it, too
+        while not ended.wait(LOOK_S):
+            if watch.look():
+                context.cancelAllJobs()  # and those that the job begins before it has heard of it
+
+
+def _is_waiting(context: Any) -> bool:
+    tracker = context.sc().statusTracker()
+    # The driver counts as one.
+    return len(tracker.getActiveJobIds()) > 0 and len(tracker.getExecutorInfos()) <= 1
+
+
+def _without_executors(master: str, timeout_s: float) -> OperatorError:
+    return OperatorError(
+        f"the Spark master {master} has given the job no executor for {timeout_s:.0f} s; nothing is lost",
+        remedy="see on the master's page that workers are alive, with cores and memory to spare for --executor-memory; "
+        "then start again, which also helps where the master was restarted",
+    )
