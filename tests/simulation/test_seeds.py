@@ -14,7 +14,9 @@ import pytest
 
 from tests.simulation.run import FAULTS, HIDDEN, Outcome, run_seed
 
-SEED_COUNT = 20_000
+SEED_COUNT = 8_000
+SOAK_SEED_COUNT = 100_000
+"""Of ``make soak``."""
 CHUNK = 1_000
 """What is left for one process at the end of a run keeps the others waiting."""
 SHORT = 500
@@ -43,8 +45,14 @@ def test_every_fault_and_many_restarts_leave_each_event_in_kafka_once() -> None:
     assert sum(outcome.boots for outcome in outcomes) > 1.5 * SHORT
 
 
+_CHUNKS = [
+    pytest.param(first, marks=[pytest.mark.soak] if first >= SHORT + SEED_COUNT else [])
+    for first in range(SHORT, SHORT + SOAK_SEED_COUNT, CHUNK)
+]
+
+
 @pytest.mark.simulation
-@pytest.mark.parametrize("first", range(SHORT, SHORT + SEED_COUNT, CHUNK))
+@pytest.mark.parametrize("first", _CHUNKS)
 def test_nothing_is_lost_doubled_or_confirmed_too_early(first: int) -> None:
     """I1, I3, I4, I7, I8"""
     bad, outcomes = _violations(range(first, first + CHUNK))
