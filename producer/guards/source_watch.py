@@ -20,7 +20,7 @@ from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import published_tables_unless_locked
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.partitions import partition_trees
-from walbridge.producer.postgres.publication import publication_state
+from walbridge.producer.postgres.publication import next_xid, publication_state
 from walbridge.producer.relations.binary_support import refuse_unreadable
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import KafkaAway
@@ -135,10 +135,13 @@ class SourceWatch:
         if followed not in (name, quoted(name)) and (now is None or now.oid != baseline.publication):
             raise errors.other_publication(name, followed)
         gone = baseline.dropped(name, now, self._table_name)
-        for relation_id in gone & set(progress.relation_ids) - set(self._leaving):
-            assert now is not None
+        leaving = gone & set(progress.relation_ids) - set(self._leaving)
+        if new := leaving - self._left.keys():
             # Changes count as of when they were made: an open or prepared transaction may hold some.
-            if now.oldest_xid >= self._left.setdefault(relation_id, now.next_xid):
+            self._left |= dict.fromkeys(new, next_xid(self._connection))
+            now = publication_state(self._connection, name, progress.relation_ids)
+        for relation_id in leaving:
+            if now is not None and now.oldest_xid >= self._left[relation_id]:
                 self._leaving[relation_id] = now.lsn
         self._tables.notice_types(progress.relation_ids, self._connection)
         for what, remedy in self._partitions.look(partition_trees(self._connection, progress.relation_ids)):

@@ -45,8 +45,7 @@ class CreatedSlot:
 class PublicationState:
     """A publication at one moment. ``members``: relation id → what makes it a member; others are none.
 
-    ``lsn``: where the server's WAL stood. ``next_xid``: transactions below it may hold changes of a table
-    that is a member no more, and whose commit comes; ``oldest_xid``: those below it have ended.
+    ``lsn``: where the server's WAL stood. ``oldest_xid``: transactions below it have ended.
     ``generated_columns``: "s" where stored ones are published without being named (18 and newer).
     """
 
@@ -56,7 +55,6 @@ class PublicationState:
     lsn: Lsn
     generated_columns: str = "n"
     oldest_xid: int = 0
-    next_xid: int = 0
 
 
 @dataclass(frozen=True, slots=True)

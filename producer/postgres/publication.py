@@ -18,10 +18,7 @@ EVERY_TABLE = "*"
 _OPERATIONS = ("insert", "update", "delete", "truncate")
 _PUBLICATION = """
     SELECT oid, pubinsert, pubupdate, pubdelete, pubtruncate, {generated} FROM pg_publication WHERE pubname = %s"""
-# Asked last: whoever wrote while a table was still a member is below ``xmax``.
-_NOW = """
-    SELECT pg_current_wal_insert_lsn()::text, txid_snapshot_xmin(s), txid_snapshot_xmax(s)
-    FROM txid_current_snapshot() s"""
+_NOW = "SELECT pg_current_wal_insert_lsn()::text, txid_snapshot_xmin(txid_current_snapshot())"
 # A partition is a member by itself or by any of its parents; from Postgres 15 on also by its schema.
 _FAMILY = "(SELECT c.oid AS relid UNION SELECT a.relid FROM pg_partition_ancestors(c.oid) a)"
 _BY_SCHEMA = f"""
@@ -58,7 +55,24 @@ def publication_state(
         raise classified(error) from None
     assert now is not None
     oid, *published, generated = row
-    lsn, oldest_xid, next_xid = now
+    lsn, oldest_xid = now
     missing = tuple(name for name, is_there in zip(_OPERATIONS, published, strict=True) if not is_there)
     in_it = {each: token for each, token in found if token}
-    return PublicationState(oid, missing, in_it, Lsn(parse_lsn(lsn)), generated, oldest_xid, next_xid)
+    return PublicationState(oid, missing, in_it, Lsn(parse_lsn(lsn)), generated, oldest_xid)
+
+
+def next_xid(connection: SqlConnection) -> int:
+    """An xid above those of all transactions that have written until now.
+
+    It is taken from the server, which puts it into the WAL: not to be asked now and then. The xmax of a snapshot is
+    below it, and below those of transactions that have begun since the last one ended.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    try:
+        row = connection.execute("SELECT txid_current()").fetchone()
+    except psycopg.Error as error:
+        raise classified(error) from None
+    assert row is not None
+    return int(row[0])

@@ -23,7 +23,7 @@ from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 
 MEMBERS = {ORDERS: "*", ITEMS: "*"}
-STATE = PublicationState(1, (), MEMBERS, Lsn(500), "n", oldest_xid=80, next_xid=80)
+STATE = PublicationState(1, (), MEMBERS, Lsn(500), "n", oldest_xid=80)
 
 
 class Watched(Kept):
@@ -32,6 +32,7 @@ class Watched(Kept):
     def __init__(self, *, announced: Iterable[int] = (ORDERS, ITEMS)) -> None:
         super().__init__(progress=replace(STREAMING, relation_ids=(ORDERS, ITEMS)))
         self.now: PublicationState | None = STATE
+        self.next_xid = 80
         self.published: list[Any] | None = []
         self.looks: list[str] = []
         with catalogue():
@@ -50,6 +51,7 @@ class Watched(Kept):
 
         with catalogue(type_facts=lambda *_: types or {}), pytest.MonkeyPatch.context() as patch:
             patch.setattr(source_watch, "publication_state", noted("publication", lambda: self.now))
+            patch.setattr(source_watch, "next_xid", lambda *_: self.next_xid)
             patch.setattr(source_watch, "partition_trees", noted("partitions", list))
             patch.setattr(source_watch, "published_tables_unless_locked", noted("published", lambda: self.published))
             patch.setattr(source_watch, "refuse_unreadable", noted("binary", lambda: None))
@@ -80,11 +82,13 @@ LEFT = {ITEMS: "*"}
 def test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more() -> None:
     """I7: what is open when it leaves may hold changes of it, which still come."""
     watched = opened()
-    watched.look(members=LEFT, lsn=Lsn(600), oldest_xid=79, next_xid=82)
+    watched.next_xid = 82
+    watched.look(members=LEFT, lsn=Lsn(600), oldest_xid=79)
+    watched.next_xid = 90
     assert watched.watched.take_dropped(Lsn(10**6)) == set()
-    watched.look(members=LEFT, lsn=Lsn(700), oldest_xid=81, next_xid=90)
+    watched.look(members=LEFT, lsn=Lsn(700), oldest_xid=81)
     assert watched.watched.take_dropped(Lsn(10**6)) == set()
-    watched.look(members=LEFT, lsn=Lsn(800), oldest_xid=82, next_xid=90)
+    watched.look(members=LEFT, lsn=Lsn(800), oldest_xid=82)
 
     assert watched.watched.take_dropped(Lsn(799)) == set()
     assert watched.watched.take_dropped(Lsn(800)) == {ORDERS}
