@@ -6,12 +6,13 @@ partition left to the partitioner (I3). What Postgres did not send is never sent
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
+from walbridge.producer.encoding.interpreted import interpreting_plain_encoder, interpreting_transcoder
 from walbridge.producer.encoding.transcoder import (
     BinaryColumns,
     EncodedTuple,
+    PlainEncoder,
     Transcoder,
     make_plain_encoder,
     make_transcoder,
@@ -27,6 +28,9 @@ from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.version import VERSION
 
+INTERPRETED_ROWS = 3
+"""So many rows of a version are encoded without generated code. It takes a millisecond to generate a function, and
+many tables never have another row than the first few in a session."""
 _ALL_NULL = NULL * 5  # transaction, unchanged, before_image, exceptional, before_exceptional
 
 
@@ -95,8 +99,13 @@ class RecordWriter:
     def __init__(self, record: RelationRecord, pipeline: str, database: str, binary: BinaryColumns = None) -> None:
         self.relation = record
         self.topic = record.topic
-        self.plain = make_plain_encoder(record, binary)
         self._binary = binary
+        self._interpret = interpreting_transcoder(record, binary)
+        self._interpret_plain = interpreting_plain_encoder(record, self._interpret)
+        self._interpreted_rows = 0
+        self.plain: PlainEncoder = self._first_plain
+        """Encodes a row whose values are all known and fit their types; of any other it makes None."""
+        self._transcode: Transcoder = self._first
         # Under FULL an UPDATE without its old row is refused.
         self.plain_ops = ("c",) if record.table.replica_identity == "f" else ("c", "u")
         self.has_key = record.key_schema_id is not None
@@ -114,10 +123,23 @@ class RecordWriter:
         relation_id = long_bytes(self.relation.table.relation_id)
         return b"".join((*map(string_value, names), relation_id, VALUE + string_value(snapshot)))
 
-    @cached_property
-    def _transcode(self) -> Transcoder:
-        # Many tables never have another row than a plain one, and generating a function takes milliseconds.
-        return make_transcoder(self.relation, self._binary)
+    def _first_plain(
+        self, data: bytes, at: int, part: bytes, transaction: bytes, ordinal: int, rest: bytes
+    ) -> tuple[bytes | None, bytes] | None:
+        """``plain`` for the first rows; then it puts the generated function into its place."""
+        if self._interpreted_rows >= INTERPRETED_ROWS:
+            self.plain = make_plain_encoder(self.relation, self._binary)
+            return self.plain(data, at, part, transaction, ordinal, rest)
+        self._interpreted_rows += 1
+        return self._interpret_plain(data, at, part, transaction, ordinal, rest)
+
+    def _first(self, data: bytes, at: int) -> EncodedTuple:
+        """``_transcode`` likewise. Many tables never have another row than a plain one: each is generated alone."""
+        if self._interpreted_rows >= INTERPRETED_ROWS:
+            self._transcode = make_transcoder(self.relation, self._binary)
+            return self._transcode(data, at)
+        self._interpreted_rows += 1
+        return self._interpret(data, at)
 
     def insert(self, change: Insert, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
         """``c``. A row filter that turned an UPDATE into it may have left a value out (I6)."""

@@ -5,14 +5,14 @@ uses a fact checks first that the catalogue still describes the relation that wa
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from walbridge.producer.postgres.connection import TableLocked, classified
-from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, SeenTransactions, TableFacts
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
 
@@ -150,31 +150,41 @@ def wait_for_alterations(connection: psycopg.Connection[Any], relation_id: int, 
         time.sleep(LOOK_AGAIN_S)
 
 
+_KEY = f"a.attnum = ANY ({INDEX_KEY})"
+_TABLES = f"""
+    SELECT (SELECT txid_current_snapshot()::text), c.oid, c.relreplident, c.relnatts, n.nspname, c.relname,
+           a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
+           EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary
+                   AND i.indimmediate AND {_KEY}),
+           c.relreplident = 'f' OR EXISTS (
+             SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND {_KEY}
+             AND i.indimmediate AND i.indislive
+             AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident))),
+           CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE c.oid = ANY (%s) ORDER BY c.oid, a.attnum"""
+
+
+def tables_facts(
+    connection: psycopg.Connection[Any], relation_ids: Iterable[int]
+) -> tuple[dict[int, TableFacts], SeenTransactions | None]:
+    """Facts of those tables that are there, and which transactions they show; None where no table is there."""
+    found: dict[int, tuple[tuple[Any, ...], list[ColumnFacts]]] = {}
+    seen = None
+    for snapshot, oid, identity, *others in _rows(connection, _TABLES, (list(relation_ids),)):
+        seen = seen or SeenTransactions.of(snapshot)
+        last, namespace, name, *column = others
+        columns = found.setdefault(oid, ((identity, last, namespace, name), []))[1]
+        if column[0] is not None:
+            columns.append(ColumnFacts(*column))
+    facts = {oid: TableFacts(identity, tuple(columns), *names) for oid, ((identity, *names), columns) in found.items()}
+    return facts, seen
+
+
 def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableFacts | None:
     """Columns of a table in attnum order; None when it is gone."""
-    table = _rows(
-        connection,
-        "SELECT c.relreplident, c.relnatts, n.nspname, c.relname FROM pg_class c "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s",
-        (relation_id,),
-    )
-    if not table:
-        return None
-    ((identity, *others),) = table
-    key = f"a.attnum = ANY ({INDEX_KEY})"
-    query = f"""
-        SELECT a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
-               EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary
-                       AND i.indimmediate AND {key}),
-               c.relreplident = 'f' OR EXISTS (
-                 SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND {key}
-                 AND i.indimmediate AND i.indislive
-                 AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident))),
-               CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END
-        FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-        WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
-    columns = tuple(ColumnFacts(*row) for row in _rows(connection, query, (relation_id,)))
-    return TableFacts(identity, columns, *others)
+    return tables_facts(connection, [relation_id])[0].get(relation_id)
 
 
 # pg_type also calls int2vector an array; a true one is the array type that its element names.
@@ -208,6 +218,16 @@ def type_facts(connection: psycopg.Connection[Any], type_oids: Iterable[int]) ->
             facts[oid] = TypeFacts(oid, namespace, name, kind, tuple(labels), base, element, fields, typmod, extension)
         wanted = set().union(*map(_named, facts.values())) - asked
     return facts
+
+
+def types_within(types: Mapping[int, TypeFacts], type_oids: Iterable[int]) -> dict[int, TypeFacts]:
+    """Of these facts, what ``type_facts`` gives of these types."""
+    found: dict[int, TypeFacts] = {}
+    wanted = set(type_oids)
+    while wanted:
+        found |= {oid: types[oid] for oid in wanted if oid in types}
+        wanted = set().union(*map(_named, found.values())) - found.keys() & types.keys()
+    return found
 
 
 def _named(facts: TypeFacts) -> set[int]:

@@ -116,7 +116,10 @@ class RelationCache:
     def __init__(self, pipeline: str, known: Iterable[RelationRecord | TypeRecord] = ()) -> None:
         self._pipeline = pipeline
         self._by_key: dict[bytes, RelationRecord | TypeRecord] = {}
+        self._versions: dict[int, list[RelationRecord]] = {}
         self._schemas: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
+        """The same the other way round, since an id takes long to compute."""
         self._types: dict[int, TypeRecord] = {}
         self._newest: dict[int, RelationRecord] = {}
         for record in known:
@@ -128,8 +131,8 @@ class RelationCache:
         Raises:
             OperatorError: another value stands under its key (a value never changes).
         """
-        other = self._by_key.setdefault(record.key, record)
-        if other != record:
+        other = self._by_key.get(record.key)
+        if other is not None and other != record:
             raise OperatorError(
                 f"the metadata topic holds two different records under {record.key.decode()}",
                 remedy="two pipelines share one name; for one of them run walbridge drop --slot-only, then "
@@ -141,44 +144,51 @@ class RelationCache:
             )
         else:
             self._newest[record.table.relation_id] = record
-            self._schemas[record.schema_id] = record.value_schema
-            if record.key_schema_id is not None and record.key_schema is not None:
-                self._schemas[record.key_schema_id] = record.key_schema
+            if other is None:
+                self._versions.setdefault(record.table.relation_id, []).append(record)
+            self._reserve(record)
+        self._by_key[record.key] = record
+
+    def _reserve(self, record: RelationRecord) -> None:
+        """From here on its ids mean its schemas."""
+        pairs = ((record.schema_id, record.value_schema), (record.key_schema_id, record.key_schema))
+        for an_id, schema in pairs:
+            if an_id is not None and schema is not None:
+                self._schemas[an_id], self._ids[schema] = schema, an_id
 
     def is_known(self, record: RelationRecord | TypeRecord) -> bool:
         """Whether the metadata topic holds it already."""
         return record.key in self._by_key
 
     def version_of(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
-        """The record of this schema: the known equal one, or a new one with a free id."""
-        key = self._key_of(table)
-        key_id = schema_id(key) if key else None
+        """The record of this schema: the known equal one, or a new one with a free id, which is then taken."""
+        key_id, key = self._key_of(table)
         revision = 0
         while True:
-            value = value_schema(self._pipeline, table, revision)
-            record = RelationRecord(
-                table,
-                place.topic,
-                place.partition_count,
-                schema_id(value),
-                json.dumps(value),
-                key_id,
-                json.dumps(key) if key else None,
-                revision,
-            )
-            if self._is_free(record.schema_id, record.value_schema) and self._by_key.get(record.key, record) == record:
+            value_id, value = self._identified(value_schema(self._pipeline, table, revision))
+            record = RelationRecord(table, place.topic, place.partition_count, value_id, value, key_id, key, revision)
+            if self._is_free(value_id, value) and self._by_key.get(record.key, record) == record:
+                self._reserve(record)
                 return record
             revision += 1
 
-    def _key_of(self, table: TableSchema) -> Json | None:
+    def _key_of(self, table: TableSchema) -> tuple[str | None, str | None]:
         """The key's schema, with a revision of its own: a new shape of the row alone must not
         change the bytes of keys, which choose the partition (I3)."""
         revision = 0
         while True:
             key = key_schema(self._pipeline, table, revision)
-            if key is None or self._is_free(schema_id(key), json.dumps(key)):
-                return key
+            if key is None:
+                return None, None
+            an_id, text = self._identified(key)
+            if self._is_free(an_id, text):
+                return an_id, text
             revision += 1
+
+    def _identified(self, schema: Json) -> tuple[str, str]:
+        """Id and text of a schema."""
+        text = json.dumps(schema)
+        return self._ids.get(text) or schema_id(schema), text
 
     def _is_free(self, an_id: str, schema: str) -> bool:
         return self._schemas.get(an_id, schema) == schema
@@ -189,19 +199,15 @@ class RelationCache:
 
     def names_of(self, relation_id: int) -> set[str]:
         """Under which names (``schema.table``) this relation was recorded."""
-        return {record.table.qualified_name for record in self.versions_of(relation_id)}
+        return {record.table.qualified_name for record in self._versions.get(relation_id, ())}
 
     def partition_counts_of(self, relation_id: int) -> set[int]:
         """Over how many partitions the rows of this relation were spread."""
-        return {record.partition_count for record in self.versions_of(relation_id)}
+        return {record.partition_count for record in self._versions.get(relation_id, ())}
 
     def versions_of(self, relation_id: int) -> list[RelationRecord]:
         """All records of this relation, in the order in which they were written first."""
-        return [
-            record
-            for record in self._by_key.values()
-            if isinstance(record, RelationRecord) and record.table.relation_id == relation_id
-        ]
+        return [*self._versions.get(relation_id, ())]
 
     def type_records(self, types: Mapping[int, TypeFacts]) -> list[TypeRecord]:
         """Records of these types that the metadata topic lacks, with the next version each."""

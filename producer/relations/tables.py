@@ -5,7 +5,7 @@ after its metadata record is acknowledged (I2). The first event of a table in a 
 first of each new version, gets a shape barrier: the job makes the shape so, whatever it was.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import structlog
 
@@ -20,6 +20,7 @@ from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
+from walbridge.producer.relations.catalogue_facts import CatalogueFacts
 from walbridge.producer.relations.column_matching import under_its_name
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
 from walbridge.runtime.kill_points import kill_point
@@ -48,7 +49,7 @@ class Tables:
         database: str,
     ) -> None:
         self._settings = settings
-        self._connection = connection
+        self._facts = CatalogueFacts(connection)
         self._admin = admin
         self._cache = cache
         self._metadata = metadata
@@ -57,13 +58,17 @@ class Tables:
         self._writers: dict[int, RecordWriter] = {}
         self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()
+        self._places: dict[tuple[str, bool], TopicPlace] = {}
+        """By topic, and whether its rows have a key: what this session made or compared. Partitions that are added
+        later are noticed before a commit (``Publisher.expect``)."""
         self._readers = type_readers(connection, self._settings)
         """With ``binary``: of the types of this session."""
 
     def forget_session(self, connection: SqlConnection) -> None:
         """A new session announces every relation again; until then none is known."""
-        self._connection = connection
+        self._facts = CatalogueFacts(connection)
         self._readers = type_readers(connection, self._settings)
+        self._places.clear()
         self._writers.clear()
         self._foreign.clear()
         self._unbarred.clear()
@@ -86,7 +91,7 @@ class Tables:
         """
         record = message_relation(self._settings.name)
         self._admin.ensure([data_topic_spec(self._settings, record.topic, has_key=False)])
-        self._write_metadata({}, record)
+        self._write_metadata({}, [record])
         self._publisher.expect(record)
         return record
 
@@ -126,17 +131,30 @@ class Tables:
         self._unbarred.discard(relation_id)
         return True
 
-    def receive(self, relation: Relation, copied: Iterable[int]) -> None:
+    def receive(self, relation: Relation, copied: Collection[int], xid: int) -> None:
         """A Relation message. That of a partition comes also where only its root is published, so
         an unknown table is refused when a change of it comes, not before.
+
+        Args:
+            xid: of the transaction that is being read.
 
         Raises:
             OperatorError: the table was renamed, or its topic got other partitions.
         """
-        if relation.relation_id in copied:
-            self._install(relation, is_copied=True)
-        else:
+        if relation.relation_id not in copied:
             self._foreign[relation.relation_id] = relation
+            return
+        facts, types = self._facts.of(relation, xid, copied)
+        versions = self._cache.versions_of(relation.relation_id)
+        table = describe(under_its_name(relation, facts, versions), facts, types, versions)
+        self._refuse_moved(table)
+        place = self._place(table)
+        self._refuse_grown(table, place)
+        record = self._cache.version_of(table, place)
+        self._write_metadata(types, [record])
+        old = self._writers.get(relation.relation_id)
+        if old is None or old.relation != record:
+            self._install(record)
 
     def refuse_unfit(self, tables: list[PublishedTable], connection: SqlConnection) -> None:
         """Refuse what no copy can begin with.
@@ -154,14 +172,28 @@ class Tables:
         """Writers of the published tables as a snapshot shows them, with topics and metadata."""
         self.forget_session(connection)
         self.refuse_unfit(tables, connection)
-        writers = []
-        for table in tables:
-            facts = catalog.table_facts(connection, table.relation_id)
-            if facts is None:
-                raise dropped_meanwhile(table.qualified_name)
-            writers.append(self._install(announced(table, facts), is_copied=False))
+        described, types = self._described(tables)
+        self._ensure_topics(described)
+        records = [self._cache.version_of(table, self._place(table)) for table in described]
+        self._write_metadata(types, records)
+        writers = [self._install(record) for record in records]
         self._unbarred.clear()
         return writers
+
+    def _described(self, tables: list[PublishedTable]) -> tuple[list[TableSchema], dict[int, TypeFacts]]:
+        """As they are now; a snapshot does not move, and nobody alters a table that it has locked."""
+        self._facts.ask([table.relation_id for table in tables])
+        described: list[TableSchema] = []
+        all_types: dict[int, TypeFacts] = {}
+        for table in tables:
+            facts = self._facts.known(table.relation_id)
+            if facts is None:
+                raise dropped_meanwhile(table.qualified_name)
+            relation = announced(table, facts)
+            types = self._facts.types_of(relation)
+            all_types |= types
+            described.append(describe(relation, facts, types))
+        return described, all_types
 
     def newest(self, relation_ids: Iterable[int]) -> list[RelationRecord]:
         """The last known record of each of these relations, as far as there is one."""
@@ -178,38 +210,23 @@ class Tables:
             OperatorError: one differs from what its events were written with.
         """
         counts = self._admin.partition_counts()
-        specs = []
+        places = {}
         for record in self.newest(copied):
-            has_key = record.key_schema_id is not None
-            specs.append(data_topic_spec(self._settings, record.topic, has_key=has_key))
-            self._refuse_grown(record.table, TopicPlace(record.topic, counts.get(record.topic, 0)))
-        self._admin.check(specs)
+            place = TopicPlace(record.topic, counts.get(record.topic, 0))
+            self._refuse_grown(record.table, place)
+            places[record.topic, record.key_schema_id is not None] = place
+        self._admin.check(data_topic_spec(self._settings, topic, has_key=has_key) for topic, has_key in places)
+        self._places |= places
 
     def _topic(self, namespace: str, name: str) -> str:
         return data_topic(self._settings.name, namespace, name, self._settings.topics.names)
 
-    def _install(self, relation: Relation, *, is_copied: bool) -> RecordWriter:
-        catalog.wait_for_alterations(self._connection, relation.relation_id)
-        facts = catalog.table_facts(self._connection, relation.relation_id)
-        wanted = {column.type_oid for column in relation.columns}
-        types = catalog.type_facts(self._connection, wanted)
-        versions = self._cache.versions_of(relation.relation_id) if is_copied else ()
-        table = describe(under_its_name(relation, facts, versions), facts, types, versions)
-        if is_copied:
-            self._refuse_moved(table)
-        place = self._place(table.namespace, table.name, has_key=bool(table.key_columns))
-        if is_copied:
-            self._refuse_grown(table, place)
-        old = self._writers.get(relation.relation_id)
-        record = self._cache.version_of(table, place)
-        self._write_metadata(types, record)
-        if old is not None and old.relation == record:
-            return old
+    def _install(self, record: RelationRecord) -> RecordWriter:
         self._publisher.expect(record)
-        binary = None if self._readers is None else binary_columns(table, self._readers)
+        binary = None if self._readers is None else binary_columns(record.table, self._readers)
         writer = RecordWriter(record, self._settings.name, self.database, binary)
-        self._writers[relation.relation_id] = writer
-        self._unbarred.add(relation.relation_id)
+        self._writers[record.table.relation_id] = writer
+        self._unbarred.add(record.table.relation_id)
         return writer
 
     def notice_types(self, copied: Iterable[int], connection: SqlConnection) -> None:
@@ -218,12 +235,11 @@ class Tables:
         if wanted := {column.type_oid for column in columns if column.type_oid >= FIRST_USER_OID}:
             self._write_metadata(catalog.type_facts(connection, wanted))
 
-    def _write_metadata(self, types: Mapping[int, TypeFacts], record: RelationRecord | None = None) -> None:
+    def _write_metadata(self, types: Mapping[int, TypeFacts], records: Iterable[RelationRecord] = ()) -> None:
         """Write those records that the metadata topic lacks; all are acknowledged when this returns (I2)."""
         user_types = {oid: fact for oid, fact in types.items() if oid >= FIRST_USER_OID}
         new: list[RelationRecord | TypeRecord] = [*self._cache.type_records(user_types)]
-        if record is not None and not self._cache.is_known(record):
-            new.append(record)
+        new += [record for record in records if not self._cache.is_known(record)]
         if not new:
             return
         kill_point("metadata:before-write")
@@ -259,10 +275,18 @@ class Tables:
         if counts and place.partition_count not in counts:
             raise topic_grown(place.topic, place.partition_count, max(counts))
 
-    def _place(self, namespace: str, name: str, *, has_key: bool) -> TopicPlace:
-        topic = self._topic(namespace, name)
-        counts = self._admin.ensure([data_topic_spec(self._settings, topic, has_key=has_key)])
-        return TopicPlace(topic, counts[topic])
+    def _place(self, table: TableSchema) -> TopicPlace:
+        """The topic is there, and what it must be: made or compared once a session, not for each announcement."""
+        wanted = self._topic(table.namespace, table.name), bool(table.key_columns)
+        if wanted not in self._places:
+            self._ensure_topics([table])
+        return self._places[wanted]
+
+    def _ensure_topics(self, tables: Iterable[TableSchema]) -> None:
+        wanted = {self._topic(table.namespace, table.name): bool(table.key_columns) for table in tables}
+        specs = [data_topic_spec(self._settings, topic, has_key=has_key) for topic, has_key in wanted.items()]
+        counts = self._admin.ensure(specs)
+        self._places |= {(topic, has_key): TopicPlace(topic, counts[topic]) for topic, has_key in wanted.items()}
 
 
 def _log_new(record: RelationRecord | TypeRecord) -> None:

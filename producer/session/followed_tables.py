@@ -9,20 +9,24 @@ from collections.abc import Iterable
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.fast_path import FastPath
+from walbridge.producer.session.transaction import TransactionTracker
 
 
 class FollowedTables:
     """The tables that one session follows."""
 
-    def __init__(self, tables: Tables, fast_path: FastPath, relation_ids: Iterable[int]) -> None:
+    def __init__(
+        self, tables: Tables, fast_path: FastPath, transactions: TransactionTracker, relation_ids: Iterable[int]
+    ) -> None:
         self._tables = tables
+        self._transactions = transactions
         self._fast_path = fast_path
         self._relation_ids = frozenset(relation_ids)
 
     def install(self, relation: Relation) -> None:
         """Make the table ready for changes of this version."""
         self._fast_path.forget(relation.relation_id)
-        self._tables.receive(relation, self._relation_ids)
+        self._tables.receive(relation, self._relation_ids, self._transactions.inside().begin.xid)
 
     def drop(self, relation_id: int) -> None:
         """Stop following the table: later Relations of it are foreign."""

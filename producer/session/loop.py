@@ -63,7 +63,7 @@ class Session:
         self._decoders = decoders_for(progress.options)
         self._transactions = TransactionTracker(progress.done, progress.split, XLOG_DATA_HEADER_BYTES)
         self._fast_path = FastPath(out, self._transactions)
-        followed = FollowedTables(tables, self._fast_path, progress.relation_ids)
+        followed = FollowedTables(tables, self._fast_path, self._transactions, progress.relation_ids)
         relations = SessionRelations(followed.install, self._fast_path.forget)
         self.pending = PendingTransactions(spool, relations, self._decoders, server_version, progress.done)
         self._replay = Replay(self.pending, relations, stream.keep_alive)

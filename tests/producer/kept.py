@@ -40,6 +40,8 @@ SETTINGS = Settings(name="p")
 ORDERS, ITEMS = 16_384, 16_390
 """Relation ids."""
 INT4, TEXT = 23, 25
+XID = 700
+"""Of the transaction that is being read."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +246,7 @@ def catalogue(facts: Mapping[int, TableFacts] | None = None, **more: Any) -> Ite
     """What the catalogue knows of tables, unless told more; of a table that it does not know, nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(catalog, "table_facts", lambda connection, relation_id: (facts or {}).get(relation_id))
+        patch.setattr(catalog, "tables_facts", lambda connection, relation_ids: (facts or {}, None))
         patch.setattr(catalog, "wait_for_alterations", lambda *_: None)
         patch.setattr(catalog, "type_facts", lambda *_: {})
         for name, value in more.items():

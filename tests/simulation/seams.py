@@ -136,6 +136,7 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
             "publication_exists": lambda *_: True,
             "setting": lambda connection, name: _SETTINGS[name],
             "table_facts": _no_facts,
+            "tables_facts": lambda *_: ({}, None),
             "wait_for_alterations": _nobody_alters,
             "type_facts": _no_types,
         },

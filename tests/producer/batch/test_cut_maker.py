@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.producer.kept import ITEMS, ORDERS, Kept, catalogue, relation
+from tests.producer.kept import ITEMS, ORDERS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import SPLIT, STREAMING
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.kafka.publisher import BatchAborted
@@ -46,7 +46,7 @@ class Cuts(Kept):
     def announce(self, *relation_ids: int) -> None:
         with catalogue():
             for relation_id in relation_ids:
-                self.tables.receive(relation(relation_id), (relation_id,))
+                self.tables.receive(relation(relation_id), (relation_id,), XID)
 
     def fill(self, end_lsn: int = 300) -> None:
         self.out.open()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
-from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, Kept, catalogue, relation
+from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.guards import source_watch
@@ -29,7 +29,7 @@ STATE = PublicationState(1, (), MEMBERS, Lsn(500), "n", oldest_xid=80)
 class Watched(Kept):
     """A watch over two tables; ``now`` is the publication as the catalogue has it, ``looks`` what was looked at."""
 
-    def __init__(self, *, announced: Iterable[int] = (ORDERS, ITEMS)) -> None:
+    def __init__(self, *, announced: Collection[int] = (ORDERS, ITEMS)) -> None:
         super().__init__(progress=replace(STREAMING, relation_ids=(ORDERS, ITEMS)))
         self.now: PublicationState | None = STATE
         self.next_xid = 80
@@ -37,7 +37,7 @@ class Watched(Kept):
         self.looks: list[str] = []
         with catalogue():
             for relation_id in announced:
-                self.tables.receive(relation(relation_id), announced)
+                self.tables.receive(relation(relation_id), announced, XID)
         self.watched = SourceWatch(SETTINGS, CONNECTION, cast(TopicAdmin, self.admin), self.tables, self.tracker)
 
     @contextmanager
@@ -194,7 +194,7 @@ def test_type_that_got_a_label_since_gets_a_new_version() -> None:
     (column, *_) = relation().columns
     with catalogue(type_facts=lambda *_: {mood.oid: mood}):
         watched.tables.receive(
-            replace(relation(), columns=(column, replace(column, name="m", type_oid=mood.oid))), MEMBERS
+            replace(relation(), columns=(column, replace(column, name="m", type_oid=mood.oid))), MEMBERS, XID
         )
     with watched.seen({mood.oid: replace(mood, enum_labels=("sad", "ok"))}):
         watched.watched.look()

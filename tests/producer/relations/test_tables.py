@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from tests.producer.kept import CONNECTION, INT4, ITEMS, ORDERS, TEXT, Kept, catalogue, relation
+from tests.producer.kept import CONNECTION, INT4, ITEMS, ORDERS, TEXT, XID, Kept, catalogue, relation
 from walbridge.producer.pgoutput.messages import RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.schemas.errors import OperatorError
@@ -20,7 +20,7 @@ def received(*relation_ids: int, into: Kept | None = None) -> Kept:
     kept = into or Kept()
     with catalogue():
         for relation_id in relation_ids:
-            kept.tables.receive(relation(relation_id), relation_ids)
+            kept.tables.receive(relation(relation_id), relation_ids, XID)
     return kept
 
 
@@ -60,7 +60,7 @@ def test_first_event_of_each_version_in_a_session_gets_one_barrier() -> None:
     kept = received(ORDERS)
     asked = [kept.tables.take_shape_barrier(ORDERS) for _ in range(2)]
     with catalogue():
-        kept.tables.receive(relation(ORDERS, MORE), {ORDERS})
+        kept.tables.receive(relation(ORDERS, MORE), {ORDERS}, XID)
     asked += [kept.tables.take_shape_barrier(ORDERS) for _ in range(2)]
 
     assert asked == [True, False, True, False]
@@ -69,7 +69,7 @@ def test_first_event_of_each_version_in_a_session_gets_one_barrier() -> None:
 def test_new_version_is_written_with_from_its_relation_on() -> None:
     kept = received(ORDERS)
     with catalogue():
-        kept.tables.receive(relation(ORDERS, MORE), {ORDERS})
+        kept.tables.receive(relation(ORDERS, MORE), {ORDERS}, XID)
 
     assert [column.name for column in kept.tables.writer(ORDERS).relation.table.columns] == ["id", "note", "more"]
 
@@ -78,7 +78,7 @@ def test_change_of_a_table_without_its_copy_is_refused_when_it_comes_and_not_bef
     """I7: the Relation of a partition comes too, where only its root is published."""
     kept = Kept()
     with catalogue():
-        kept.tables.receive(relation(ITEMS), {ORDERS})
+        kept.tables.receive(relation(ITEMS), {ORDERS}, XID)
 
     assert (kept.happened, kept.tables.take_shape_barrier(ITEMS)) == ([], False)
     with pytest.raises(OperatorError, match="after the copy"):
@@ -94,7 +94,7 @@ def test_new_session_knows_no_table_until_it_is_announced_again() -> None:
     """What was announced last may have been altered since."""
     kept = received(ORDERS)
     with catalogue():
-        kept.tables.receive(relation(ITEMS), {ORDERS})
+        kept.tables.receive(relation(ITEMS), {ORDERS}, XID)
     kept.tables.forget_session(CONNECTION)
 
     assert not kept.tables.take_shape_barrier(ORDERS)
@@ -113,7 +113,7 @@ def test_catalogue_is_asked_after_those_who_alter_the_table_are_through() -> Non
         return value
 
     with catalogue(wait_for_alterations=lambda *_: told("waited", None), table_facts=lambda *_: told("facts", facts)):
-        Kept().tables.receive(relation(), {ORDERS})
+        Kept().tables.receive(relation(), {ORDERS}, XID)
 
     assert asked == ["waited", "facts"]
 
@@ -122,7 +122,7 @@ def test_table_that_was_renamed_is_refused_before_anything_is_written_of_it() ->
     """I7: its rows would go on in another topic."""
     later = restarted(received(ORDERS))
     with catalogue({ORDERS: TableFacts("d", (), 0, "public", "archive")}), pytest.raises(OperatorError, match="is now"):
-        later.tables.receive(relation(ORDERS, name="archive"), {ORDERS})
+        later.tables.receive(relation(ORDERS, name="archive"), {ORDERS}, XID)
 
     assert later.metadata.records == []
 
@@ -131,18 +131,18 @@ def test_table_that_is_renamed_within_a_session_is_refused() -> None:
     """I7: also where it had the other name in an earlier one."""
     kept = received(ORDERS)
     with catalogue({ORDERS: TableFacts("d", (), 0, "public", "archive")}), pytest.raises(OperatorError, match="is now"):
-        kept.tables.receive(relation(ORDERS, name="archive"), {ORDERS})
+        kept.tables.receive(relation(ORDERS, name="archive"), {ORDERS}, XID)
 
 
 def test_table_that_is_renamed_to_a_name_that_it_had_long_ago_is_refused_within_a_session() -> None:
     """I7: its rows would go on in the topic of then."""
     then = Kept()
     with catalogue():
-        then.tables.receive(relation(ORDERS, name="archive"), {ORDERS})
+        then.tables.receive(relation(ORDERS, name="archive"), {ORDERS}, XID)
     kept = received(ORDERS, into=Kept(known=[*then.metadata.records, *received(ORDERS).metadata.records]))
 
     with catalogue(), pytest.raises(OperatorError, match=r"table public\.orders is now called public\.archive"):
-        kept.tables.receive(relation(ORDERS, name="archive"), {ORDERS})
+        kept.tables.receive(relation(ORDERS, name="archive"), {ORDERS}, XID)
 
 
 def test_topic_that_grew_since_its_rows_were_spread_is_refused() -> None:
@@ -162,13 +162,13 @@ def test_table_that_lost_its_key_over_several_partitions_is_refused() -> None:
     later = restarted(received(ORDERS, into=kept))
 
     with catalogue(), pytest.raises(OperatorError, match="has no key any more"):
-        later.tables.receive(relation(identity="n"), {ORDERS})
+        later.tables.receive(relation(identity="n"), {ORDERS}, XID)
 
 
 def test_table_that_lost_its_key_on_one_partition_goes_on() -> None:
     later = restarted(received(ORDERS))
     with catalogue():
-        later.tables.receive(relation(identity="n"), {ORDERS})
+        later.tables.receive(relation(identity="n"), {ORDERS}, XID)
 
     assert not later.tables.writer(ORDERS).has_key
 
