@@ -5,6 +5,7 @@ kept, or has other partitions than its records were spread over, loses order or 
 so a difference stops the start.
 """
 
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 CONTACT_TIMEOUT_S = 3.0
 """Time limit of the first request, which cannot be interrupted: the caller tries again."""
 REQUEST_TIMEOUT_S = 10.0
+LOOK_AGAIN_S = 0.05
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _RESERVED = {
     "acks",
@@ -32,6 +34,9 @@ _RESERVED = {
     "transaction.timeout.ms",
     "transactional.id",
 }
+_MADE_AT_ONCE = 1_000
+"""Topics, partitions and settings in one request: a controller refuses more than 10,000 records at once, and has as
+long for a large request as for a small one."""
 _GONE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 _COLLIDES = (
     'Kafka takes "." and "_" in topic names for equal: give the table another topic in [topics.names], '
@@ -203,7 +208,10 @@ class TopicAdmin:
         """
         wanted = {spec.name: spec for spec in specs}
         existing = self.partition_counts()
-        self._create([spec for name, spec in wanted.items() if name not in existing])
+        missing = [spec for name, spec in wanted.items() if name not in existing]
+        for some in _portions(missing):
+            self._create(some)
+        self._wait_for({spec.name for spec in missing})
         present = [spec for name, spec in wanted.items() if name in existing]
         for spec in present:
             if spec.fixed_partitions and existing[spec.name] != spec.partition_count:
@@ -216,8 +224,6 @@ class TopicAdmin:
         return {name: existing.get(name, spec.partition_count) for name, spec in wanted.items()}
 
     def _create(self, specs: list[TopicSpec]) -> None:
-        if not specs:
-            return
         factor = self._settings.topics.replication_factor
         topics = [
             NewTopic(
@@ -243,6 +249,13 @@ class TopicAdmin:
                     "rights in Kafka",
                 ) from None
 
+    def _wait_for(self, made: set[str]) -> None:
+        """A broker hears of new topics a moment after they were made, of many of them seconds later. Whoever asks before
+        that begins again, so this is no guarantee, and gives up in silence."""
+        deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
+        while made and not made <= self.partition_counts().keys() and time.monotonic() < deadline_s:
+            time.sleep(LOOK_AGAIN_S)
+
     def _check_config(self, specs: list[TopicSpec]) -> None:
         if not specs:
             return
@@ -260,6 +273,20 @@ class TopicAdmin:
                         remedy=f"kafka-configs --alter --bootstrap-server {self._settings.kafka.bootstrap_servers} "
                         f"--topic {spec.name} --add-config {name}={value}; or mend [topics]",
                     )
+
+
+def _portions(specs: Iterable[TopicSpec]) -> Iterator[list[TopicSpec]]:
+    some: list[TopicSpec] = []
+    record_count = 0
+    for spec in specs:
+        added = 1 + spec.partition_count + len(spec.config)
+        if some and record_count + added > _MADE_AT_ONCE:
+            yield some
+            some, record_count = [], 0
+        some.append(spec)
+        record_count += added
+    if some:
+        yield some
 
 
 def _sorted(what: str, reason: KafkaError) -> KafkaAway | OperatorError:

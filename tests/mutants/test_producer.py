@@ -11,11 +11,17 @@ import pytest
 from tests.mutants.mutant import Mutant, Noticed
 from tests.producer import test_copy
 from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
-from tests.producer.encoding import test_record
+from tests.producer.encoding import test_interpreted, test_record
 from tests.producer.guards import test_baseline, test_source_watch, test_start
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
 from tests.producer.postgres import test_replication_stream, test_snapshot
-from tests.producer.relations import test_column_matching, test_column_numbers, test_tables, test_versions
+from tests.producer.relations import (
+    test_catalogue_facts,
+    test_column_matching,
+    test_column_numbers,
+    test_tables,
+    test_versions,
+)
 from tests.producer.session import (
     test_changes,
     test_dropped_tables,
@@ -31,15 +37,18 @@ from walbridge.producer import copy
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.encoding.interpreted import _Interpreter
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards import start
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.deliveries import Deliveries
 from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.postgres.facts import SeenTransactions
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.snapshot import Snapshot
 from walbridge.producer.relations import column_matching, relation_cache
+from walbridge.producer.relations.catalogue_facts import CatalogueFacts
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.changes import Changes
@@ -112,11 +121,11 @@ NOTICED = {
         test_column_numbers.test_value_of_older_rows_is_recorded_with_the_column_that_it_is_of,
     ),
     "two relations have one schema id": Noticed(
-        Mutant(RelationCache.version_of, "self._is_free(record.schema_id, record.value_schema)", "True"),
+        Mutant(RelationCache.version_of, "self._is_free(value_id, value)", "True"),
         test_versions.test_two_tables_that_had_one_name_have_an_id_each_for_their_schemas,
     ),
     "two keys have one schema id": Noticed(
-        Mutant(RelationCache._key_of, "self._is_free(schema_id(key), json.dumps(key))", "True"),
+        Mutant(RelationCache._key_of, "self._is_free(an_id, text)", "True"),
         test_versions.test_two_keys_that_differ_in_digits_alone_have_an_id_each,
     ),
     "a table that departed is followed again": Noticed(
@@ -248,7 +257,7 @@ NOTICED = {
         test_loop.test_versions_and_truncates_have_barriers_where_they_begin,
     ),
     "a table without a copy is written": Noticed(
-        Mutant(Tables.receive, "relation.relation_id in copied", "True"),
+        Mutant(Tables.receive, "relation.relation_id not in copied", "False"),
         test_tables.test_change_of_a_table_without_its_copy_is_refused_when_it_comes_and_not_before,
     ),
     "a schema is written after its first row": Noticed(
@@ -264,8 +273,20 @@ NOTICED = {
         test_tables.test_table_that_lost_its_key_over_several_partitions_is_refused,
     ),
     "the catalogue is asked before an ALTER is visible": Noticed(
-        Mutant(Tables._install, "catalog.wait_for_alterations(self._connection, relation.relation_id)", "pass"),
+        Mutant(CatalogueFacts._singly, "catalog.wait_for_alterations(self._connection, relation.relation_id)", "pass"),
         test_tables.test_catalogue_is_asked_after_those_who_alter_the_table_are_through,
+    ),
+    "what the catalogue said before is taken for a transaction whose commit it did not show yet": Noticed(
+        Mutant(SeenTransactions.shows, "full not in self.in_progress", "True"),
+        partial(test_catalogue_facts.test_transaction_that_the_snapshot_lacks_is_asked_anew, 95),
+    ),
+    "what the catalogue said before is taken for a transaction of later": Noticed(
+        Mutant(SeenTransactions.shows, "full < self.xmax", "True"),
+        partial(test_catalogue_facts.test_transaction_that_the_snapshot_lacks_is_asked_anew, 101),
+    ),
+    "the first rows of a version drop what was not sent": Noticed(
+        Mutant(_Interpreter._decode, "if kind == _UNCHANGED else []", "if False else []"),
+        test_interpreted.test_value_that_was_not_sent_is_told_before_code_is_generated_too,
     ),
     "the older of two versions is kept after a replay": Noticed(
         Mutant(SessionRelations.show, "known[0] < arrival", "known[0] > arrival"),

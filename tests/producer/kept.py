@@ -126,8 +126,11 @@ class Admin:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
+        self.asked_count = 0
+        """Calls of ``ensure``."""
 
     def ensure(self, specs: Iterable[TopicSpec]) -> dict[str, int]:
+        self.asked_count += 1
         for spec in specs:
             self.counts.setdefault(spec.name, spec.partition_count)
         return self.counts

@@ -72,6 +72,27 @@ def test_broker_that_leaves_in_between_is_away(code: int) -> None:
             ask()
 
 
+@pytest.mark.parametrize(("partitions", "at_once"), [(1, 333), (10, 83), (2_000, 1)])
+def test_many_topics_are_made_in_several_requests(partitions: int, at_once: int) -> None:
+    """A controller refuses to make more than so much at once."""
+    admin = admin_that_answers(NOT_ALLOWED)
+    requests: list[list[str]] = []
+    known: dict[str, Any] = {}
+
+    def made(topics: list[Any], **_: object) -> dict[str, Any]:
+        requests.append([topic.topic for topic in topics])
+        known.update({topic.topic: SimpleNamespace(partitions={}, error=None) for topic in topics})
+        return {topic.topic: SimpleNamespace(result=lambda: None) for topic in topics}
+
+    cast(Any, admin._admin).create_topics = made
+    cast(Any, admin._admin).list_topics = lambda timeout: SimpleNamespace(topics=known)
+    names = [f"p.t{n}" for n in range(700)]
+    admin.ensure(TopicSpec(name, partitions, {"cleanup.policy": "delete"}) for name in names)
+
+    assert [name for request in requests for name in request] == names
+    assert {len(request) for request in requests[:-1]} == {at_once}
+
+
 def test_topic_that_somebody_made_between_look_and_making_is_looked_at() -> None:
     """I3: it may have another number of partitions."""
     with pytest.raises(KafkaAway, match=r"p\.cuts was made by somebody else just now"):
