@@ -27,7 +27,7 @@ from walbridge.producer.postgres.facts import SeenTransactions, TableFacts
 from walbridge.schemas.pg_types import TypeFacts
 
 Facts = tuple[TableFacts | None, dict[int, TypeFacts]]
-_SINGLY_MIN, _TABLES_A_SINGLE_ANSWER = 3, 50
+_SINGLY_MIN, _TABLES_A_SINGLE_ANSWER = 3, 100
 """To ask of all tables takes as long as to ask singly of one in about so many. It is done when that time was spent on
 single answers, so that it never more than doubles it, however seldom tables are announced."""
 

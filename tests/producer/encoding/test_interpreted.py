@@ -33,7 +33,7 @@ def _tried(encode: Callable[[], T]) -> T | str:
         return "refused"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(tables(), st.data())
 def test_any_tuple_becomes_what_generated_code_makes_of_it(of: TableSchema, data: st.DataObject) -> None:
     record = record_of(of=of)
@@ -48,7 +48,7 @@ def test_any_tuple_becomes_what_generated_code_makes_of_it(of: TableSchema, data
         assert generated_plain(*arguments) == plain(*arguments)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(tables(), st.data())
 def test_damaged_tuple_is_refused_where_generated_code_refuses_it(of: TableSchema, data: st.DataObject) -> None:
     """I7"""

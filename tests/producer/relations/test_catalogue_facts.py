@@ -237,6 +237,6 @@ def test_first_events_of_many_tables_ask_each_server_a_few_times(database: Datab
         kept.tables.receive(each, ids, xid)
 
     assert copied == (2, 1, 1)
-    assert counting.count <= 6 * 3 + 2  # six tables alone: locks, facts, types; then all: facts, types
+    assert counting.count <= 3 * 3 + 2  # three tables alone: locks, facts, types; then all: facts, types
     assert (kept.admin.asked_count, len(kept.metadata.records)) == (0, 300)
     assert kept.happened.index("metadata") < kept.happened.index("expect public.t0")
