@@ -35,8 +35,10 @@ def binary_faults(
     readers = type_readers(connection, settings)
     if readers is None:
         return
-    for table in tables:
-        facts = catalog.table_facts(connection, table.relation_id)
+    wanted = list(tables)
+    known, _ = catalog.tables_facts(connection, [table.relation_id for table in wanted])
+    for table in wanted:
+        facts = known.get(table.relation_id)
         if facts is None:
             continue
         try:

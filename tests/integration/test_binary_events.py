@@ -15,8 +15,9 @@ from tests.integration.test_types import SOURCE, TS_MS
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.binary.types import TypeReaders
+from walbridge.producer.encoding.interpreted import interpreting_transcoder
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, encode_tuple
-from walbridge.producer.encoding.transcoder import BinaryColumns, make_transcoder
+from walbridge.producer.encoding.transcoder import BinaryColumns, Transcoder, make_transcoder
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, RelationColumn
 from walbridge.producer.postgres.binary_types import binary_facts
@@ -107,9 +108,20 @@ def test_copied_rows_which_are_text_are_the_same_in_a_binary_session(seen: Strea
     assert seen.events(seen.texts, binary=True) == seen.events(seen.texts, binary=False)
 
 
-def test_truncated_binary_row_is_refused_at_every_length(seen: Streamed) -> None:
+@pytest.mark.parametrize("is_binary", [False, True], ids=["text", "binary"])
+def test_first_rows_are_read_without_generated_code_as_with_it(seen: Streamed, is_binary: bool) -> None:
+    binary, rows = (seen.binary, seen.binaries) if is_binary else (None, seen.texts)
+    generated, interpreting = make_transcoder(seen.record, binary), interpreting_transcoder(seen.record, binary)
+
+    assert [generated(row, 0) for row in rows] == [interpreting(row, 0) for row in rows]
+
+
+@pytest.mark.parametrize("make", [make_transcoder, interpreting_transcoder], ids=["generated", "first rows"])
+def test_truncated_binary_row_is_refused_at_every_length(
+    seen: Streamed, make: Callable[[RelationRecord, BinaryColumns], Transcoder]
+) -> None:
     row = min(seen.binaries[1:], key=len)
-    transcode = make_transcoder(seen.record, seen.binary)
+    transcode = make(seen.record, seen.binary)
     transcode(row, 0)
 
     for length in range(len(row)):
