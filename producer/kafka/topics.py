@@ -250,8 +250,10 @@ class TopicAdmin:
                 ) from None
 
     def _wait_for(self, made: set[str]) -> None:
-        """A broker hears of new topics a moment after they were made, of many of them seconds later. Whoever asks before
-        that begins again, so this is no guarantee, and gives up in silence."""
+        """A broker hears of new topics a moment after they were made, and of many of them seconds later.
+
+        Whoever asks before that begins again, so this is no guarantee, and gives up in silence.
+        """
         deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
         while made and not made <= self.partition_counts().keys() and time.monotonic() < deadline_s:
             time.sleep(LOOK_AGAIN_S)
