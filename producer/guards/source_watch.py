@@ -106,7 +106,7 @@ class SourceWatch:
         ids = self._ids_of(topics)
         if unknown := sorted(set(topics) - ids.keys()):
             # A broker may not have heard of them yet, and the baseline is written only once.
-            raise KafkaAway(f"the broker does not know all topics yet: {', '.join(unknown)}")
+            raise KafkaAway(f"the broker does not know all topics yet, {len(unknown)} of them, {unknown[0]} for one")
         return Baseline(state.oid if state else 0, members, ids, generated)
 
     def _ids_of(self, topics: Iterable[str]) -> dict[str, str]:

@@ -208,10 +208,9 @@ class TopicAdmin:
         """
         wanted = {spec.name: spec for spec in specs}
         existing = self.partition_counts()
-        missing = [spec for name, spec in wanted.items() if name not in existing]
-        for some in _portions(missing):
+        for some in _portions(spec for name, spec in wanted.items() if name not in existing):
             self._create(some)
-        self._wait_for({spec.name for spec in missing})
+            self._wait_for({spec.name for spec in some})
         present = [spec for name, spec in wanted.items() if name in existing]
         for spec in present:
             if spec.fixed_partitions and existing[spec.name] != spec.partition_count:
