@@ -57,6 +57,12 @@ def batch_lag_ms(running: Running, rows: int) -> float:
     return found()[0]
 
 
+def first_events_ms(producer: ProducerUnderTest, running: Running) -> float:
+    """Of a transaction that writes to many tables for the first time in this session."""
+    write_to_each(producer.database, WRITTEN)
+    return batch_lag_ms(running, WRITTEN)
+
+
 def test_first_events_of_many_tables_and_the_start_with_more(producer: ProducerUnderTest) -> None:
     producer.settings["producer"] = {"idle_cut_interval_ms": 2_000}
     producer.settings["postgres"] = {"publication": "pub"}
@@ -65,10 +71,10 @@ def test_first_events_of_many_tables_and_the_start_with_more(producer: ProducerU
     producer.database.execute("CREATE PUBLICATION pub FOR ALL TABLES")
 
     running, copied_s = streaming_s(producer)
-    first_ms = batch_lag_ms_of(producer, running)
+    first_ms = first_events_ms(producer, running)
     running.stop()
     running, start_s = streaming_s(producer)
-    again_ms = batch_lag_ms_of(producer, running)
+    again_ms = first_events_ms(producer, running)
     running.stop()
 
     values = {
@@ -79,9 +85,3 @@ def test_first_events_of_many_tables_and_the_start_with_more(producer: ProducerU
         "first_events_of_500_after_a_start_ms": again_ms,
     }
     print(f"\nmany tables: {values}; {record('many_tables', values)}")
-
-
-def batch_lag_ms_of(producer: ProducerUnderTest, running: Running) -> float:
-    """The same, of a transaction that writes to many tables for the first time in this session."""
-    write_to_each(producer.database, WRITTEN)
-    return batch_lag_ms(running, WRITTEN)
