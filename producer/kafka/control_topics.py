@@ -22,6 +22,9 @@ from walbridge.schemas.topics import metadata_topic, progress_topic
 _NEWEST_RECORDS = 8
 """How many are read from the end: one alone may be ours although another slot writes there too."""
 
+_WRITTEN_AT_ONCE = 200
+"""So many records wait for their acknowledgement together: a record of a wide table has hundreds of kilobytes."""
+
 
 class MetadataWriter:
     """Writes metadata records and waits for their acknowledgement."""
@@ -72,10 +75,12 @@ class MetadataWriter:
         return records
 
     def _send(self, instance: Instance, records: list[RelationRecord | TypeRecord]) -> None:
-        for record in records:
-            instance.produce(self._topic, encode_metadata(record), record.key, partition=0, on_delivery=self._delivered)
-        while instance.flush(SERVE_S):
-            self._on_wait()
+        for first in range(0, len(records), _WRITTEN_AT_ONCE):
+            for record in records[first : first + _WRITTEN_AT_ONCE]:
+                value = encode_metadata(record)
+                instance.produce(self._topic, value, record.key, partition=0, on_delivery=self._delivered)
+            while instance.flush(SERVE_S):
+                self._on_wait()
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -152,3 +152,28 @@ def test_property_that_only_a_producer_refuses_is_the_operators_when_metadata_is
 
     with pytest.raises(OperatorError, match=r"\[kafka\.client\] is not accepted"):
         writer.write([])
+
+
+def test_many_metadata_records_are_all_written_and_wait_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I2, I9: hundreds are acknowledged together, and never all of a large database."""
+    written: list[bytes] = []
+    portions: list[int] = []
+
+    class Taking:
+        def __init__(self, client: object) -> None:
+            """As ``Instance``."""
+
+        def produce(self, topic: str, value: bytes, key: bytes, **_: object) -> None:
+            written.append(key)
+
+        def flush(self, timeout_s: float) -> int:
+            portions.append(len(written) - sum(portions))
+            return 0
+
+    monkeypatch.setattr(control_topics, "Instance", Taking)
+    monkeypatch.setattr(control_topics, "encode_metadata", lambda _: b"v")
+    keys = [f"k{n}".encode() for n in range(450)]
+
+    MetadataWriter(settings(), lambda: None, 0).write([cast(Any, SimpleNamespace(key=key)) for key in keys])
+
+    assert (written, portions) == (keys, [200, 200, 50])
