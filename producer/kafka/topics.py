@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from walbridge.runtime.back_off import BackOff
 from walbridge.runtime.heap import record_bytes_max
 from walbridge.schemas.dsn import MASK
 from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, KafkaAway, KafkaRefuses, OperatorError
@@ -24,7 +25,6 @@ from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 CONTACT_TIMEOUT_S = 3.0
 """Time limit of the first request, which cannot be interrupted: the caller tries again."""
 REQUEST_TIMEOUT_S = 10.0
-LOOK_AGAIN_S = 0.05
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _RESERVED = {
     "acks",
@@ -253,9 +253,10 @@ class TopicAdmin:
 
         Whoever asks before that begins again, so this is no guarantee, and gives up in silence.
         """
-        deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
-        while made and not made <= self.partition_counts().keys() and time.monotonic() < deadline_s:
-            time.sleep(LOOK_AGAIN_S)
+        deadline_s, due = time.monotonic() + REQUEST_TIMEOUT_S, BackOff(first_s=0.02, max_s=0.5)
+        while not made <= self.partition_counts().keys() and time.monotonic() < deadline_s:
+            time.sleep(due.pause_s)
+            due.grow()
 
     def _check_config(self, specs: list[TopicSpec]) -> None:
         if not specs:
