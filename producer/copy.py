@@ -28,6 +28,7 @@ from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import COPYING, TableProgress
 
 log = structlog.get_logger()
 
@@ -79,9 +80,11 @@ def first_copy(
             snapshot.lock(published)
             _refuse_altered(snapshot, connection, published)
             writers = tables.prepare_copy(published, connection)
-            relation_ids = [table.relation_id for table in published]
+            copying = [TableProgress(table.relation_id, COPYING) for table in published]
             # Topics as they are now, the publication as of the snapshot: the first look finds what was changed since.
-            out.tracker.remember_options(watch.baseline(relation_ids, snapshot.connection).options)
+            baseline = watch.baseline(copying, snapshot.connection)
+            out.tracker.remember_options(baseline.options)
+            out.tracker.remember_tables(baseline.tables)
             log.info("copy begins", tables=len(published), consistent_point=at)
             for table, writer in zip(published, writers, strict=True):
                 _copy_table(snapshot, table, writer, at, out, check_stop)

@@ -22,7 +22,7 @@ from walbridge.schemas.avro_codec import decode_body, schema_id_of
 from walbridge.schemas.cut import Cut, PartitionRange, decode_cut
 from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.progress_record import Progress, decode_progress
+from walbridge.schemas.progress_record import Progress, read_back
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 READ_S = 60.0
@@ -180,7 +180,10 @@ class Topics:
 
     def progress(self) -> Progress | None:
         messages = self.reader(progress_topic(self._pipeline)).read_to_end()
-        return decode_progress(messages[-1].value() or b"") if messages else None
+        if not messages:
+            return None
+        slot, _, _ = (messages[-1].key() or b"").decode().partition("/")
+        return read_back(slot, ((message.key(), message.value()) for message in reversed(messages)))
 
     def metadata(self) -> list[RelationRecord | TypeRecord]:
         """Every metadata record, in the order they were written."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message
 
-from walbridge.producer.kafka.control_topics import read_metadata
+from walbridge.producer.kafka.control_topics import read_metadata, slot_progress
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.schemas.cut import Cut, decode_cut
 from walbridge.schemas.errors import ProtocolError, unreadable_record
 from walbridge.schemas.metadata_record import RelationRecord
-from walbridge.schemas.progress_record import Progress, decode_progress, progress_key
+from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
@@ -28,25 +28,21 @@ class WrittenCut:
     written_at_ms: int
 
 
-def newest_progress(settings: Settings, topics: Container[str]) -> Progress | None:
+def newest_progress(settings: Settings, topics: Container[str], *, all_tables: bool = True) -> Progress | None:
     """The newest progress of our slot; None where it was never written.
+
+    Args:
+        all_tables: refuse one of which records of tables are missing.
 
     Raises:
         RetryableError: no broker answers.
         OperatorError: a record of newer code.
     """
-    topic, key = progress_topic(settings.name), progress_key(settings.postgres.slot)
+    topic = progress_topic(settings.name)
     if topic not in topics:
         return None
-
-    def progress(message: Message) -> Progress | None:
-        try:
-            return decode_progress(message.value() or b"") if message.key() == key else None
-        except ProtocolError as error:
-            raise unreadable_record(topic, error, message.offset()) from None
-
     with PartitionLog(settings, topic, 0) as log:
-        return log.newest(progress)
+        return slot_progress(log, settings, all_tables=all_tables)
 
 
 def newest_cut(settings: Settings, topics: Container[str]) -> WrittenCut | None:

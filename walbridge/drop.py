@@ -167,7 +167,7 @@ def _asked(settings: Settings, connection: SqlConnection) -> InKafka:
     control = [progress_topic(settings.name), cuts_topic(settings.name), metadata_topic(settings.name)]
     ours = [*sorted(recorded | named), *control]
     foreign = {name for name in existing if name.startswith(f"{settings.name}.")} - set(ours)
-    progress = newest_progress(settings, existing)
+    progress = newest_progress(settings, existing, all_tables=False)
     return InKafka(progress, tuple(name for name in ours if name in existing), tuple(sorted(foreign)))
 
 

@@ -19,6 +19,7 @@ from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Split
+from walbridge.schemas.table_progress import DROPPED
 
 log = structlog.get_logger()
 
@@ -143,7 +144,7 @@ class CutMaker:
         """
         for record in self._tables.newest(self._watch.take_dropped(lsn)):
             table = record.table
-            self._out.drop_table(record, Position(lsn, 0))
+            self._out.drop_table(record, Position(lsn, 0), DROPPED)
             self._on_dropped(table.relation_id)
             self._tables.forget(table.relation_id)
             log.warning(

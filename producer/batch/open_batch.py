@@ -6,6 +6,7 @@ recipe of ``commit_batch``; between its steps stand the kill points that tests e
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
@@ -13,14 +14,15 @@ from walbridge.producer.batch.progress import Batch, ProgressTracker, TableBatch
 from walbridge.producer.encoding.record import Headers, KafkaRecord, RecordWriter, plain_tails
 from walbridge.producer.encoding.value_encoders import NULL
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_progress
-from walbridge.producer.kafka.publisher import BatchAborted, Publisher
+from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro_codec import long_bytes
 from walbridge.schemas.cut import Barrier, Cut, PartitionRange, encode_cut
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Position, format_lsn
-from walbridge.schemas.progress_record import Progress, Split, encode_progress
+from walbridge.schemas.progress_record import Progress, Split
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import TableProgress
 from walbridge.schemas.topics import cuts_topic, progress_topic
 
 log = structlog.get_logger()
@@ -126,11 +128,12 @@ class OpenBatch:
         relation = writer.relation
         self.batch.add_barrier(relation.table.relation_id, relation.topic, Barrier(kind, position, schema_id))
 
-    def drop_table(self, relation: RelationRecord, position: Position) -> None:
-        """Say with a barrier that nothing more of this table comes, and let the next progress leave it out."""
-        barrier = Barrier("dropped", position)
-        self.batch.add_barrier(relation.table.relation_id, relation.topic, barrier)
-        self.batch.dropped.add(relation.table.relation_id)
+    def drop_table(self, relation: RelationRecord, position: Position, state: str, why: str | None = None) -> None:
+        """Say with a barrier that nothing more of this table comes, and let the next progress say why."""
+        relation_id, barrier = relation.table.relation_id, Barrier("dropped", position)
+        self.batch.add_barrier(relation_id, relation.topic, barrier)
+        known = self.tracker.progress.tables.get(relation_id, TableProgress(relation_id, state, relation.topic))
+        self.batch.dropped[relation_id] = replace(known, state=state, since=position.commit_lsn, why=why)
 
     def begin_transaction(self) -> None:
         """Set the size at which this transaction is split: only one that adds as much as a whole batch may hold
@@ -184,7 +187,7 @@ class OpenBatch:
         """Commit the open Kafka transaction.
 
         1. Every row is acknowledged and its offset known.
-        2. Progress, then the cut as the last record, go into the same transaction.
+        2. Progress with the tables that changed, then the cut as the last record, go into the same transaction.
         3. Kafka commits: all of it, or none.
         4. Only then is the progress ours, and its floor confirmable (I1).
 
@@ -195,12 +198,7 @@ class OpenBatch:
         ranges = self._publisher.delivered_ranges()
         kill_point("produce:rows-acknowledged")
         progress, cut = records(ranges, self._metadata.end_offset)
-        self._publisher.commit(
-            [
-                (self._progress, KafkaRecord(progress.key, encode_progress(progress))),
-                (self._cuts, KafkaRecord(None, encode_cut(cut))),
-            ]
-        )
+        self._publisher.commit([*self._records(progress), ControlRecord(self._cuts, None, encode_cut(cut))])
         kill_point("produce:committed")
         self.tracker.committed(progress)
         self.is_open = False
@@ -209,10 +207,13 @@ class OpenBatch:
         _report(self.batch, cut, commit_s)
 
     def publish_progress(self, progress: Progress) -> None:
-        """Commit a progress record alone: there is no epoch yet that a cut could name."""
+        """Commit progress alone: there is no epoch yet that a cut could name."""
         self._publisher.begin()
-        self._publisher.commit([(self._progress, KafkaRecord(progress.key, encode_progress(progress)))])
+        self._publisher.commit(self._records(progress))
         self.tracker.committed(progress)
+
+    def _records(self, progress: Progress) -> list[ControlRecord]:
+        return [ControlRecord(self._progress, key, value) for key, value in self.tracker.records(progress)]
 
     def abandon(self) -> None:
         """Forget the open batch; the stream starts again from what Kafka holds."""

@@ -1,6 +1,7 @@
 """What a batch adds up to: its cut, the progress after it, and what may then be confirmed.
 
-In: positions, offsets, transaction ends. Out: ``Cut`` and ``Progress`` records.
+In: positions, offsets, transaction ends. Out: ``Cut`` and ``Progress``, and the records that make this
+progress of what Kafka holds: the slot's, and those of tables that changed.
 Pure: ``OpenBatch.commit_batch`` publishes what this returns, and only a returned commit makes it true
 (``committed``), so an LSN is never confirmed before Kafka holds everything up to it (I1).
 """
@@ -10,7 +11,24 @@ from dataclasses import dataclass, field, replace
 
 from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, Progress, Split
+from walbridge.schemas.progress_record import (
+    MESSAGE_PREFIXES_OPTION,
+    OWN_OPTIONS,
+    Progress,
+    Split,
+    encode_progress,
+)
+from walbridge.schemas.table_progress import (
+    CURRENT,
+    FORMAT_VERSION,
+    TableProgress,
+    encode_table,
+    table_key,
+)
+
+ALL_TABLES_CUTS = 10_000
+"""After so many cuts the records of all tables are written again: a start looks no further back for them, however
+long Kafka leaves the topic uncompacted (the newest segment never is)."""
 
 
 @dataclass(slots=True)
@@ -37,8 +55,8 @@ class Batch:
     end_lsn: Lsn | None = None
     """Of the last whole transaction."""
     opened_s: float = 0.0
-    dropped: set[int] = field(default_factory=set)
-    """Tables that are followed no more from here on."""
+    dropped: dict[int, TableProgress] = field(default_factory=dict)
+    """Tables that are followed no more from here on, by relation id."""
     last_message_lsn: Lsn | None = None
     """Of the last logical message outside of transactions."""
     barriers_max: int = 0
@@ -58,11 +76,14 @@ class Batch:
         self.barriers_max = max(self.barriers_max, len(barriers))
 
 
+_UNKNOWN = TableProgress(0, CURRENT)
+
+
 class ProgressTracker:
     """The newest progress that Kafka holds, and the end of its cut."""
 
     def __init__(self, progress: Progress) -> None:
-        self.progress = progress
+        self.committed(progress)
         self.floor_max: Lsn | None = None
         """The floor may not pass it: what is prepared beyond must come again after a restart, though it is done."""
 
@@ -96,9 +117,10 @@ class ProgressTracker:
             done=Lsn(max(done, self.progress.done)),
             floor=self._floor(end_lsn) if complete else self.progress.floor,
             split=split,
-            relation_ids=tuple(each for each in self.progress.relation_ids if each not in batch.dropped),
+            tables={**self.progress.tables, **batch.dropped} if batch.dropped else self.progress.tables,
             last_message_lsn=batch.last_message_lsn or self.progress.last_message_lsn,
             written_at_us=now_us,
+            format_version=FORMAT_VERSION,
         )
         return progress, self._cut(batch, progress, ranges, metadata_end_offset, Lsn(end_lsn), complete)
 
@@ -118,7 +140,9 @@ class ProgressTracker:
         """The same inside a copy: incomplete, until ``finished`` names the relations it holds."""
         progress = replace(self.progress, cut_id=self.progress.cut_id + 1, written_at_us=now_us)
         if finished is not None:
-            progress = replace(progress, state="streaming", relation_ids=tuple(finished))
+            known = self.progress.tables
+            tables = {each: replace(known.get(each, _UNKNOWN), relation_id=each, state=CURRENT) for each in finished}
+            progress = replace(progress, state="streaming", tables=tables)
         cut = self._cut(batch, progress, ranges, metadata_end_offset, self.end_lsn, finished is not None)
         return progress, cut
 
@@ -152,10 +176,31 @@ class ProgressTracker:
     def committed(self, progress: Progress) -> None:
         """Kafka has committed this record and its cut."""
         self.progress = progress
+        # One of format 1 has no record of a table yet: the next commit writes all of them.
+        self._written = progress.tables if progress.format_version == FORMAT_VERSION else {}
+
+    def records(self, progress: Progress) -> list[tuple[bytes, bytes | None]]:
+        """Keys and values that make this progress of the committed one, in one Kafka transaction; the slot's record
+        comes last. None removes a record."""
+        written, tables = self._written, progress.tables
+        records: list[tuple[bytes, bytes | None]] = []
+        is_all = progress.cut_id % ALL_TABLES_CUTS == 0
+        if is_all or tables is not written:
+            records += [(table_key(progress.slot, each), None) for each in written.keys() - tables.keys()]
+            records += [
+                (table_key(progress.slot, each), encode_table(table))
+                for each, table in tables.items()
+                if is_all or written.get(each) != table
+            ]
+        return [*records, (progress.key, encode_progress(progress))]
 
     def remember_options(self, options: Mapping[str, str]) -> None:
         """Let the next records carry these facts."""
         self.progress = replace(self.progress, options=self.progress.options | dict(options))
+
+    def remember_tables(self, tables: Mapping[int, TableProgress]) -> None:
+        """Let the next records say this of these tables."""
+        self.progress = replace(self.progress, tables={**self.progress.tables, **tables})
 
     def stream_with(self, options: Mapping[str, str]) -> None:
         """Let the next records name the options of START_REPLICATION that they came with."""

@@ -2,56 +2,76 @@
 
 In: the baseline that progress carries, and the publication and topics as they are now. Out: tables
 that left, or an ``OperatorError``: what the stream never says, because it just sends less (I7).
-Pure. It rides in ``Progress.options`` under names of its own, so that it is compared across
-restarts too; a progress without it takes what there is as given.
+Pure. What is of one table rides in its record of progress; what is of all, in ``Progress.options`` under
+names of its own. So it is compared across restarts too; a progress without it takes what there is as given.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from walbridge.producer import errors
 from walbridge.producer.postgres.facts import PublicationState
-from walbridge.schemas.progress_record import OWN_OPTIONS
+from walbridge.schemas.progress_record import OWN_OPTIONS, Progress, pairs
+from walbridge.schemas.table_progress import TableProgress
 
-_PUBLICATION, _MEMBERS, _TOPICS, _GENERATED = (
-    f"{OWN_OPTIONS}{name}" for name in ("publication", "members", "topics", "generated")
-)
+_PUBLICATION, _TOPICS, _GENERATED = (f"{OWN_OPTIONS}{name}" for name in ("publication", "topics", "generated"))
 TOPIC_ID_LENGTH = 8
 """Of the 22 characters of a topic's id: enough to tell two lives of one topic apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """``members``: relation id → membership; ``topics``: topic → id; ``generated_columns`` as in
-    ``PublicationState``, None where earlier code did not write it down."""
+    """``tables``: by relation id; ``control_topics``: topic → id; ``generated_columns`` as in
+    ``PublicationState``, None where earlier code did not write it down.
+
+    A progress of format 1 has the ids of all topics in ``control_topics``, until ``with_topics``.
+    """
 
     publication: int
-    members: Mapping[int, str]
-    topics: Mapping[str, str]
+    tables: Mapping[int, TableProgress]
+    control_topics: Mapping[str, str]
     generated_columns: str | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> "Baseline | None":
-        """The one in a progress' options."""
+    def of(cls, progress: Progress) -> "Baseline | None":
+        """The one that a progress carries."""
+        options = progress.options
         if _PUBLICATION not in options:
             return None
-        members = _pairs(options[_MEMBERS])
-        return cls(
-            int(options[_PUBLICATION]),
-            {int(relation_id): token for relation_id, token in members.items()},
-            _pairs(options[_TOPICS]),
-            options.get(_GENERATED),
-        )
+        return cls(int(options[_PUBLICATION]), progress.tables, pairs(options[_TOPICS]), options.get(_GENERATED))
 
     @property
     def options(self) -> dict[str, str]:
-        """As a progress carries it."""
+        """What a progress carries of it beside its tables."""
         generated = {} if self.generated_columns is None else {_GENERATED: self.generated_columns}
         return generated | {
             _PUBLICATION: str(self.publication),
-            _MEMBERS: " ".join(f"{relation_id}:{token}" for relation_id, token in self.members.items()),
-            _TOPICS: " ".join(f"{topic}:{an_id}" for topic, an_id in self.topics.items()),
+            _TOPICS: " ".join(f"{topic}:{an_id}" for topic, an_id in self.control_topics.items()),
         }
+
+    @property
+    def topics(self) -> dict[str, str]:
+        """Topic → id, of all that were written to."""
+        of_tables = {table.topic: table.topic_id for table in self.tables.values()}
+        return {**self.control_topics, **{topic: an_id for topic, an_id in of_tables.items() if topic and an_id}}
+
+    def with_topics(self, topics: Mapping[int, str]) -> "Baseline":
+        """The same with the ids of data topics at their tables, which a progress of format 1 did not know apart.
+
+        Args:
+            topics: by relation id.
+        """
+        unplaced = {each for each, table in self.tables.items() if table.topic is None and each in topics}
+        if not unplaced:
+            return self
+        ids = dict(self.control_topics)
+        placed = {
+            each: replace(self.tables[each], topic=topics[each], topic_id=self.control_topics.get(topics[each]))
+            for each in sorted(unplaced)
+        }
+        for table in placed.values():
+            ids.pop(str(table.topic), None)
+        return replace(self, tables={**self.tables, **placed}, control_topics=ids)
 
     def dropped(self, name: str, now: PublicationState | None, table_name: Callable[[int], str]) -> set[int]:
         """The relations that are members no more.
@@ -71,10 +91,11 @@ class Baseline:
             raise errors.operations_missing(name, now.missing_operations)
         if self.generated_columns not in (None, now.generated_columns):
             raise errors.generated_columns_changed(name)
-        for relation_id, token in self.members.items():
+        members = {each: table.membership for each, table in self.tables.items() if table.membership is not None}
+        for relation_id, token in members.items():
             if now.members.get(relation_id, token) != token:
                 raise errors.membership_changed(name, table_name(relation_id))
-        return set(self.members) - set(now.members)
+        return members.keys() - now.members.keys()
 
     def refuse_other_topics(self, topics: Mapping[str, str]) -> None:
         """Compare with the ids that the broker gives now.
@@ -87,7 +108,3 @@ class Baseline:
                 raise errors.topic_gone(topic)
             if topics[topic] != an_id:
                 raise errors.topic_remade(topic)
-
-
-def _pairs(text: str) -> dict[str, str]:
-    return dict(pair.split(":", 1) for pair in text.split())

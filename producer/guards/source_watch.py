@@ -8,6 +8,7 @@ that come and go with rows are told in the log.
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 import structlog
 
@@ -26,6 +27,7 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import KafkaAway
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import TableProgress
 from walbridge.schemas.table_schema import quoted
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 
@@ -77,12 +79,15 @@ class SourceWatch:
             RetryableError: a server is away.
         """
         progress = self._tracker.progress
-        baseline = Baseline.of(progress.options)
+        baseline = Baseline.of(progress)
         if baseline is None:
             # Written by earlier code: what there is now is all that can be compared with later.
-            self._tracker.remember_options(self.baseline(progress.relation_ids, self._connection).options)
+            followed_tables = [progress.tables[each] for each in progress.relation_ids]
+            self._remember(self.baseline(followed_tables, self._connection))
         else:
             baseline.refuse_other_topics(self._ids_of(baseline.topics))
+            newest = self._tables.newest(progress.tables)
+            self._remember(baseline.with_topics({each.table.relation_id: each.topic for each in newest}))
         refuse_unknown(self._tables, progress.relation_ids, metadata_topic(self._settings.name))
         self._tables.refuse_other_settings(progress.relation_ids)
         self.look()
@@ -95,19 +100,30 @@ class SourceWatch:
         refuse_unreadable(self._connection, self._settings, followed)
         refuse_unfit_identities(self._connection, self._settings, followed)
 
-    def baseline(self, relation_ids: Iterable[int], connection: SqlConnection) -> Baseline:
-        """As things are now, by the catalogue that this connection sees."""
-        wanted = list(relation_ids)
+    def baseline(self, tables: Iterable[TableProgress], connection: SqlConnection) -> Baseline:
+        """As things are now, by the catalogue that this connection sees; these tables with what is known of them."""
+        wanted = {table.relation_id: table for table in tables}
         state = publication_state(connection, self._settings.postgres.publication, wanted)
         members = dict(state.members) if state else {}
-        topics = [metadata_topic(self._settings.name), cuts_topic(self._settings.name)]
-        topics += [relation.topic for relation in self._tables.newest(wanted)]
+        control = [metadata_topic(self._settings.name), cuts_topic(self._settings.name)]
+        topics = {relation.table.relation_id: relation.topic for relation in self._tables.newest(wanted)}
         generated = state.generated_columns if state else None
-        ids = self._ids_of(topics)
-        if unknown := sorted(set(topics) - ids.keys()):
+        ids = self._ids_of([*control, *topics.values()])
+        if unknown := sorted({*control, *topics.values()} - ids.keys()):
             # A broker may not have heard of them yet, and the baseline is written only once.
             raise KafkaAway(f"the broker does not know all topics yet, {len(unknown)} of them, {unknown[0]} for one")
-        return Baseline(state.oid if state else 0, members, ids, generated)
+        known = {
+            each: replace(
+                table, topic=topics.get(each), topic_id=ids.get(topics.get(each, "")), membership=members.get(each)
+            )
+            for each, table in wanted.items()
+        }
+        return Baseline(state.oid if state else 0, known, {topic: ids[topic] for topic in control}, generated)
+
+    def _remember(self, baseline: Baseline) -> None:
+        self._tracker.remember_options(baseline.options)
+        if baseline.tables is not self._tracker.progress.tables:
+            self._tracker.remember_tables(baseline.tables)
 
     def _ids_of(self, topics: Iterable[str]) -> dict[str, str]:
         return {topic: an_id[:TOPIC_ID_LENGTH] for topic, an_id in self._admin.topic_ids(topics).items()}
@@ -126,7 +142,7 @@ class SourceWatch:
         """
         self._looked_s = time.monotonic()
         progress = self._tracker.progress
-        baseline = Baseline.of(progress.options)
+        baseline = Baseline.of(progress)
         if baseline is None:
             return
         name = self._settings.postgres.publication

@@ -5,7 +5,7 @@ that names it: markers of one transaction become visible on its partitions at di
 so the same transaction would not do (I2).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -13,9 +13,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from walbridge.producer.kafka.instance import SERVE_S, Instance
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topics import client_config, message_bytes_max, refusing_properties
-from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
+from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
-from walbridge.schemas.progress_record import Progress, decode_progress, progress_key
+from walbridge.schemas.progress_record import Progress, TablesGone, decode_progress, progress_key, read_back
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import metadata_topic, progress_topic
 
@@ -109,8 +109,9 @@ def read_metadata(settings: Settings, start: int = 0) -> tuple[list[RelationReco
 def read_progress(settings: Settings) -> Progress | None:
     """The newest progress of our slot; None where nothing was ever written.
 
-    Read after ``init_transactions``: before it, an older instance's commit may still land. Only the
-    end is read: every batch leaves a record, and the topic may not be compacted yet.
+    Read after ``init_transactions``: before it, an older instance's commit may still land. It is read from the end,
+    no further back than the records of all its tables go: every batch leaves a record, and the topic may not be
+    compacted yet.
 
     Raises:
         OperatorError: a record that this code cannot read, or one of another slot: the cuts of two
@@ -118,20 +119,52 @@ def read_progress(settings: Settings) -> Progress | None:
     """
     topic = progress_topic(settings.name)
     with PartitionLog(settings, topic, 0) as log:
-        newest = {message.key(): message for message in log.last(_NEWEST_RECORDS)}
-    own = newest.pop(progress_key(settings.postgres.slot), None)
-    if newest:
-        other = _progress_in(next(iter(newest.values())))
-        raise OperatorError(
-            f"the name {settings.name} is taken: {topic} is of slot {other.slot} in database {other.database}",
-            remedy="give this pipeline another name and [lake] path; or, if it is the same one, set [postgres] slot = "
-            f'"{other.slot}"',
-        )
-    return _progress_in(own) if own is not None else None
+        # The slot's record is the last of its transaction: what another slot wrote lately shows by that alone.
+        newest = {key: message for message in log.last(_NEWEST_RECORDS) if b"/" not in (key := message.key() or b"")}
+        newest.pop(progress_key(settings.postgres.slot), None)
+        if newest:
+            raise _taken(settings, next(iter(newest.values())))
+        return slot_progress(log, settings)
 
 
-def _progress_in(message: Message) -> Progress:
+def slot_progress(log: PartitionLog, settings: Settings, *, all_tables: bool = True) -> Progress | None:
+    """The newest progress of our slot in the progress topic, whoever else writes there.
+
+    Args:
+        all_tables: refuse one of which records of tables are missing.
+
+    Raises:
+        OperatorError: as ``read_progress``.
+    """
+    last: list[Message] = []
+
+    def newest_first() -> Iterator[tuple[bytes | None, bytes | None]]:
+        for message in log.backwards():
+            last[:] = [message]
+            yield message.key(), message.value()
+
     try:
-        return decode_progress(message.value() or b"")
+        return read_back(settings.postgres.slot, newest_first())
+    except TablesGone as error:
+        if not all_tables:
+            return error.progress
+        raise OperatorError(
+            f"{progress_topic(settings.name)} was cut: {error}",
+            remedy=f"its cleanup.policy must be compact; {COPY_AGAIN}",
+        ) from None
     except ProtocolError as error:
-        raise unreadable_record(message.topic() or "progress", error, message.offset()) from None
+        offset = last[0].offset() if last else None
+        raise unreadable_record(progress_topic(settings.name), error, offset) from None
+
+
+def _taken(settings: Settings, message: Message) -> OperatorError:
+    topic = progress_topic(settings.name)
+    try:
+        other = decode_progress(message.value() or b"")
+    except ProtocolError as error:
+        return unreadable_record(topic, error, message.offset())
+    return OperatorError(
+        f"the name {settings.name} is taken: {topic} is of slot {other.slot} in database {other.database}",
+        remedy="give this pipeline another name and [lake] path; or, if it is the same one, set [postgres] slot = "
+        f'"{other.slot}"',
+    )

@@ -16,8 +16,8 @@ from confluent_kafka import KafkaError, Message
 from walbridge.producer.encoding.record import Headers
 
 Delivered = Callable[[KafkaError | None, Message], None]
-Unsent = tuple[bytes | None, bytes, Headers]
-"""Key, value and headers of a row."""
+Unsent = tuple[bytes | None, bytes | None, Headers]
+"""Key, value and headers of a record; only a control record has no value."""
 
 
 class Span(NamedTuple):

@@ -134,15 +134,17 @@ class PartitionLog:
 
     def newest(self, wanted: Callable[[Message], T | None]) -> T | None:
         """The first result of ``wanted`` that is not None, from the newest message backwards; None if there is none."""
+        return next((value for message in self.backwards() if (value := wanted(message)) is not None), None)
+
+    def backwards(self) -> Iterator[Message]:
+        """From the newest message to the oldest; what is not asked for is not read, but for the rest of a span."""
         first, end = self.bounds()
         span, stop = _SPAN, None
         while True:
             start = max(first, end - span)
-            for message in reversed(list(self.read(start, stop))):
-                if (value := wanted(message)) is not None:
-                    return value
+            yield from reversed(list(self.read(start, stop)))
             if start == first:
-                return None
+                return
             span, stop = span * 8, start
 
     def first_offset(self, is_reached: Callable[[Message], bool]) -> int:

@@ -11,11 +11,12 @@ flight. Every wait is cut into slices so that Postgres hears from us.
 import math
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from walbridge.producer.encoding.record import Headers, KafkaRecord
+from walbridge.producer.encoding.record import Headers
 from walbridge.producer.errors import another_runs, record_too_large, row_too_large, topic_grown
 from walbridge.producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
 from walbridge.producer.kafka.instance import SERVE_S, SLICE_S, Instance, opened
@@ -34,6 +35,14 @@ ERROR_LOG_INTERVAL_S = 10.0
 
 class BatchAborted(KafkaAway):
     """The Kafka transaction was aborted or its outcome is unknown: read progress and the stream again."""
+
+
+class ControlRecord(NamedTuple):
+    """``value`` None removes what a compacted topic has under the key."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
 
 
 class Publisher:
@@ -145,7 +154,7 @@ class Publisher:
             except KafkaException as error:
                 reason = error.args[0]
                 if reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                    raise self._too_large(topic, value) from None
+                    raise self._too_large(topic, value or b"") from None
                 raise self._aborted(reason) from None
 
     def _too_large(self, topic: str, value: bytes) -> OperatorError:
@@ -195,15 +204,15 @@ class Publisher:
                     raise self._aborted(error.args[0]) from None
                 self._poll(0.01)  # what fails at once must not spin
 
-    def commit(self, control_records: list[tuple[str, KafkaRecord]]) -> None:
+    def commit(self, control_records: list[ControlRecord]) -> None:
         """Send the control records, in this order, and commit.
 
         Raises:
             BatchAborted: aborted, or the outcome is unknown.
         """
         assert self._instance is not None
-        for topic, record in control_records:
-            self._produce(topic, record, 0, self._deliveries.control_delivered)
+        for topic, key, value in control_records:
+            self._produce(topic, (key, value, None), 0, self._deliveries.control_delivered)
         kill_point("produce:control-records")
         started_s = time.monotonic()
         while True:

@@ -1,8 +1,8 @@
 """Tables that are followed no more because a value of a row is nowhere (I6); their changes still come.
 
 In: changes, and where a row came in parts. Out: what remains to be published. The cut says
-``dropped`` at that position, so the lake calls the table stale from there on (I8); progress names
-it, so that no later session takes its changes for those of a table without a copy (I7).
+``dropped`` at that position, so the lake calls the table stale from there on (I8); the table's record of
+progress says so too, so that no later session takes its changes for those of a table without a copy (I7).
 """
 
 from dataclasses import replace
@@ -15,12 +15,10 @@ from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Updat
 from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
-from walbridge.schemas.progress_record import OWN_OPTIONS
+from walbridge.schemas.table_progress import STALE
 
 log = structlog.get_logger()
 
-DROPPED_OPTION = OWN_OPTIONS + "unfollowed"
-"""The option of a progress that holds the ids of these relations, parted by blanks."""
 Change = Insert | Update | Delete | Truncate
 
 
@@ -29,7 +27,8 @@ class DroppedTables:
 
     def __init__(self, out: OpenBatch) -> None:
         self._out = out
-        self._relation_ids = set(map(int, out.tracker.progress.options.get(DROPPED_OPTION, "").split()))
+        tables = out.tracker.progress.tables
+        self._relation_ids = {relation_id for relation_id, table in tables.items() if table.state == STALE}
 
     def rest_of(self, change: Change) -> Change | None:
         """What is to be published of a change."""
@@ -44,8 +43,7 @@ class DroppedTables:
         """Nothing of this table is published from here on; the open batch's cut and progress say so."""
         table = relation.table
         self._relation_ids.add(table.relation_id)
-        self._out.drop_table(relation, position)
-        self._out.tracker.remember_options({DROPPED_OPTION: " ".join(map(str, sorted(self._relation_ids)))})
+        self._out.drop_table(relation, position, STALE, reason.what)
         log.warning(
             "table is followed no more: the lake keeps it as it is, marked stale",
             table=table.qualified_name,

@@ -22,6 +22,7 @@ from walbridge.schemas.metadata_record import TypeRecord, encode_metadata
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Progress, Split, encode_progress
+from walbridge.schemas.table_progress import TableCopy, TableProgress, encode_table
 
 BYTES_MAX = 1_500
 OF_A_KIND = 4
@@ -131,9 +132,11 @@ def _control_records() -> Iterator[bytes]:
     progress = Progress("streaming", epoch.system_id, 1, epoch.slot, "shop", Lsn(0x100), options={"proto_version": "1"})
     yield _control("Progress", encode_progress(progress))
     split = Split(Lsn(0x300), 7, 5, 6, "00" * 16)
-    yield _control(
-        "Progress", encode_progress(Progress("copying", "7", 1, "s", "shop", split=split, relation_ids=(1, 2)))
-    )
+    yield _control("Progress", encode_progress(Progress("copying", "7", 1, "s", "shop", split=split)))
+    copied = TableCopy(Lsn(0x100), ("7", "a"), 1000, 10**6, 3)
+    copying = TableProgress(1, "copying", "p.public.t", "0rders_0", "*", copy=copied)
+    for table in (copying, TableProgress(2, "stale", since=Lsn(0x300), why="added after the copy")):
+        yield _control("TableProgress", encode_table(table))
 
 
 def _control(name: str, encoded: bytes) -> bytes:

@@ -14,13 +14,13 @@ from typing import Any, cast
 
 import pytest
 
-from tests.producer.streaming_progress import STREAMING
+from tests.producer.streaming_progress import STREAMING, whole
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.encoding.record import Headers, KafkaRecord
+from walbridge.producer.encoding.record import Headers
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.control_topics import MetadataWriter
-from walbridge.producer.kafka.publisher import BatchAborted, Publisher
+from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
 from walbridge.producer.kafka.topics import TopicAdmin, TopicSpec
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres import catalog
@@ -32,11 +32,12 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.cut import Cut, PartitionRange, decode_cut
 from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress, decode_progress
+from walbridge.schemas.progress_record import Progress, read_back
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, progress_topic
 
 SETTINGS = Settings(name="p")
+PROGRESS = progress_topic(SETTINGS.name)
 ORDERS, ITEMS = 16_384, 16_390
 """Relation ids."""
 INT4, TEXT = 23, 25
@@ -68,9 +69,10 @@ class Batch:
 class Kafka:
     """Stands for the publisher."""
 
-    def __init__(self, happened: list[str]) -> None:
+    def __init__(self, happened: list[str], progress: Progress) -> None:
         self.happened = happened
         self.batches: list[Batch] = []
+        self.progress_topic = whole(progress)
         self.expected: list[RelationRecord] = []
         self.rows: list[Row] = []
         self.refuses = False
@@ -91,13 +93,15 @@ class Kafka:
         counts = {topic: sum(row.topic == topic for row in self.rows) for topic in topics}
         return [PartitionRange(topic, 0, 0, count, count) for topic, count in counts.items()]
 
-    def commit(self, control_records: list[tuple[str, KafkaRecord]]) -> None:
+    def commit(self, control_records: list[ControlRecord]) -> None:
         if self.refuses:
             raise BatchAborted("simulated")
-        values = {topic: record.value for topic, record in control_records}
-        cut = values.get(cuts_topic(SETTINGS.name))
-        progress = decode_progress(values[progress_topic(SETTINGS.name)])
-        topics = [topic for topic, _ in control_records]
+        slot = (self.progress_topic[-1][0] or b"").decode()
+        self.progress_topic += [(key, value) for topic, key, value in control_records if topic == PROGRESS]
+        cut = next((value for topic, _, value in control_records if topic == cuts_topic(SETTINGS.name)), None)
+        progress = read_back(slot, reversed(self.progress_topic))
+        assert progress is not None
+        topics = [topic for topic, _, _ in control_records]
         self.batches.append(Batch(self.rows, topics, progress, None if cut is None else decode_cut(cut)))
         self.happened.append("commit")
 
@@ -213,7 +217,7 @@ class Kept:
 
     def __post_init__(self) -> None:
         self.happened: list[str] = []
-        self.kafka, self.metadata = Kafka(self.happened), Metadata(self.happened)
+        self.kafka, self.metadata = Kafka(self.happened, self.progress), Metadata(self.happened)
         self.kept_stream, self.kept_watch = Stream(self.happened), Watch(self.happened)
         self.admin = Admin()
         self.stream = cast(ReplicationStream, self.kept_stream)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tests.producer.avro_reader import envelope
 from tests.producer.kept import ITEMS, ORDERS, Kept, catalogue, relation
 from tests.producer.pgoutput.encoder import encode_message, keepalive, tuple_data, xlog_data
-from tests.producer.streaming_progress import STREAMING
+from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message
 from walbridge.producer.session.loop import Session
 from walbridge.producer.session.transaction_spool import Spool
@@ -22,7 +22,7 @@ from walbridge.schemas.settings import Postgres, Producer, Settings
 
 Unknown = Literal["refuse", "stale"]
 OPTIONS = {"proto_version": "3", "streaming": "on", "two_phase": "true", "messages": "true"}
-COPIED = replace(STREAMING, relation_ids=(ORDERS, ITEMS), options=OPTIONS)
+COPIED = replace(STREAMING, tables=current(ORDERS, ITEMS), options=OPTIONS)
 BEGIN = Begin(Lsn(500), 7, 77)
 COMMIT = Commit(Lsn(500), Lsn(540), 7)
 

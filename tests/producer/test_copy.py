@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -25,10 +26,11 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Postgres, Producer, Settings
+from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress
 
 AT = Lsn(700)
 DATE = 1082
-BASELINE = Baseline(1, {ORDERS: "*"}, {})
+BASELINE = Baseline(1, {each: TableProgress(each, COPYING, membership="*") for each in (ORDERS, ITEMS)}, {})
 ANEW = Progress("creating", "7", 1, "s", "shop")
 
 
@@ -83,9 +85,9 @@ class Copy(Kept):
         super().__init__(settings=settings, progress=ANEW)
         self.source = source
 
-    def baseline(self, relation_ids: list[int], connection: object) -> Baseline:
+    def baseline(self, tables: list[TableProgress], connection: object) -> Baseline:
         """Of what the connection sees; only the snapshot's is right."""
-        assert relation_ids == [ORDERS, ITEMS]
+        assert tables == [TableProgress(ORDERS, COPYING), TableProgress(ITEMS, COPYING)]
         return BASELINE if connection is self.source.snapshot else Baseline(2, {}, {})
 
     def _create(self, walsender: object, name: str, *_: object, two_phase: bool) -> CreatedSlot:
@@ -274,7 +276,9 @@ def test_stop_inside_a_copy_leaves_it_unfinished() -> None:
 
 def test_baseline_of_the_snapshot_rides_in_the_progress_that_ends_the_copy() -> None:
     """I7: what the stream will be compared with is what the copy was made of."""
-    assert Baseline.of(copied().last.progress.options) == BASELINE
+    tables = {each: replace(table, state=CURRENT) for each, table in BASELINE.tables.items()}
+
+    assert Baseline.of(copied().last.progress) == replace(BASELINE, tables=tables)
 
 
 @pytest.mark.parametrize(("two_phase", "step"), [(False, "create slot"), (True, "create two-phase slot")])

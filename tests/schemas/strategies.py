@@ -12,6 +12,7 @@ from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Progress, Split
+from walbridge.schemas.table_progress import TableCopy, TableProgress
 from walbridge.schemas.table_schema import Column, TableSchema
 from walbridge.schemas.topics import data_topic
 
@@ -62,12 +63,21 @@ CUTS = st.builds(
         ), max_size=3,
     ).map(tuple),
 )  # fmt: skip
+TABLES = st.builds(
+    TableProgress, relation_id=OIDS, state=st.sampled_from(["copying", "current", "stale", "quarantined", "dropped"]),
+    topic=st.none() | st.text(max_size=20), topic_id=st.none() | st.text(max_size=8),
+    membership=st.none() | st.text(max_size=20), since=st.none() | LSNS, why=st.none() | st.text(max_size=20),
+    copy=st.none() | st.builds(
+        TableCopy, LSNS, st.none() | st.lists(st.text(), max_size=2).map(tuple), COUNTS, COUNTS, COUNTS
+    ),
+)  # fmt: skip
 PROGRESS = st.builds(
     Progress, state=st.sampled_from(["creating", "copying", "streaming"]), system_id=st.text(max_size=20),
     timeline=st.integers(1, 2**31 - 1), slot=st.text(min_size=1, max_size=63), database=pg_names(),
     consistent_point=st.none() | LSNS, cut_id=COUNTS, end_lsn=LSNS, done=LSNS, floor=LSNS,
     split=st.none() | st.builds(Split, LSNS, OIDS, COUNTS, COUNTS, st.text(max_size=32)),
-    relation_ids=st.lists(OIDS, max_size=5).map(tuple), options=st.dictionaries(st.text(), st.text(), max_size=3),
+    tables=st.lists(TABLES, max_size=5).map(lambda tables: {each.relation_id: each for each in tables}),
+    options=st.dictionaries(st.text(), st.text(), max_size=3),
     last_message_lsn=st.none() | LSNS, written_at_us=INT_64,
 )  # fmt: skip
 TYPE_FACTS = st.builds(

@@ -20,6 +20,7 @@ from walbridge.producer.postgres.requirements import stream_options
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.progress_record import Progress, encode_progress
 from walbridge.schemas.settings import Postgres, Producer, Settings, Topics
+from walbridge.schemas.table_progress import CURRENT, TableProgress, encode_table, table_key
 from walbridge.schemas.topics import cuts_topic, progress_topic
 
 BOOTS_MAX = 60
@@ -152,10 +153,12 @@ class Run:
             end_lsn=CONSISTENT_POINT,
             done=CONSISTENT_POINT,
             floor=CONSISTENT_POINT,
-            relation_ids=self.case.relation_ids,
+            tables={each: TableProgress(each, CURRENT) for each in self.case.relation_ids},
             options=stream_options(self.settings, VERSION),
         )
         log = self.broker.log(progress_topic(self.settings.name), 0)
+        for relation_id, table in progress.tables.items():
+            log.append(table_key(progress.slot, relation_id), encode_table(table), None, COMMITTED)
         log.append(progress.key, encode_progress(progress), None, COMMITTED)
 
     def _is_drained(self) -> bool:

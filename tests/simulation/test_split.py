@@ -8,8 +8,8 @@ from tests.simulation.broker import COMMITTED
 from tests.simulation.cases import case_of, nothing, refused, with_fault_at_every_step
 from tests.simulation.history import KEYED, OTHER, Writer
 from tests.simulation.run import Run
-from walbridge.producer.session.dropped_tables import DROPPED_OPTION
-from walbridge.schemas.progress_record import decode_progress, encode_progress
+from walbridge.schemas.progress_record import encode_progress, read_back
+from walbridge.schemas.table_progress import STALE, TableProgress, encode_table, table_key
 from walbridge.schemas.topics import progress_topic
 
 pytestmark = pytest.mark.simulation
@@ -40,9 +40,10 @@ def _of_the_table_that_was_left(writer: Writer) -> None:
 
 def _leave_the_other(run: Run) -> None:
     log = run.broker.log(progress_topic(run.settings.name), 0)
-    before = decode_progress(log.entries[-1].value)
-    progress = replace(before, options=before.options | {DROPPED_OPTION: str(OTHER)}, relation_ids=(KEYED,))
-    log.append(progress.key, encode_progress(progress), None, COMMITTED)
+    log.append(table_key(run.settings.postgres.slot, OTHER), encode_table(TableProgress(OTHER, STALE)), None, COMMITTED)
+    before = read_back(run.settings.postgres.slot, [(entry.key, entry.value) for entry in reversed(log.entries)])
+    assert before is not None
+    log.append(before.key, encode_progress(before), None, COMMITTED)
 
 
 def test_transaction_of_a_table_that_was_left_before_a_split_one_comes_again() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.producer.kept import ITEMS, ORDERS, XID, Kept, catalogue, relation
-from tests.producer.streaming_progress import SPLIT, STREAMING
+from tests.producer.streaming_progress import SPLIT, STREAMING, current
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.kafka.publisher import BatchAborted
 from walbridge.producer.pgoutput.messages import Begin
@@ -35,7 +35,7 @@ class Cuts(Kept):
         idle_ms: int = AT_ONCE_MS,
         oldest_prepared_lsn: Lsn | None = None,
     ) -> None:
-        super().__init__(progress=replace(progress, relation_ids=(ORDERS, ITEMS)))
+        super().__init__(progress=replace(progress, tables=current(ORDERS, ITEMS)))
         self.dropped: list[int] = []
         prepared = Held(oldest_prepared_lsn)
         self.maker = CutMaker(

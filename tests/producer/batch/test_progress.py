@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.producer.streaming_progress import OPTIONS, SPLIT, STREAMING
-from walbridge.producer.batch.progress import Batch, ProgressTracker
+from tests.producer.streaming_progress import OPTIONS, SPLIT, STREAMING, current, whole
+from walbridge.producer.batch.progress import ALL_TABLES_CUTS, Batch, ProgressTracker
 from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, chain_break
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION
+from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION, read_back
+from walbridge.schemas.table_progress import DROPPED, FORMAT_VERSION, TableProgress
 
 RANGES = [PartitionRange("p.public.orders", 0, 10, 12, 2)]
 
@@ -95,7 +96,7 @@ def test_end_never_moves_back() -> None:
     assert (cut.end_lsn, progress.end_lsn, progress.done, progress.floor) == (200, 200, 200, 200)
 
 
-COPYING = replace(STREAMING, state="copying", cut_id=0, relation_ids=(), end_lsn=Lsn(100), done=Lsn(100))
+COPYING = replace(STREAMING, state="copying", cut_id=0, tables={}, end_lsn=Lsn(100), done=Lsn(100))
 
 
 def test_cut_inside_a_copy_is_incomplete_and_moves_nothing() -> None:
@@ -171,13 +172,14 @@ def test_what_is_confirmed_is_the_floor_and_not_the_end_of_the_cut() -> None:
     assert (tracker.confirmable_lsn, tracker.end_lsn) == (250, 320)
 
 
-def test_table_that_departed_in_a_batch_is_in_progress_no_more() -> None:
+def test_table_that_departed_in_a_batch_is_followed_no_more_by_progress() -> None:
     """I7: no later session takes its changes for those of a table with a copy."""
     left = batch(320)
-    left.dropped.add(16_384)
-    progress, _ = ProgressTracker(replace(STREAMING, relation_ids=(16_384, 16_390))).close(left, RANGES, 9, None, 55)
+    left.dropped[16_384] = TableProgress(16_384, DROPPED, since=Lsn(320))
+    progress, _ = ProgressTracker(replace(STREAMING, tables=current(16_384, 16_390))).close(left, RANGES, 9, None, 55)
 
     assert progress.relation_ids == (16_390,)
+    assert progress.tables[16_384].since == 320
 
 
 def test_options_that_are_asked_for_no_more_are_not_carried_on() -> None:
@@ -199,3 +201,62 @@ def test_last_message_outside_of_transactions_is_kept_until_a_later_one() -> Non
 
     assert (told.last_message_lsn, later.last_message_lsn) == (280, 280)
     assert (cut.complete, cut.end_lsn) == (True, told.end_lsn)
+
+
+def test_cut_writes_the_slots_record_and_those_of_tables_that_changed() -> None:
+    """A pipeline of thousands of tables writes no more with a cut than one of a few."""
+    tracker = ProgressTracker(replace(STREAMING, tables=current(*range(1, 2001))))
+    left = batch(320)
+    left.dropped[7] = TableProgress(7, DROPPED, since=Lsn(320))
+    counts = []
+    for made in (batch(310), left, batch(330)):
+        progress, _ = tracker.close(made, RANGES, 9, None, 55)
+        counts.append([key for key, _ in tracker.records(progress)])
+        tracker.committed(progress)
+
+    assert counts == [[b"walbridge"], [b"walbridge/7", b"walbridge"], [b"walbridge"]]
+
+
+def test_table_of_a_commit_that_failed_is_written_with_the_next_one() -> None:
+    tracker = ProgressTracker(replace(STREAMING, tables=current(7, 8)))
+    tracker.remember_tables({7: TableProgress(7, DROPPED)})
+
+    for _ in range(2):
+        progress, _ = tracker.close(batch(310), RANGES, 9, None, 55)
+        assert [key for key, _ in tracker.records(progress)] == [b"walbridge/7", b"walbridge"]
+
+
+def test_tables_of_a_copy_that_begins_again_are_removed() -> None:
+    """What is read back is what this copy knows."""
+    tracker = ProgressTracker(replace(COPYING, tables=current(7, 8)))
+    anew = replace(COPYING, state="creating", tables={})
+
+    removed = [(b"walbridge/7", None), (b"walbridge/8", None)]
+    assert sorted(tracker.records(anew)[:-1]) == removed
+    assert read_back("walbridge", reversed([*whole(tracker.progress), *tracker.records(anew)])) == anew
+
+
+def test_progress_of_format_1_is_written_whole_with_the_next_cut() -> None:
+    """No start finds half of it: all is in one Kafka transaction."""
+    tracker = ProgressTracker(replace(STREAMING, tables=current(7, 8), format_version=1))
+    progress, _ = tracker.close(batch(310), RANGES, 9, None, 55)
+    records = tracker.records(progress)
+
+    assert progress.format_version == FORMAT_VERSION
+    assert [key for key, _ in records] == [b"walbridge/7", b"walbridge/8", b"walbridge"]
+    assert read_back("walbridge", reversed(records)) == progress
+    tracker.committed(progress)
+    assert len(tracker.records(tracker.close(batch(320), RANGES, 9, None, 55)[0])) == 1
+
+
+def test_all_tables_are_written_again_after_many_cuts() -> None:
+    """A start reads no further back, though Kafka compacts only what is not being written to."""
+    near = replace(STREAMING, tables=current(7, 8), cut_id=ALL_TABLES_CUTS - 2)
+    tracker = ProgressTracker(near)
+    counts = []
+    for _ in range(3):
+        progress, _ = tracker.close(batch(310), RANGES, 9, None, 55)
+        counts.append(len(tracker.records(progress)))
+        tracker.committed(progress)
+
+    assert counts == [1, 3, 1]

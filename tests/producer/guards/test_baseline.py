@@ -6,27 +6,32 @@ from dataclasses import replace
 
 import pytest
 
+from tests.producer.streaming_progress import STREAMING
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
+from walbridge.schemas.table_progress import CURRENT, TableProgress
 
-BASELINE = Baseline(16400, {1: "16401", 2: "16402+16403", 3: "*"}, {"p.metadata": "a+/b", "p.public.t": "c"})
-NOW = PublicationState(16400, (), BASELINE.members, Lsn(7))
+MEMBERS = {1: "16401", 2: "16402+16403", 3: "*"}
+TABLES = {each: TableProgress(each, CURRENT, membership=token) for each, token in MEMBERS.items()}
+TABLES[1] = replace(TABLES[1], topic="p.public.t", topic_id="c")
+BASELINE = Baseline(16400, TABLES, {"p.metadata": "a+/b"})
+NOW = PublicationState(16400, (), MEMBERS, Lsn(7))
 
 
 def _dropped(now: PublicationState | None) -> set[int]:
     return BASELINE.dropped("walbridge", now, lambda relation_id: f"public.t{relation_id}")
 
 
-def test_baseline_is_read_back_from_the_options_that_carry_it() -> None:
-    assert Baseline.of({"proto_version": "1"} | BASELINE.options) == BASELINE
-    for generated in (None, "n", "s"):
-        assert Baseline.of(Baseline(0, {}, {}, generated).options) == Baseline(0, {}, {}, generated)
+def test_baseline_is_read_back_from_the_progress_that_carries_it() -> None:
+    for baseline in (BASELINE, *(Baseline(0, {}, {}, generated) for generated in (None, "n", "s"))):
+        options = {"proto_version": "1"} | baseline.options
+        assert Baseline.of(replace(STREAMING, options=options, tables=baseline.tables)) == baseline
 
 
 def test_progress_of_earlier_code_has_none() -> None:
-    assert Baseline.of({"proto_version": "1"}) is None
+    assert Baseline.of(STREAMING) is None
 
 
 def test_generated_columns_are_compared_where_they_were_written_down() -> None:
@@ -47,7 +52,7 @@ def test_table_that_left_is_told_and_one_that_came_is_not() -> None:
         (None, "was dropped"),
         (replace(NOW, oid=16500), "dropped and made again"),
         (replace(NOW, missing_operations=("delete", "truncate")), "does not publish delete, truncate"),
-        (replace(NOW, members={**BASELINE.members, 1: "16410"}), "table public.t1 was taken out"),
+        (replace(NOW, members={**MEMBERS, 1: "16410"}), "table public.t1 was taken out"),
     ],
 )
 def test_publication_that_may_have_left_out_changes_is_refused(now: PublicationState | None, words: str) -> None:
@@ -69,3 +74,17 @@ def test_topic_that_is_not_the_one_that_was_written_is_refused(topics: dict[str,
     BASELINE.refuse_other_topics(BASELINE.topics)
     with pytest.raises(OperatorError, match=words):
         BASELINE.refuse_other_topics(topics)
+
+
+def test_ids_of_topics_that_format_1_kept_together_go_to_their_tables() -> None:
+    """I7: a topic that was made anew is noticed before and after."""
+    earlier = replace(
+        BASELINE,
+        tables={each: replace(table, topic=None, topic_id=None) for each, table in TABLES.items()},
+        control_topics={"p.metadata": "a+/b", "p.public.t": "c"},
+    )
+    later = earlier.with_topics({1: "p.public.t", 9: "p.public.other"})
+
+    assert later == BASELINE
+    assert later.topics == earlier.topics == {"p.metadata": "a+/b", "p.public.t": "c"}
+    assert later.with_topics({1: "p.public.t"}) is later

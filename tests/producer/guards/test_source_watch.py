@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, XID, Kept, catalogue, relation
-from tests.producer.streaming_progress import STREAMING
+from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.guards import source_watch
 from walbridge.producer.guards.baseline import Baseline
@@ -22,6 +22,7 @@ from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 
+TOPICS = ("p.metadata", "p.cuts", "p.public.orders", "p.public.items")
 MEMBERS = {ORDERS: "*", ITEMS: "*"}
 STATE = PublicationState(1, (), MEMBERS, Lsn(500), "n", oldest_xid=80)
 
@@ -30,7 +31,7 @@ class Watched(Kept):
     """A watch over two tables; ``now`` is the publication as the catalogue has it, ``looks`` what was looked at."""
 
     def __init__(self, *, announced: Collection[int] = (ORDERS, ITEMS)) -> None:
-        super().__init__(progress=replace(STREAMING, relation_ids=(ORDERS, ITEMS)))
+        super().__init__(progress=replace(STREAMING, tables=current(ORDERS, ITEMS)))
         self.now: PublicationState | None = STATE
         self.next_xid = 80
         self.published: list[Any] | None = []
@@ -107,7 +108,7 @@ def test_table_that_is_said_to_be_gone_is_not_gone_again() -> None:
     watched = opened()
     watched.look(members=LEFT, lsn=Lsn(600))
     watched.watched.take_dropped(Lsn(600))
-    watched.tracker.committed(replace(watched.tracker.progress, relation_ids=(ITEMS,)))
+    watched.tracker.committed(replace(watched.tracker.progress, tables=current(ITEMS)))
     watched.look(members=LEFT, lsn=Lsn(900))
 
     assert watched.watched.take_dropped(Lsn(10**6)) == set()
@@ -115,10 +116,11 @@ def test_table_that_is_said_to_be_gone_is_not_gone_again() -> None:
 
 def test_progress_without_a_baseline_gets_that_of_now() -> None:
     """I7: earlier code wrote none, and nothing can be compared without one."""
-    found = Baseline.of(opened().tracker.progress.options)
+    found = Baseline.of(opened().tracker.progress)
 
     assert found is not None
-    assert (found.publication, found.members, found.generated_columns) == (1, MEMBERS, "n")
+    assert (found.publication, found.generated_columns) == (1, "n")
+    assert {relation_id: table.membership for relation_id, table in found.tables.items()} == MEMBERS
     assert set(found.topics) == {"p.metadata", "p.cuts", "p.public.orders", "p.public.items"}
 
 
@@ -231,3 +233,15 @@ def test_other_publication_in_the_settings_is_told_as_such() -> None:
         with watched.seen(), pytest.raises(OperatorError, match='this pipeline follows "Old ones"') as refused:
             watched.watched.look()
         assert COPY_AGAIN in refused.value.remedy
+
+
+def test_topic_ids_of_a_progress_of_format_1_go_to_the_records_of_tables() -> None:
+    watched = opened()
+    now = watched.tracker.progress
+    tables = {each: replace(table, topic=None, topic_id=None) for each, table in now.tables.items()}
+    topics = " ".join(f"{topic}:{an_id}" for topic, an_id in watched.admin.topic_ids(TOPICS).items())
+    options = now.options | {"walbridge.topics": topics}
+    watched.tracker.committed(replace(now, tables=tables, options=options, format_version=1))
+    watched.open()
+
+    assert watched.tracker.progress == replace(now, format_version=1)

@@ -179,7 +179,7 @@ def test_slot_that_our_progress_does_not_know_is_refused() -> None:
         refuse_foreign_slot(SLOT, "walbridge")
 
 
-COPYING = replace(STREAMING, state="copying", relation_ids=())
+COPYING = replace(STREAMING, state="copying", tables={})
 
 
 @pytest.mark.parametrize("slot", [None, replace(SLOT, confirmed_flush=None), replace(SLOT, confirmed_flush=Lsn(999))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,12 +11,15 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.log_ends import LogEnds
+from tests.producer.streaming_progress import current, whole
+from walbridge.control_records import newest_progress
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.producer.kafka import partition_log
 from walbridge.producer.kafka.control_topics import read_progress
-from walbridge.schemas.errors import KafkaAway, OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError
 from walbridge.schemas.progress_record import Progress, encode_progress
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import STALE, TableProgress
 from walbridge.schemas.topics import progress_topic
 
 WAIT_S = 60
@@ -48,13 +51,25 @@ class Writer:
     def write(self, records: Sequence[Progress], *, commit: bool = True) -> None:
         self._producer.begin_transaction()
         for record in records:
-            self._producer.produce(self._topic, encode_progress(record), record.key)
+            self.produce(whole(record))
         assert self._producer.flush(WAIT_S) == 0
         if commit:
             self._producer.commit_transaction(WAIT_S)
         else:
             self._producer.abort_transaction(WAIT_S)
         self._log_ends.wait_visible(self._topic)
+
+    def write_slot(self, progress: Progress) -> None:
+        """The slot's record alone, as where no table changed."""
+        self._producer.begin_transaction()
+        self.produce(whole(progress)[-1:])
+        assert self._producer.flush(WAIT_S) == 0
+        self._producer.commit_transaction(WAIT_S)
+        self._log_ends.wait_visible(self._topic)
+
+    def produce(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+        for key, value in records:
+            self._producer.produce(self._topic, value, key)
 
     @contextlib.contextmanager
     def open(self, record: Progress) -> Iterator[None]:
@@ -110,6 +125,44 @@ def test_newest_record_is_found_behind_hundreds_of_aborted_ones(settings: Settin
 
     assert read_progress(settings) == at(1999)
     assert len(polled) < 1000
+
+
+def test_record_of_every_table_is_found_behind_the_cuts_since_it_changed(settings: Settings, polled: list[int]) -> None:
+    writer = Writer(settings)
+    many = replace(at(3000), tables=current(*range(1, 2001)))
+    writer.write([at(cut_id) for cut_id in range(3000)])
+    writer.write([many])
+    for cut_id in range(3001, 3010):
+        writer.write([replace(many, cut_id=cut_id, tables={2000: TableProgress(2000, STALE, why=str(cut_id))})])
+        writer.write_slot(replace(many, cut_id=cut_id))
+
+    found = read_progress(settings)
+
+    stale = TableProgress(2000, STALE, why="3009")
+    assert found == replace(many, cut_id=3009, tables={**many.tables, 2000: stale})
+    assert len(polled) < 12_000
+
+
+def test_record_of_a_table_whose_cut_was_aborted_is_not_believed(settings: Settings) -> None:
+    """A table's record and the cut it goes with are one Kafka transaction: a restart reads both or none."""
+    writer, before = Writer(settings), replace(at(1), tables=current(7, 8))
+    writer.write([before])
+    writer.write([replace(at(2), tables={7: TableProgress(7, STALE)})], commit=False)
+
+    assert read_progress(settings) == before
+
+
+def test_record_of_a_table_that_is_gone_is_told(settings: Settings) -> None:
+    """I7: the topic was cut, which a compacted one never is."""
+    writer = Writer(settings)
+    writer.write_slot(replace(at(1), tables=current(7, 8)))
+
+    with pytest.raises(OperatorError, match="2 of the 2 records of tables are gone") as refused:
+        read_progress(settings)
+
+    assert COPY_AGAIN in refused.value.remedy
+    topic = progress_topic(settings.name)
+    assert newest_progress(settings, {topic}, all_tables=False) == at(1), "walbridge drop removes the pipeline"
 
 
 def test_record_of_an_open_transaction_is_not_believed(settings: Settings) -> None:

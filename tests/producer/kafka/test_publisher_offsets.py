@@ -13,14 +13,14 @@ from confluent_kafka import KafkaError
 from tests.producer.avro_reader import record_of
 from tests.producer.kafka.transactional_client import Broker, broker_of
 from tests.producer.written_record import KEYED
-from walbridge.producer.encoding.record import Headers, KafkaRecord
+from walbridge.producer.encoding.record import Headers
 from walbridge.producer.kafka import publisher as publishers
-from walbridge.producer.kafka.publisher import BatchAborted, Publisher
+from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
 from walbridge.schemas.cut import PartitionRange
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 
-CONTROL = [("progress", KafkaRecord(b"slot", b"progress")), ("cuts", KafkaRecord(None, b"cut"))]
+CONTROL = [ControlRecord("progress", b"slot", b"progress"), ControlRecord("cuts", None, b"cut")]
 HEADERS: Headers = [("name", b"value")]
 
 

@@ -9,11 +9,12 @@ import pytest
 from tests.producer.kept import ITEMS, ORDERS
 from tests.producer.kept_session import BEGIN, COMMIT, COPIED, insert, streamed
 from tests.producer.pgoutput.encoder import tuple_data
+from tests.producer.streaming_progress import current
 from walbridge.producer.encoding.record import UnknownValue
 from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Truncate, Unsent
-from walbridge.producer.session.dropped_tables import DROPPED_OPTION
 from walbridge.schemas.cut import Barrier
 from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.table_progress import STALE, TableProgress
 
 INCOMPLETE = Insert(ORDERS, tuple_data(b"2", Unsent.UNCHANGED_TOAST))
 
@@ -41,8 +42,8 @@ def test_table_is_left_at_the_row_without_a_value_and_nothing_of_it_comes_after(
 
 def test_table_that_was_left_is_left_in_the_next_session_too() -> None:
     """I7: its changes are not those of a table without a copy."""
-    options = COPIED.options | {DROPPED_OPTION: str(ORDERS)}
-    with streamed(replace(COPIED, relation_ids=(ITEMS,), options=options), unknown="stale") as session:
+    left = {ORDERS: TableProgress(ORDERS, STALE)}
+    with streamed(replace(COPIED, tables=current(ITEMS) | left), unknown="stale") as session:
         session.feed(BEGIN, insert(1), insert(2, ITEMS), COMMIT)
         session.feed(Begin(Lsn(540), 7, 78), insert(3), Commit(Lsn(540), Lsn(580), 7))
         session.rest()

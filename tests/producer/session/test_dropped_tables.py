@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from tests.producer.streaming_progress import current
 from tests.producer.written_record import KEYED, Written
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
@@ -11,18 +12,20 @@ from walbridge.producer.encoding.record import UnknownValue
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
-from walbridge.producer.session.dropped_tables import DROPPED_OPTION, DroppedTables
+from walbridge.producer.session.dropped_tables import DroppedTables
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import STALE, TableProgress
 
 OURS, OTHER = KEYED.relation_id, KEYED.relation_id + 1
 REASON = UnknownValue("a value is missing", remedy="none")
 
 
-def batch(options: dict[str, str]) -> OpenBatch:
+def batch(*left: int) -> OpenBatch:
     """Nothing is sent, so nobody sends."""
-    progress = Progress("streaming", "7", 1, "s", "shop", relation_ids=(OURS, OTHER), options=options)
+    tables = current(OURS, OTHER) | {each: TableProgress(each, STALE) for each in left}
+    progress = Progress("streaming", "7", 1, "s", "shop", tables=tables)
     return OpenBatch(Settings(), cast(Publisher, None), cast(MetadataWriter, None), ProgressTracker(progress))
 
 
@@ -33,12 +36,12 @@ def test_every_change_remains_while_all_tables_are_followed() -> None:
         Delete(OURS, b"", None),
         Truncate(True, False, (OURS,)),
     )
-    dropped_tables = DroppedTables(batch({"proto_version": "1"}))
+    dropped_tables = DroppedTables(batch())
     assert [dropped_tables.rest_of(change) for change in changes] == list(changes)
 
 
 def test_changes_of_a_table_that_was_left_are_none_and_those_of_others_remain() -> None:
-    out = batch({"proto_version": "1"})
+    out = batch()
     dropped_tables = DroppedTables(out)
 
     dropped_tables.drop(Written(KEYED).record, Position(Lsn(7), 3), REASON)
@@ -52,12 +55,13 @@ def test_changes_of_a_table_that_was_left_are_none_and_those_of_others_remain() 
 
 def test_batch_and_progress_say_from_where_on_a_table_was_left() -> None:
     """I8: the next session leaves it too."""
-    out = batch({DROPPED_OPTION: "5"})
+    out = batch(5)
 
     DroppedTables(out).drop(Written(KEYED).record, Position(Lsn(7), 3), REASON)
 
     (barrier,) = out.batch.tables[OURS].barriers
-    assert (barrier.kind, barrier.position, out.batch.dropped) == ("dropped", Position(Lsn(7), 3), {OURS})
-    assert out.tracker.progress.options == {DROPPED_OPTION: f"5 {OURS}"}
+    table = TableProgress(OURS, STALE, since=Lsn(7), why="a value is missing")
+    assert (barrier.kind, barrier.position, out.batch.dropped) == ("dropped", Position(Lsn(7), 3), {OURS: table})
+    out.tracker.committed(out.tracker.close(out.batch, (), 0, None, 0)[0])
     again = DroppedTables(out)
     assert [again.rest_of(Insert(relation_id, b"")) for relation_id in (5, OURS)] == [None, None]

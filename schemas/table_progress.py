@@ -1,0 +1,75 @@
+"""Where one table of a slot stands: a record of its own beside the slot's progress.
+
+Keyed by slot and relation id in ``<p>.progress``. It is written when it changes, in the Kafka
+transaction of the cut that it goes with, so a pipeline of thousands of tables writes no more with
+each cut than one of a few. What is read back is whole: the slot's record counts those of its tables.
+"""
+
+from dataclasses import asdict, dataclass
+
+from walbridge.schemas.avro_codec import decode_control, encode_control
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import Lsn
+
+FORMAT_VERSION = 2
+COPYING, CURRENT, STALE, DROPPED = "copying", "current", "stale", "dropped"
+"""States. ``current``: every change is published. ``stale``: its changes are left out, and why is known.
+``dropped``: it left the publication, or was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableCopy:
+    """How far the copy of a table is. ``bound``: the last key that was copied, as text by key column (I10: it is in
+    topics only)."""
+
+    begun_lsn: Lsn
+    bound: tuple[str, ...] | None = None
+    rows: int = 0
+    bytes: int = 0
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableProgress:
+    """``topic`` and ``membership`` are None where earlier code did not write them down, or nothing was published.
+    ``name`` is that of a table that came after the copy."""
+
+    relation_id: int
+    state: str
+    topic: str | None = None
+    topic_id: str | None = None
+    membership: str | None = None
+    since: Lsn | None = None
+    why: str | None = None
+    copy: TableCopy | None = None
+    name: str | None = None
+    format_version: int = FORMAT_VERSION
+
+
+def table_key(slot: str, relation_id: int) -> bytes:
+    """The Kafka key. A slot's name has no slash."""
+    return f"{slot}/{relation_id}".encode()
+
+
+def encode_table(table: TableProgress) -> bytes:
+    """The Kafka value of a table's record."""
+    record = asdict(table)
+    if table.copy is not None and table.copy.bound is not None:
+        record["copy"]["bound"] = list(table.copy.bound)  # fastavro takes a tuple in a union for a branch's name
+    return encode_control("TableProgress", record)
+
+
+def decode_table(value: bytes) -> TableProgress:
+    """Decode the value of a table's record.
+
+    Raises:
+        ProtocolError: not one, or one of newer code.
+    """
+    _, record = decode_control(value, ("TableProgress",))
+    if record["format_version"] > FORMAT_VERSION:
+        raise ProtocolError(f"progress format {record['format_version']} is newer than {FORMAT_VERSION}")
+    copy = record["copy"]
+    if copy is not None:
+        bound = copy["bound"]
+        record["copy"] = TableCopy(**(copy | {"bound": None if bound is None else tuple(bound)}))
+    return TableProgress(**record)
