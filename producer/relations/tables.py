@@ -120,8 +120,26 @@ class Tables:
             remedy=f"nothing was confirmed; {COPY_AGAIN}",
         )
 
+    def name_of_foreign(self, relation_id: int) -> str:
+        """``schema.table`` of a table that is not followed, as it was announced last.
+
+        Raises:
+            OperatorError: it never was.
+        """
+        relation = self._foreign.get(relation_id)
+        if relation is not None:
+            return f"{relation.namespace}.{relation.name}"
+        record = self._cache.newest_of(relation_id)
+        if record is None:
+            raise self._unknown(relation_id)
+        return record.table.qualified_name
+
+    def had_name(self, relation_ids: Iterable[int], name: str) -> bool:
+        """Whether one of these relations was last recorded under this name."""
+        return name in self.names(relation_ids).values()
+
     def forget(self, relation_id: int) -> None:
-        """Stop following the table: a later change of it is refused as one of a table without a copy."""
+        """Stop following the table: a later change of it is one of a table without a copy."""
         self._writers.pop(relation_id, None)
 
     def take_shape_barrier(self, relation_id: int) -> bool:

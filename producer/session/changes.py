@@ -12,6 +12,7 @@ from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Updat
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.dropped_tables import Change, DroppedTables
 from walbridge.producer.session.fast_path import FastPath
+from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.transaction import OpenTransaction
 
@@ -21,7 +22,6 @@ class Changes:
 
     Args:
         drops_on_unknown_value: stop following a table when a value of a row exists nowhere, instead of raising.
-        on_dropped: called with the relation id of a table that is no longer followed.
     """
 
     def __init__(
@@ -30,21 +30,20 @@ class Changes:
         tables: Tables,
         relations: SessionRelations,
         fast_path: FastPath,
+        followed: FollowedTables,
         *,
         drops_on_unknown_value: bool,
-        on_dropped: Callable[[int], None],
     ) -> None:
         self._out = out
         self._tables = tables
         self._relations = relations
         self._fast_path = fast_path
         self._drops_on_unknown_value = drops_on_unknown_value
-        self._on_dropped = on_dropped
-        self._dropped = DroppedTables(out)
+        self._dropped = DroppedTables(out, tables, relations, followed)
 
-    def rest_of(self, change: Change) -> Change | None:
-        """The part of a change that is of tables still followed; None where nothing is left."""
-        return self._dropped.rest_of(change)
+    def rest_of(self, change: Change, transaction: OpenTransaction) -> Change | None:
+        """The part of a change that is of tables that are followed; None where nothing is left."""
+        return self._dropped.rest_of(change, transaction)
 
     def publish(self, change: Change, transaction: OpenTransaction) -> None:
         """Queue the Kafka records that a change becomes."""
@@ -58,7 +57,6 @@ class Changes:
             if not self._drops_on_unknown_value:
                 raise
             self._dropped.drop(writer.relation, transaction.position, reason)
-            self._on_dropped(change.relation_id)
         else:
             self._send(writer, records, transaction)
 

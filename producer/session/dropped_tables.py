@@ -1,8 +1,15 @@
-"""Tables that are followed no more because a value of a row is nowhere (I6); their changes still come.
+"""Tables whose changes still come and are not published: this pipeline holds no whole copy of them.
 
-In: changes, and where a row came in parts. Out: what remains to be published. The cut says
-``dropped`` at that position, so the lake calls the table stale from there on (I8); the table's record of
-progress says so too, so that no later session takes its changes for those of a table without a copy (I7).
+In: changes. Out: what remains to be published. Two kinds of table are left out:
+
+- one of which a value of a row is nowhere (I6). The cut says ``dropped`` at that position, so the lake
+  calls the table stale from there on (I8).
+- one that came after the copy: added to the publication, made again under its name, or back in it
+  after it left. Its rows of before are not in its topic, and a part of a table is no table.
+
+The table's record of progress says since when and why, in the Kafka transaction of the first cut that
+passes the change at the latest (I7). What is left out takes no ordinal, in any replay (I4): a table is
+followed or left out from one whole transaction on, or from a position that a split counts up to.
 """
 
 from dataclasses import replace
@@ -12,37 +19,80 @@ import structlog
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.record import UnknownValue
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.followed_tables import FollowedTables
+from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.transaction import OpenTransaction
 from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
-from walbridge.schemas.table_progress import STALE
+from walbridge.schemas.table_progress import STALE, TableProgress
 
 log = structlog.get_logger()
 
 Change = Insert | Update | Delete | Truncate
+ADDED = "added after the copy"
+MADE_AGAIN = "made again under its name"
+CAME_BACK = "back in the publication after it left"
 
 
 class DroppedTables:
-    """The dropped tables of one session."""
+    """The tables of one session whose changes are left out."""
 
-    def __init__(self, out: OpenBatch) -> None:
+    def __init__(self, out: OpenBatch, tables: Tables, relations: SessionRelations, followed: FollowedTables) -> None:
         self._out = out
-        tables = out.tracker.progress.tables
-        self._relation_ids = {relation_id for relation_id, table in tables.items() if table.state == STALE}
+        self._tables = tables
+        self._relations = relations
+        self._followed = followed
+        known = out.tracker.progress.tables
+        self._left = {relation_id for relation_id, table in known.items() if table.state == STALE}
 
-    def rest_of(self, change: Change) -> Change | None:
-        """What is to be published of a change."""
-        if not self._relation_ids:
-            return change
+    def rest_of(self, change: Change, transaction: OpenTransaction) -> Change | None:
+        """What is to be published of a change.
+
+        Raises:
+            OperatorError: it is of a relation that the stream did not announce.
+        """
         if isinstance(change, Truncate):
-            left = tuple(each for each in change.relation_ids if each not in self._relation_ids)
-            return replace(change, relation_ids=left) if left else None
-        return None if change.relation_id in self._relation_ids else change
+            ids = change.relation_ids
+            rest = tuple(each for each in ids if self._is_published(each, transaction))
+            return change if rest == ids else replace(change, relation_ids=rest) if rest else None
+        return change if self._is_published(change.relation_id, transaction) else None
+
+    def _is_published(self, relation_id: int, transaction: OpenTransaction) -> bool:
+        if relation_id in self._left:
+            return False
+        if relation_id not in self._followed:
+            self._leave_out(relation_id, transaction)
+            return False
+        return True
+
+    def _leave_out(self, relation_id: int, transaction: OpenTransaction) -> None:
+        """The first change of a table without a copy."""
+        self._relations.settle(relation_id)
+        tracker = self._out.tracker
+        name, tables = self._tables.name_of_foreign(relation_id), tracker.progress.tables
+        if relation_id in tables:
+            why = CAME_BACK
+        else:
+            why = MADE_AGAIN if self._tables.had_name(tables, name) else ADDED
+        known = tables.get(relation_id, TableProgress(relation_id, STALE))
+        since = transaction.begin.final_lsn
+        tracker.remember_tables({relation_id: replace(known, state=STALE, name=name, since=since, why=why)})
+        self._left.add(relation_id)
+        log.warning(
+            "table is not published: this pipeline holds no copy of it",
+            table=name,
+            relation_id=relation_id,
+            reason=why,
+            remedy=f"to follow it, {COPY_AGAIN}",
+        )
 
     def drop(self, relation: RelationRecord, position: Position, reason: UnknownValue) -> None:
         """Nothing of this table is published from here on; the open batch's cut and progress say so."""
         table = relation.table
-        self._relation_ids.add(table.relation_id)
+        self._left.add(table.relation_id)
+        self._followed.drop(table.relation_id)
         self._out.drop_table(relation, position, STALE, reason.what)
         log.warning(
             "table is followed no more: the lake keeps it as it is, marked stale",

@@ -23,6 +23,9 @@ class FollowedTables:
         self._fast_path = fast_path
         self._relation_ids = frozenset(relation_ids)
 
+    def __contains__(self, relation_id: int) -> bool:
+        return relation_id in self._relation_ids
+
     def install(self, relation: Relation) -> None:
         """Make the table ready for changes of this version."""
         self._fast_path.forget(relation.relation_id)

@@ -76,8 +76,8 @@ class Session:
             tables,
             relations,
             self._fast_path,
+            followed,
             drops_on_unknown_value=limits.on_unknown_value == "stale",
-            on_dropped=followed.drop,
         )
         self._messages = LogicalMessages(settings, tables, out)
 
@@ -127,14 +127,15 @@ class Session:
             _OTHERS[type(message)](self, message)
 
     def _publish(self, message: Change) -> None:
-        change = self._changes.rest_of(message)
+        transaction = self._transactions.inside()
+        change = self._changes.rest_of(message, transaction)
         if change is None:
             if len(self._transactions.unhashed) >= UNPUBLISHED_MAX:  # no batch closes, which would free them
                 self._transactions.digest()
                 self._end_stalled_batch(self._batch_age_max_s)
             return
         self._out.open()
-        self._changes.publish(change, self._transactions.inside())
+        self._changes.publish(change, transaction)
         self._split_if_due()
 
     def _keepalive(self, frame: PrimaryKeepalive) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.fault
 def test_table_that_left_is_said_to_be_stale_and_the_others_go_on(
     producer: ProducerUnderTest, while_running: bool
 ) -> None:
-    """Back in the publication it lacks what happened meanwhile: its next change stops the producer."""
+    """Back in the publication it lacks what happened meanwhile: its next change is not published."""
     execute = producer.database.execute
     execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
     producer.publish("t", "u")
@@ -46,8 +46,16 @@ def test_table_that_left_is_said_to_be_stale_and_the_others_go_on(
     assert progress.relation_ids == (producer.database.value("SELECT 't'::regclass::oid::int"),)
     running.stop()
     running = producer.start_streaming()
-    execute("ALTER PUBLICATION walbridge ADD TABLE u; INSERT INTO u VALUES (4)")
-    assert "table public.u" in refusal_of(running)
+    execute("ALTER PUBLICATION walbridge ADD TABLE u; INSERT INTO u VALUES (4); INSERT INTO t VALUES (4)")
+    running.wait_for_log("is not published")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        replayed, progress = topics.replay(), topics.progress()
+    assert [row["id"] for row in replayed.rows("public", "u")] == [1, 2]
+    assert sorted(row["id"] for row in replayed.rows("public", "t")) == [1, 2, 3, 4]
+    assert progress is not None
+    (stale,) = (table for table in progress.tables.values() if table.state == "stale")
+    assert (stale.name, stale.why) == ("public.u", "back in the publication after it left")
 
 
 def test_table_that_left_is_said_to_be_stale_while_the_stream_is_never_idle(producer: ProducerUnderTest) -> None:
@@ -121,7 +129,6 @@ CHANGES = {
     "ALTER PUBLICATION walbridge SET TABLE t WHERE (id > 5)": "its row filter or column list was changed",
     "ALTER PUBLICATION walbridge SET TABLE t (id)": "its row filter or column list was changed",
     "ALTER PUBLICATION walbridge SET (publish_generated_columns = stored)": "publish_generated_columns of",
-    "ALTER PUBLICATION walbridge SET TABLE u; INSERT INTO u VALUES (9)": "table public.u (relation ",
 }
 
 

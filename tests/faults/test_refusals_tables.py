@@ -14,29 +14,6 @@ from walbridge.schemas.topics import cuts_topic, data_topic, progress_topic
 pytestmark = pytest.mark.fault
 
 
-def test_table_that_came_after_the_copy_is_refused_with_what_to_do(producer: ProducerUnderTest) -> None:
-    """I7: its rows of before are not here. A table that is announced only is no reason to stop."""
-    make_table(producer)
-    producer.publish("t")
-    running = producer.start_streaming()
-    producer.database.execute("CREATE TABLE late (id int PRIMARY KEY); ALTER PUBLICATION walbridge ADD TABLE late")
-    producer.database.execute("INSERT INTO t VALUES (2)")
-    producer.check_equal(never_copied=frozenset({"late"}))
-    producer.database.execute("INSERT INTO late VALUES (1)")
-    for words in (refusal_of(running), producer.refusal()):
-        assert "table public.late" in words
-        assert "walbridge init" in words
-
-
-def test_table_made_anew_under_its_name_is_refused(producer: ProducerUnderTest) -> None:
-    make_table(producer)
-    producer.database.execute("CREATE PUBLICATION walbridge FOR TABLES IN SCHEMA public")
-    running = producer.start_streaming()
-    producer.database.execute("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (5)")
-    words = refusal_of(running)
-    assert "created again" in words
-
-
 @pytest.mark.parametrize("while_running", [True, False])
 def test_renamed_table_is_refused_until_it_has_its_name_again(producer: ProducerUnderTest, while_running: bool) -> None:
     """Its rows would go on in another topic."""

@@ -24,7 +24,7 @@ from tests.producer.relations import (
 )
 from tests.producer.session import (
     test_changes,
-    test_dropped_tables,
+    test_left_out,
     test_logical_messages,
     test_loop,
     test_prepared,
@@ -201,8 +201,16 @@ NOTICED = {
         test_progress.test_what_is_confirmed_is_the_floor_and_not_the_end_of_the_cut,
     ),
     "a table that departed stays in progress": Noticed(
-        Mutant(ProgressTracker.close, "if each not in batch.dropped", "if True"),
+        Mutant(ProgressTracker.close, "if batch.dropped else", "if False else"),
         test_cut_maker.test_table_that_left_is_said_to_be_dropped_in_the_cut_and_leaves_progress,
+    ),
+    "every cut writes the records of all tables": Noticed(
+        Mutant(ProgressTracker.records, "is_all or written.get(each) != table", "True"),
+        test_progress.test_cut_writes_the_slots_record_and_those_of_tables_that_changed,
+    ),
+    "a progress of format 1 is taken for records of tables": Noticed(
+        Mutant(ProgressTracker.committed, "progress.format_version == FORMAT_VERSION", "True"),
+        test_progress.test_progress_of_format_1_is_written_whole_with_the_next_cut,
     ),
     "the hash of a split holds the header of its frames": Noticed(
         Mutant(TransactionTracker.digest, "memoryview(body)[at:]", "memoryview(body)"),
@@ -245,7 +253,7 @@ NOTICED = {
         test_loop.test_update_without_its_old_row_is_refused_under_full_identity_on_the_short_way_too,
     ),
     "a table of which a value is nowhere is followed on": Noticed(
-        Mutant(Changes._insert, "self._on_dropped(change.relation_id)", "pass"),
+        Mutant(DroppedTables.drop, "self._followed.drop(table.relation_id)", "pass"),
         test_changes.test_table_is_left_at_the_row_without_a_value_and_nothing_of_it_comes_after,
     ),
     "events of a change share their ordinal": Noticed(
@@ -311,8 +319,12 @@ NOTICED = {
         test_streamed.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
     ),
     "a table that was left is published on": Noticed(
-        Mutant(DroppedTables.rest_of, "None if change.relation_id in self._relation_ids else change", "change"),
-        test_dropped_tables.test_changes_of_a_table_that_was_left_are_none_and_those_of_others_remain,
+        Mutant(DroppedTables._is_published, "relation_id in self._left", "False"),
+        test_left_out.test_table_that_was_left_out_before_is_left_out_without_another_word,
+    ),
+    "a table that came after the copy stops the others": Noticed(
+        Mutant(DroppedTables._is_published, "relation_id not in self._followed", "False"),
+        test_left_out.test_table_that_came_after_the_copy_is_left_out_and_told_with_the_cut_that_passes_it,
     ),
     "a logical message is published twice": Noticed(
         Mutant(

@@ -32,6 +32,7 @@ _MODULES = (
     "walbridge.producer.guards.source_watch",
     "walbridge.producer.waits",
     "walbridge.producer.session.transaction_spool",
+    "walbridge.producer.session.dropped_tables",
     "walbridge.producer.session.loop",
     "walbridge.producer.session.replay",
     "walbridge.producer.relations.tables",

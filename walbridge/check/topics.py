@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from walbridge.check.finding import Finding, advice, error, ok, refused
+from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.producer.errors import topic_grown
 from walbridge.producer.kafka.topics import (
     REQUEST_TIMEOUT_S,
@@ -22,7 +22,10 @@ from walbridge.producer.kafka.topics import (
 )
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError
 from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import format_lsn
+from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import STALE
 
 BROKER = "broker"
 TOPICS = "topics"
@@ -104,6 +107,15 @@ def _replication(facts: BrokerFacts, wanted: int) -> Iterator[Finding]:
             "new topics get 1 replica: with the broker's disk all that is in Kafka is lost",
             "run 3 brokers and set [topics] replication_factor = 3 before walbridge init",
         )
+
+
+def left_out_findings(progress: Progress | None) -> Iterator[Finding]:
+    """Tables that came after the copy: nothing stops, and readers have no such table, or a stale one."""
+    for table in progress.tables.values() if progress is not None else ():
+        if table.name is not None and table.state == STALE:
+            since = "" if table.since is None else f" since {format_lsn(table.since)}"
+            text = f"table {table.name} is not published{since}: {table.why}"
+            yield warning(TOPICS, text, f"to follow it, {COPY_AGAIN}")
 
 
 def topic_findings(

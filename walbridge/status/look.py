@@ -14,8 +14,9 @@ from walbridge.extras import missing_package
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.errors import WalbridgeError
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import STALE
 from walbridge.slot_row import source_of
-from walbridge.status.standing import Lake, NewestCut, Published, Silent, Standing
+from walbridge.status.standing import Lake, LeftOut, NewestCut, Published, Silent, Standing
 
 T = TypeVar("T")
 
@@ -64,7 +65,12 @@ def published_of(settings: Settings) -> Published:
     """
     topics = TopicAdmin(settings).partition_counts()
     progress, newest = newest_progress(settings, topics), newest_cut(settings, topics)
-    return Published(progress.state if progress else None, _newest_cut(newest) if newest else None)
+    left_out = (table for table in progress.tables.values() if table.name and table.state == STALE) if progress else ()
+    return Published(
+        progress.state if progress else None,
+        _newest_cut(newest) if newest else None,
+        tuple(LeftOut(table.name or "", table.since, table.why) for table in left_out),
+    )
 
 
 def _newest_cut(newest: WrittenCut) -> NewestCut:

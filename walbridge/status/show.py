@@ -28,6 +28,7 @@ def rows(standing: Standing) -> list[tuple[str, str]]:
         ("producer", _producer(standing)),
         ("in Kafka", _in_kafka(standing)),
         ("in the lake", _in_lake(standing)),
+        *(("not in Kafka" if index == 0 else "", line) for index, line in enumerate(_left_out(standing.published))),
         *(("tables" if index == 0 else "", line) for index, line in enumerate(_tables(standing))),
     ]
 
@@ -53,7 +54,7 @@ def as_json(standing: Standing) -> dict[str, Any]:
         "at": standing.at.isoformat(),
         "server": _answered(standing.source, _server_json),
         "slot": _slot_json(standing.slot_name, standing.source) | _prepared_json(standing.source),
-        "producer": _answered(standing.published, lambda published: {"state": published.state}),
+        "producer": _answered(standing.published, _producer_json),
         "kafka": _answered(standing.published, _kafka_json),
         "lake": _answered(standing.lake, _lake_json),
         "lag": {
@@ -164,6 +165,14 @@ def _tables(standing: Standing) -> Iterator[str]:
         yield f"{len(current)} tables are current"
 
 
+def _left_out(published: Published | Silent) -> Iterator[str]:
+    if isinstance(published, Silent):
+        return
+    for left in published.left_out:
+        since = "" if left.since_lsn is None else f" since {format_lsn(left.since_lsn)}"
+        yield f"{left.table}  stale{since}: {left.why}"
+
+
 def _named(tables: Sequence[TableState]) -> Iterator[str]:
     width = max((len(table.table) for table in tables), default=0)
     for table in tables:
@@ -215,6 +224,14 @@ def _kafka_json(published: Published) -> dict[str, Any]:
         return {"cut": None}
     shown = {"id": cut.cut_id, "lsn": format_lsn(cut.end_lsn), "complete": cut.complete}
     return {"cut": shown | {"reached_at": cut.reached_at.isoformat()}}
+
+
+def _producer_json(published: Published) -> dict[str, Any]:
+    left_out = [
+        {"table": left.table, "since_lsn": left.since_lsn and format_lsn(left.since_lsn), "why": left.why}
+        for left in published.left_out
+    ]
+    return {"state": published.state, "left_out": left_out}
 
 
 def _lake_json(lake: Lake) -> dict[str, Any]:

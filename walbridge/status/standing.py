@@ -36,11 +36,21 @@ class NewestCut:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A table of the publication whose changes are not published, since when, and why."""
+
+    table: str
+    since_lsn: int | None
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """What the producer has published. ``state`` None: it never started."""
 
     state: str | None
     cut: NewestCut | None
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

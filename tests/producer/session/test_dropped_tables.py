@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import cast
 
 from tests.producer.streaming_progress import current
 from tests.producer.written_record import KEYED, Written
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.encoding.record import UnknownValue
+from walbridge.producer.encoding.record import TransactionSource, UnknownValue
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
-from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
+from walbridge.producer.pgoutput.messages import Begin, Delete, Insert, Truncate, Update
+from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.dropped_tables import DroppedTables
+from walbridge.producer.session.fast_path import FastPath
+from walbridge.producer.session.followed_tables import FollowedTables
+from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.transaction import OpenTransaction
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
@@ -22,11 +28,22 @@ OURS, OTHER = KEYED.relation_id, KEYED.relation_id + 1
 REASON = UnknownValue("a value is missing", remedy="none")
 
 
+BEGIN = Begin(Lsn(500), 7, 77)
+INSIDE = OpenTransaction(BEGIN, False, None, TransactionSource.of(Lsn(500), 7, 77, None))
+
+
 def batch(*left: int) -> OpenBatch:
     """Nothing is sent, so nobody sends."""
     tables = current(OURS, OTHER) | {each: TableProgress(each, STALE) for each in left}
     progress = Progress("streaming", "7", 1, "s", "shop", tables=tables)
     return OpenBatch(Settings(), cast(Publisher, None), cast(MetadataWriter, None), ProgressTracker(progress))
+
+
+def dropped_of(out: OpenBatch) -> DroppedTables:
+    """Of a session to which no table was announced: it follows what progress does."""
+    tables, fast_path = cast(Tables, None), cast(FastPath, SimpleNamespace(forget=lambda relation_id: None))
+    followed = FollowedTables(tables, fast_path, out.tracker.progress.relation_ids)
+    return DroppedTables(out, tables, cast(SessionRelations, None), followed)
 
 
 def test_every_change_remains_while_all_tables_are_followed() -> None:
@@ -36,32 +53,32 @@ def test_every_change_remains_while_all_tables_are_followed() -> None:
         Delete(OURS, b"", None),
         Truncate(True, False, (OURS,)),
     )
-    dropped_tables = DroppedTables(batch())
-    assert [dropped_tables.rest_of(change) for change in changes] == list(changes)
+    dropped_tables = dropped_of(batch())
+    assert [dropped_tables.rest_of(change, INSIDE) for change in changes] == list(changes)
 
 
 def test_changes_of_a_table_that_was_left_are_none_and_those_of_others_remain() -> None:
     out = batch()
-    dropped_tables = DroppedTables(out)
+    dropped_tables = dropped_of(out)
 
     dropped_tables.drop(Written(KEYED).record, Position(Lsn(7), 3), REASON)
 
     for change in (Insert(OURS, b""), Update(OURS, None, None, b""), Delete(OURS, b"", None)):
-        assert dropped_tables.rest_of(change) is None
-    assert dropped_tables.rest_of(Truncate(True, False, (OURS,))) is None
-    assert dropped_tables.rest_of(Truncate(True, False, (OURS, OTHER))) == Truncate(True, False, (OTHER,))
-    assert dropped_tables.rest_of(Insert(OTHER, b"")) == Insert(OTHER, b"")
+        assert dropped_tables.rest_of(change, INSIDE) is None
+    assert dropped_tables.rest_of(Truncate(True, False, (OURS,)), INSIDE) is None
+    assert dropped_tables.rest_of(Truncate(True, False, (OURS, OTHER)), INSIDE) == Truncate(True, False, (OTHER,))
+    assert dropped_tables.rest_of(Insert(OTHER, b""), INSIDE) == Insert(OTHER, b"")
 
 
 def test_batch_and_progress_say_from_where_on_a_table_was_left() -> None:
     """I8: the next session leaves it too."""
     out = batch(5)
 
-    DroppedTables(out).drop(Written(KEYED).record, Position(Lsn(7), 3), REASON)
+    dropped_of(out).drop(Written(KEYED).record, Position(Lsn(7), 3), REASON)
 
     (barrier,) = out.batch.tables[OURS].barriers
     table = TableProgress(OURS, STALE, since=Lsn(7), why="a value is missing")
     assert (barrier.kind, barrier.position, out.batch.dropped) == ("dropped", Position(Lsn(7), 3), {OURS: table})
     out.tracker.committed(out.tracker.close(out.batch, (), 0, None, 0)[0])
-    again = DroppedTables(out)
-    assert [again.rest_of(Insert(relation_id, b"")) for relation_id in (5, OURS)] == [None, None]
+    again = dropped_of(out)
+    assert [again.rest_of(Insert(relation_id, b""), INSIDE) for relation_id in (5, OURS)] == [None, None]

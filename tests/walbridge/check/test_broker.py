@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from walbridge.check.finding import Finding, advice, error, ok
-from walbridge.check.topics import BrokerFacts, broker_findings
+from walbridge.check.finding import Finding, advice, error, ok, warning
+from walbridge.check.topics import BrokerFacts, broker_findings, left_out_findings
+from walbridge.schemas.errors import COPY_AGAIN
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import TableProgress
 
 GOOD = {
     "transaction.max.timeout.ms": "900000",
@@ -83,3 +87,18 @@ def test_cluster_is_judged_by_its_brokers_and_their_settings(
 
     assert reachable == ok("broker", f"{brokers} broker{'s' if brokers > 1 else ''} at k:9092")
     assert judged == wanted
+
+
+def test_tables_that_came_after_the_copy_are_warned_of_and_no_others() -> None:
+    """The producer goes on without them."""
+    tables = {
+        1: TableProgress(1, "current"),
+        2: TableProgress(2, "dropped", since=Lsn(5)),
+        3: TableProgress(3, "stale", name="public.late", since=Lsn(0x2BC), why="added after the copy"),
+    }
+    text = "table public.late is not published since 0/2BC: added after the copy"
+
+    assert [*left_out_findings(Progress("streaming", "7", 1, "s", "shop", tables=tables))] == [
+        warning("topics", text, f"to follow it, {COPY_AGAIN}")
+    ]
+    assert [*left_out_findings(None)] == []

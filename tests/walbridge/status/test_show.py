@@ -11,7 +11,7 @@ from rich.text import Text
 from tests.walbridge.status.test_standing import AWAY, standing
 from walbridge.slot_row import Prepared, Slot, Source
 from walbridge.status.show import TABLES_SHOWN_MAX, as_json, as_table, as_text
-from walbridge.status.standing import UNKNOWN, Lake, Published, Silent, Standing, TableState
+from walbridge.status.standing import UNKNOWN, Lake, LeftOut, Published, Silent, Standing, TableState
 
 SLOT = Slot(
     active_pid=42, wal_status="reserved", retained_bytes=12_345, safe_wal_size_bytes=None, confirmed_flush_lsn=1
@@ -157,3 +157,17 @@ def test_json_has_every_section_whoever_is_away() -> None:
         "lake_behind_kafka_bytes": None,
     }
     assert json.loads(json.dumps(whole)) == whole
+
+
+def test_tables_that_came_after_the_copy_are_named_with_since_and_why() -> None:
+    there = standing()
+    assert isinstance(there.published, Published)
+    left = LeftOut("public.late", 0x2BC, "added after the copy")
+    shown = replace(there, published=replace(there.published, left_out=(left,)))
+
+    assert "not in Kafka public.late  stale since 0/2BC: added after the copy" in as_text(shown).splitlines()
+    assert as_json(shown)["producer"] == {
+        "reachable": True,
+        "state": "streaming",
+        "left_out": [{"table": "public.late", "since_lsn": "0/2BC", "why": "added after the copy"}],
+    }

@@ -1,0 +1,90 @@
+"""A table that comes after the copy: it is not published and called stale, and all others go on (I7, I8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.one_table import make_table
+from tests.fix_producer import ProducerUnderTest
+from walbridge.schemas.position import parse_lsn
+from walbridge.schemas.progress_record import Progress
+
+pytestmark = pytest.mark.fault
+
+
+def progress_of(producer: ProducerUnderTest) -> Progress:
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        progress = topics.progress()
+    assert progress is not None
+    return progress
+
+
+def test_table_that_is_created_and_written_to_is_stale_and_the_others_go_on(producer: ProducerUnderTest) -> None:
+    """FOR ALL TABLES: nothing takes the INSERT out of the WAL again, so a stop would be for good."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION walbridge FOR ALL TABLES")
+    running = producer.start_streaming()
+    before = producer.database.value("SELECT pg_current_wal_insert_lsn()::text")
+    execute("CREATE TABLE u (id int PRIMARY KEY)")
+    execute("BEGIN; INSERT INTO t VALUES (1); INSERT INTO u VALUES (1); INSERT INTO t VALUES (2); COMMIT")
+    execute("INSERT INTO u VALUES (2); INSERT INTO t VALUES (3)")
+    execute("TRUNCATE t, u; INSERT INTO t VALUES (4)")
+    running.wait_for_log("public.u")
+    producer.check_equal(never_copied=frozenset({"u"}))
+
+    progress = progress_of(producer)
+    (stale,) = [table for table in progress.tables.values() if table.state != "current"]
+    assert (stale.relation_id, stale.state) == (producer.database.value("SELECT 'u'::regclass::oid::int"), "stale")
+    assert (stale.name, stale.why) == ("public.u", "added after the copy")
+    assert stale.since is not None
+    assert parse_lsn(before) < stale.since <= progress.done
+    assert running.log.count("is not published") == 1
+    running.stop()
+
+    running = producer.start_streaming()
+    execute("INSERT INTO u VALUES (5); INSERT INTO t VALUES (5)")
+    producer.check_equal(never_copied=frozenset({"u"}))
+    assert "is not published" not in running.log
+    assert progress_of(producer).tables[stale.relation_id] == stale
+
+
+def test_table_that_is_added_is_stale_from_its_first_change_on(producer: ProducerUnderTest) -> None:
+    """One that is announced only is no news. The remedy is told once."""
+    make_table(producer)
+    producer.publish("t")
+    running = producer.start_streaming()
+    producer.database.execute("CREATE TABLE late (id int PRIMARY KEY); ALTER PUBLICATION walbridge ADD TABLE late")
+    producer.database.execute("INSERT INTO t VALUES (2)")
+    producer.check_equal(never_copied=frozenset({"late"}))
+    assert "is not published" not in running.log
+    producer.database.execute("INSERT INTO late VALUES (1); INSERT INTO t VALUES (3)")
+    running.wait_for_log("is not published")
+    producer.check_equal(never_copied=frozenset({"late"}))
+    (told,) = [line for line in running.log.splitlines() if "is not published" in line]
+    assert "table=public.late" in told
+    assert "walbridge init" in told
+
+
+def test_table_made_again_under_its_name_is_stale_and_its_events_are_not_mixed_with_those_of_the_old_one(
+    producer: ProducerUnderTest,
+) -> None:
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
+    execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
+    running = producer.start_streaming()
+    execute("INSERT INTO u VALUES (1); INSERT INTO t VALUES (1)")
+    execute("DROP TABLE u; CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (2); INSERT INTO t VALUES (2)")
+    running.wait_for_log("is not published")
+    running.wait_for_log("left the publication")
+    execute("INSERT INTO t VALUES (3)")
+
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        replayed = topics.replay()
+    assert [row["id"] for row in replayed.rows("public", "u")] == [1]
+    assert sorted(row["id"] for row in replayed.rows("public", "t")) == [1, 2, 3]
+    states = sorted(
+        (table.state, table.why) for table in progress_of(producer).tables.values() if table.state != "current"
+    )
+    assert states == [("dropped", None), ("stale", "made again under its name")]
