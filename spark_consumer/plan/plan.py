@@ -1,65 +1,32 @@
 """From consecutive cuts to a plan: which events of which table, in which segments.
 
-In: cuts whose chain is unbroken and the tables' heads as the newest ``_cuts`` row has them.
-Out: a ``Plan``, the unit of idempotence. Pure: no Spark, no clock.
+In: cuts whose chain is unbroken, the tables' heads and the copies that go on, as the newest ``_cuts``
+row has them. Out: a ``Plan``, the unit of idempotence. Pure: no Spark, no clock.
 
-Barriers split a table's events into segments; a fold never crosses one. Everything before the
-last truncate or copy_begin of the plan is void, so segments begin there and the first one
-empties the table. A segment's events are those with start <= position < end.
+Barriers split a table's events into segments (``segments.py``); a fold never crosses one. A segment's
+events are those with start <= position < end. Where a copy beside the stream ends in the plan, its
+records are read from where it began, so they were in the cuts of earlier plans; records of a table
+that has no part in the plan are not read.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, chain_break, count_mismatch, merge_ranges
+from walbridge.schemas.cut import Cut, Epoch, PartitionRange, TableChanges, chain_break, count_mismatch, merge_ranges
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
-from walbridge.schemas.position import Position
+from walbridge.spark_consumer.plan.copy_from import CopyFrom, has_begin_beside
+from walbridge.spark_consumer.plan.segments import SUPERSEDED, Segment, TableHead, TableWalk
+
+# Whoever carries out a plan needs what it is made of.
+__all__ = ["SUPERSEDED", "Plan", "Segment", "TableHead", "TablePlan", "cut_fault", "make_plan", "take_cuts"]
 
 SEGMENTS_MAX = 16
 """What a plan of several cuts may need for one table; each segment costs a commit."""
 TXN_STRIDE = 4096
 """Transaction versions of one plan on one table: ``to_cut * 4096 + segment``. One cut alone may
 need more than SEGMENTS_MAX (a transaction with many ALTERs), and versions must never meet."""
-SUPERSEDED = "superseded"
-"""State of a table of an older epoch while the new one is not yet published: it must be copied."""
-EMPTYING = frozenset({"truncate", "copy_begin"})
-_STATE_AFTER = {"copy_begin": "copying", "copy_end": "current", "dropped": "stale"}
-"""A table that left the publication keeps its rows, but equals the source no longer (I8)."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableHead:
-    """A table as the newest finished plan left it.
-
-    ``version`` is the Delta version; ``schema_id`` the shape it has; ``state`` one of
-    current, copying, stale, superseded; ``since`` the LSN at which the state began.
-    """
-
-    relation_id: int
-    topic: str
-    path: str
-    version: int
-    schema_id: str
-    state: str
-    since: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Events between two barriers, all of one schema.
-
-    ``empties``: the table holds nothing but this segment's rows afterwards.
-    ``copies``: the events are copied rows (op r), appended as they are.
-    """
-
-    index: int
-    schema_id: str
-    start: Position | None
-    end: Position | None
-    empties: bool = False
-    copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +39,8 @@ class TablePlan:
     segments: tuple[Segment, ...]
     state: str
     """After the plan: copying, current or stale."""
+    swapped: CopyFrom | None = None
+    """The copy beside the stream that ends in this plan, and takes the table's place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +58,12 @@ class Plan:
     """Offset in the cuts topic after the plan's last cut."""
     ranges: Mapping[tuple[str, int], PartitionRange]
     tables: tuple[TablePlan, ...]
+    copies: Mapping[int, CopyFrom] = field(default_factory=dict)
+    """By relation id: every copy beside the stream that goes on after the plan."""
 
     @property
     def rows(self) -> int:
-        """Records over all partitions."""
+        """Records to read, over all partitions."""
         return sum(part.records for part in self.ranges.values())
 
     def txn_version(self, segment: int) -> int:
@@ -135,11 +106,13 @@ def _of_tables(cut: Cut) -> Cut:
 
 def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
     """How many of the (offset, cut) pairs go into the next plan: at least one, of one epoch,
-    until ``rows_max`` rows are reached, a table would need more than SEGMENTS_MAX segments, or
-    a topic passes from one relation to another (a table made anew under its name)."""
+    until ``rows_max`` rows are reached, a table would need more than SEGMENTS_MAX segments, a topic
+    passes from one relation to another (a table made anew under its name), a relation to another topic
+    (a table renamed), or a table that has a part in the plan begins to be copied."""
     rows = 0
     barriers = Counter[int]()
     relations: dict[str, int] = {}
+    topics: dict[int, str] = {}
     for count, (_, cut) in enumerate((offset, _of_tables(cut)) for offset, cut in cuts):
         rows += sum(part.records for part in cut.partitions)
         full = rows > rows_max or cut.epoch != cuts[0][1].epoch
@@ -147,13 +120,17 @@ def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
             barriers[table.relation_id] += len(table.barriers)
             full = full or barriers[table.relation_id] >= SEGMENTS_MAX
             full = full or relations.setdefault(table.topic, table.relation_id) != table.relation_id
+            full = full or (table.relation_id in topics and has_begin_beside(cut, table))
+            full = full or topics.setdefault(table.relation_id, table.topic) != table.topic
         if count and full:
             return count
     return len(cuts)
 
 
-def make_plan(cuts: Sequence[tuple[int, Cut]], heads: Mapping[int, TableHead]) -> Plan:
-    """The plan of these (offset, cut) pairs over the lake's tables (by relation id).
+def make_plan(
+    cuts: Sequence[tuple[int, Cut]], heads: Mapping[int, TableHead], copies: Mapping[int, CopyFrom] | None = None
+) -> Plan:
+    """The plan of these (offset, cut) pairs over the lake's tables and the copies that go on (by relation id).
 
     Raises:
         OperatorError: a table that this lake never copied (I7).
@@ -161,6 +138,7 @@ def make_plan(cuts: Sequence[tuple[int, Cut]], heads: Mapping[int, TableHead]) -
     first, last = cuts[0][1], cuts[-1][1]
     of_tables = [_of_tables(cut) for _, cut in cuts]
     timed = [cut.commit_time_us for _, cut in cuts if cut.commit_time_us is not None]
+    tables, going_on = _table_plans(of_tables, heads, copies or {})
     return Plan(
         epoch=last.epoch,
         from_cut=first.cut_id,
@@ -170,57 +148,97 @@ def make_plan(cuts: Sequence[tuple[int, Cut]], heads: Mapping[int, TableHead]) -
         complete=last.complete,
         metadata_end_offset=last.metadata_end_offset,
         next_offset=cuts[-1][0] + 1,
-        ranges=merge_ranges(of_tables),
-        tables=tuple(_table_plans(of_tables, heads)),
+        ranges=_ranges(of_tables, tables),
+        tables=tuple(tables),
+        copies=going_on,
     )
 
 
-def _table_plans(cuts: Iterable[Cut], heads: Mapping[int, TableHead]) -> Iterable[TablePlan]:
-    barriers: dict[int, list[Barrier]] = {}
-    topics: dict[int, str] = {}
+def _ranges(cuts: Sequence[Cut], tables: Sequence[TablePlan]) -> dict[tuple[str, int], PartitionRange]:
+    """What the plan reads: of a copy that ends all that was sent of it."""
+    waiting = {table.topic for cut in cuts for table in cut.tables} - {table.topic for table in tables}
+    ranges = {place: part for place, part in merge_ranges(cuts).items() if part.topic not in waiting}
+    copied = (part for table in tables if table.swapped is not None for part in table.swapped.ranges())
+    return ranges | {(part.topic, part.partition): part for part in copied}
+
+
+Changes = list[tuple[Cut, TableChanges]]
+
+
+def _table_plans(
+    cuts: Iterable[Cut], heads: Mapping[int, TableHead], copies: Mapping[int, CopyFrom]
+) -> tuple[list[TablePlan], dict[int, CopyFrom]]:
+    changes: dict[int, Changes] = {}
     for cut in cuts:
         for table in cut.tables:
-            barriers.setdefault(table.relation_id, []).extend(table.barriers)
-            topics[table.relation_id] = table.topic
-    if shared := [topic for topic, count in Counter(topics.values()).items() if count > 1]:
-        raise OperatorError(
-            f"topic {shared[0]} holds records of two relations in one plan",
-            remedy=COPY_AGAIN,
-        )
+            changes.setdefault(table.relation_id, []).append((cut, table))
+    changes = _without_replaced(changes)
     # A table made anew under its name has another relation id: its copy replaces what is at its path,
     # and the path is no more that of the table which had the name in the copy before.
     by_topic = {head.topic: replace(head, state=SUPERSEDED) for head in heads.values()}
-    for relation_id, topic in topics.items():
+    plans: list[TablePlan] = []
+    going_on = dict(copies)
+    for relation_id, of in changes.items():
+        topic = of[-1][1].topic
         base = heads.get(relation_id)
-        if base is None or (base.state == SUPERSEDED and base.topic != topic):
-            base = by_topic.get(topic)
-        yield _table_plan(relation_id, topic, base, barriers[relation_id])
+        is_elsewhere = base is not None and base.topic != topic and (base.state == SUPERSEDED or _begins(of))
+        walk = TableWalk(by_topic.get(topic) if base is None or is_elsewhere else base, going_on.pop(relation_id, None))
+        table_plan = _table_plan(relation_id, topic, walk, of)
+        if table_plan is not None:
+            plans.append(table_plan)
+        if walk.copy is not None:
+            going_on = {other: copy for other, copy in going_on.items() if copy.topic != topic}
+            going_on[relation_id] = walk.copy
+    return plans, going_on
 
 
-def _table_plan(relation_id: int, topic: str, base: TableHead | None, barriers: Sequence[Barrier]) -> TablePlan:
-    if (base is None or base.state == SUPERSEDED) and not any(b.kind == "copy_begin" for b in barriers):
+def _begins(changes: Changes) -> bool:
+    return any(has_begin_beside(cut, table) for cut, table in changes)
+
+
+def _without_replaced(changes: Mapping[int, Changes]) -> dict[int, Changes]:
+    """Without relations that leave their topic to another one's copy: what they still say of themselves is void.
+
+    Raises:
+        OperatorError: two relations send to one topic.
+    """
+    by_topic: dict[str, list[int]] = {}
+    for relation_id, of in changes.items():
+        by_topic.setdefault(of[-1][1].topic, []).append(relation_id)
+    kept = dict(changes)
+    for topic, relation_ids in by_topic.items():
+        begun = [relation_id for relation_id in relation_ids if _begins(changes[relation_id])]
+        if len(relation_ids) > 1 and len(begun) != 1:
+            raise OperatorError(
+                f"topic {topic} holds records of two relations in one plan",
+                remedy=COPY_AGAIN,
+            )
+        for relation_id in relation_ids:
+            if len(relation_ids) > 1 and relation_id not in begun:
+                del kept[relation_id]
+    return kept
+
+
+def _table_plan(relation_id: int, topic: str, walk: TableWalk, changes: Changes) -> TablePlan | None:
+    """The table's part of the plan; None where it has none, since its copy goes on."""
+    if walk.copy is None and (walk.base is None or walk.base.state == SUPERSEDED):
+        barriers = [barrier.kind for _, table in changes for barrier in table.barriers]
+        if {*barriers} == {"dropped"} and not any(table.row_count for _, table in changes):
+            return None
+        if "copy_begin" not in barriers:
+            raise OperatorError(
+                f"topic {topic} has changes of a table that this lake holds no copy of",
+                remedy=COPY_AGAIN,
+            )
+    for cut, table in changes:
+        walk.pass_cut(cut, table)
+    walk.end()
+    if len(walk.segments) > TXN_STRIDE:
         raise OperatorError(
-            f"topic {topic} has changes of a table that this lake holds no copy of",
-            remedy=COPY_AGAIN,
-        )
-    schema_id = base.schema_id if base else ""
-    state = base.state if base else "copying"
-    segments: list[Segment] = []
-    start: Position | None = None
-    empties, copies = False, state == "copying"
-    for barrier in barriers:
-        segments.append(Segment(len(segments), schema_id, start, barrier.position, empties, copies))
-        start, empties, copies = barrier.position, False, copies and barrier.kind != "copy_end"
-        schema_id = barrier.schema_id or schema_id
-        if barrier.kind in EMPTYING:
-            segments.clear()
-            empties, copies = True, barrier.kind == "copy_begin"
-        state = _STATE_AFTER.get(barrier.kind, state)
-    segments.append(Segment(len(segments), schema_id, start, None, empties, copies))
-    if len(segments) > TXN_STRIDE:
-        raise OperatorError(
-            f"one cut changes the shape of the table of topic {topic} {len(segments)} times, "
+            f"one cut changes the shape of the table of topic {topic} {len(walk.segments)} times, "
             f"more than the {TXN_STRIDE} that one plan can apply",
             remedy=COPY_AGAIN,
         )
-    return TablePlan(relation_id, topic, base, tuple(segments), state)
+    if not walk.segments:
+        return None
+    return TablePlan(relation_id, topic, walk.base, tuple(walk.segments), walk.state, walk.swapped)

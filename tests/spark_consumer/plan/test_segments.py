@@ -20,8 +20,9 @@ from walbridge.spark_consumer.plan.plan import (
 )
 
 
-def only_table(*barriers: Barrier, base: TableHead | None = HEAD) -> TablePlan:
-    plan = make_plan(numbered(cut(1, changes(*barriers))), {base.relation_id: base} if base else {})
+def only_table(*barriers: Barrier, base: TableHead | None = HEAD, complete: bool = True) -> TablePlan:
+    cuts = numbered(cut(1, changes(*barriers), complete=complete))
+    plan = make_plan(cuts, {base.relation_id: base} if base else {})
     (table,) = plan.tables
     return table
 
@@ -44,7 +45,7 @@ def test_a_copy_begins_empty_appends_rows_and_then_takes_changes() -> None:
 
 
 def test_a_copy_that_goes_on_leaves_the_table_copying() -> None:
-    table = only_table(Barrier("copy_begin", at(100, -1), "v2"), base=None)
+    table = only_table(Barrier("copy_begin", at(100, -1), "v2"), base=None, complete=False)
 
     assert table.segments == (Segment(0, "v2", at(100, -1), None, empties=True, copies=True),)
     assert table.state == "copying"

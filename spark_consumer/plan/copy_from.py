@@ -1,0 +1,111 @@
+"""A copy that goes on beside the stream: where its records begin, and how a cut shows it.
+
+In: cuts and their barriers. Out: ``CopyFrom``, all that the lake must remember of a copy until its
+``copy_end``. Pure.
+
+Until then its rows are in the topic alone: nothing half copied is in the lake that a kill could leave
+behind (I8). At ``copy_end`` the topic is read once from ``partitions`` on and folded, and so is every
+event from ``start`` on, whichever plan it was in.
+
+The first copy of earlier versions is told from it by its cuts: it begins at the epoch's consistent
+point, and its cuts end no LSN until all of it is there, or it ends in its own cut, behind its rows.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRange:
+    """Records of one partition since the copy began; ``records`` is their count as cuts tell it (I7)."""
+
+    partition: int
+    start_offset: int
+    end_offset: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyShape:
+    """The schema that holds from a position on."""
+
+    commit_lsn: int
+    ordinal: int
+    schema_id: str
+
+    @property
+    def position(self) -> Position:
+        return Position(Lsn(self.commit_lsn), self.ordinal)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFrom:
+    """A copy that has not ended. Offsets are those of the cut that began it: events before ``start`` are none of it.
+
+    ``shapes``: the first one holds from ``start`` on, each other one from its own position on.
+    """
+
+    topic: str
+    shapes: tuple[CopyShape, ...]
+    partitions: tuple[CopyRange, ...] = ()
+
+    @property
+    def start(self) -> Position:
+        return self.shapes[0].position
+
+    @property
+    def schema_id(self) -> str:
+        """The newest."""
+        return self.shapes[-1].schema_id
+
+    def began_anew(self, at: Position) -> "CopyFrom":
+        """The same copy without what came before ``at``, where the table was emptied."""
+        return CopyFrom(self.topic, (CopyShape(*at, self.schema_id),))
+
+    def shaped(self, at: Position, schema_id: str) -> "CopyFrom":
+        """The copy with another shape from ``at`` on; a shape that it has already is nothing new."""
+        if schema_id == self.schema_id:
+            return self
+        return replace(self, shapes=(*self.shapes, CopyShape(*at, schema_id)))
+
+    def with_cut(self, cut: Cut) -> "CopyFrom":
+        """The copy with the records that a cut holds of its topic."""
+        known = {part.partition: part for part in self.partitions}
+        for part in cut.partitions:
+            if part.topic == self.topic:
+                known[part.partition] = _joined(known.get(part.partition), part)
+        return replace(self, partitions=tuple(known[partition] for partition in sorted(known)))
+
+    def ranges(self) -> Iterable[PartitionRange]:
+        """What is to be read of it."""
+        for part in self.partitions:
+            yield PartitionRange(self.topic, part.partition, part.start_offset, part.end_offset, part.records)
+
+
+def _joined(before: CopyRange | None, part: PartitionRange) -> CopyRange:
+    if before is None:
+        return CopyRange(part.partition, part.start_offset, part.end_offset, part.records)
+    return replace(before, end_offset=part.end_offset, records=before.records + part.records)
+
+
+def copy_begun(topic: str, barrier: Barrier) -> CopyFrom:
+    """The copy that a ``copy_begin`` begins."""
+    return CopyFrom(topic, (CopyShape(*barrier.position, barrier.schema_id or ""),))
+
+
+def begins_beside(barrier: Barrier, cut: Cut, barriers: Sequence[Barrier]) -> bool:
+    """Whether a barrier of a cut begins a copy beside the stream; ``barriers``: those of its table in that cut."""
+    if barrier.kind != "copy_begin" or barrier.position.ordinal != COPIED_ORDINAL:
+        return False
+    if barrier.position.commit_lsn != cut.epoch.consistent_point:
+        return True
+    ends = [each.position.ordinal for each in barriers if each.kind == "copy_end"]
+    return cut.complete and not any(ordinal > COPIED_ORDINAL for ordinal in ends)
+
+
+def has_begin_beside(cut: Cut, table: TableChanges) -> bool:
+    """Whether a copy of the table begins in the cut, beside the stream."""
+    return any(begins_beside(barrier, cut, table.barriers) for barrier in table.barriers)

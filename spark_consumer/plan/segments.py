@@ -1,0 +1,158 @@
+"""One table's barriers to segments, in the order of the stream.
+
+In: the table as the lake has it, its copy if one goes on, and what each cut says of it. Out: the
+segments to apply, the state after them, and the copy that goes on afterwards. Pure.
+
+Everything before the last truncate or copy_begin is void, so segments begin there and the first one
+empties the table. A copy beside the stream is nothing to a table until its ``copy_end``; a table that
+was current is fed from its events until then. At ``copy_end`` all segments so far are void, and those
+of the copy, from its beginning on, take their place.
+"""
+
+from dataclasses import dataclass, field
+
+from walbridge.schemas.cut import Barrier, Cut, TableChanges
+from walbridge.schemas.position import Position
+from walbridge.spark_consumer.plan.copy_from import CopyFrom, begins_beside, copy_begun
+
+SUPERSEDED = "superseded"
+"""State of a table of an older epoch while the new one is not yet published: it must be copied."""
+EMPTYING = frozenset({"truncate", "copy_begin"})
+_STATE_AFTER = {"copy_begin": "copying", "copy_end": "current", "dropped": "stale"}
+"""A table that left the publication keeps its rows, but equals the source no longer (I8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableHead:
+    """A table as the newest finished plan left it.
+
+    ``version`` is the Delta version; ``schema_id`` the shape it has; ``state`` one of
+    current, copying, stale, superseded; ``since`` the LSN at which the state began.
+    """
+
+    relation_id: int
+    topic: str
+    path: str
+    version: int
+    schema_id: str
+    state: str
+    since: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Events between two barriers, all of one schema.
+
+    ``empties``: the table holds nothing but this segment's rows afterwards.
+    ``copies``: the events are copied rows (op r), appended as they are.
+    ``fed``: a copy goes on beside the stream, whose rows (op r) are not for the table as it is.
+    ``unfinished``: such a copy goes on in the next segment. A row that has values which neither the
+    segment nor the table knows comes again there, whole.
+    """
+
+    index: int
+    schema_id: str
+    start: Position | None
+    end: Position | None
+    empties: bool = False
+    copies: bool = False
+    fed: bool = False
+    unfinished: bool = False
+
+
+@dataclass
+class TableWalk:
+    """Goes over the barriers of a plan; ``segments`` and ``copy`` are what they come to."""
+
+    base: TableHead | None
+    copy: CopyFrom | None
+    state: str = ""
+    segments: list[Segment] = field(default_factory=list)
+    swapped: CopyFrom | None = None
+    """The copy that ended in this plan: all of its records are to be read."""
+
+    def __post_init__(self) -> None:
+        self.state = self.base.state if self.base else "copying"
+        self._schema_id = self.base.schema_id if self.base else ""
+        self._start: Position | None = None
+        self._empties, self._copies = False, self.state == "copying"
+        self._fed = self.copy is not None
+        # A table that is copied anew is fed as long as it equals the source; any other waits for its copy.
+        self._is_open = self.copy is None or self.state == "current"
+
+    def pass_cut(self, cut: Cut, table: TableChanges) -> None:
+        """What one cut says of the table."""
+        for barrier in table.barriers:
+            if begins_beside(barrier, cut, table.barriers):
+                self._begin(barrier, table.topic)
+            elif barrier.kind == "copy_end" and self.copy is not None:
+                self._swap(self.copy)
+            else:
+                self._pass(barrier)
+        if self.copy is not None:
+            self.copy = self.copy.with_cut(cut)
+        if self.swapped is not None:
+            self.swapped = self.swapped.with_cut(cut)
+
+    def end(self) -> None:
+        """The plan ends."""
+        if self._is_open:
+            self._add(None)
+
+    def _begin(self, barrier: Barrier, topic: str) -> None:
+        self.copy = copy_begun(topic, barrier)
+        if self.state != "current":
+            self._is_open = False
+            if self.base is None or self.base.state == SUPERSEDED:
+                self.segments.clear()
+            return
+        # Rows of a copy that has ended in this plan are in the same segment.
+        self._fed = self.swapped is None
+        if self.copy.schema_id != self._schema_id:
+            self._close(barrier.position)
+            self._schema_id = self.copy.schema_id
+
+    def _swap(self, copy: CopyFrom) -> None:
+        self.segments.clear()
+        self.swapped, self.copy = copy, None
+        self.state = "current"
+        self._is_open, self._empties, self._copies, self._fed = True, True, False, False
+        for shape in copy.shapes:
+            if shape is not copy.shapes[0]:
+                self._close(shape.position, unfinished=True)
+            self._start, self._schema_id = shape.position, shape.schema_id
+
+    def _pass(self, barrier: Barrier) -> None:
+        if self.swapped is not None and barrier.kind == "shape" and barrier.schema_id == self._schema_id:
+            # No barrier to a fold, and copied rows may stand at this very position.
+            return
+        self._close(barrier.position)
+        self._copies = self._copies and barrier.kind != "copy_end"
+        self._schema_id = barrier.schema_id or self._schema_id
+        if barrier.kind in EMPTYING and self._is_open:
+            self.segments.clear()
+            self._empties, self._copies = True, barrier.kind == "copy_begin"
+        self.state = _STATE_AFTER.get(barrier.kind, self.state)
+        if self.copy is not None:
+            self.copy = _copy_after(self.copy, barrier)
+
+    def _close(self, at: Position, *, unfinished: bool = False) -> None:
+        if self._is_open:
+            self._add(at, unfinished=unfinished)
+        self._start, self._empties = at, False
+
+    def _add(self, end: Position | None, *, unfinished: bool = False) -> None:
+        if self.swapped is not None and end is not None:
+            # Rows that were copied at this LSN, before its transactions, are of the schema before it or behind it.
+            end = end._replace(ordinal=max(end.ordinal, 0))
+        index = len(self.segments)
+        of_copies = self._copies, self._fed, unfinished
+        self.segments.append(Segment(index, self._schema_id, self._start, end, self._empties, *of_copies))
+
+
+def _copy_after(copy: CopyFrom, barrier: Barrier) -> CopyFrom | None:
+    if barrier.kind == "dropped":
+        return None
+    if barrier.kind == "truncate":
+        return copy.began_anew(barrier.position)
+    return copy.shaped(barrier.position, barrier.schema_id) if barrier.schema_id else copy
