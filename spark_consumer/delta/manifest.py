@@ -108,7 +108,8 @@ class Manifest:
         expected = self._table.version() + 1
         data = pa.Table.from_pylist([asdict(row)], schema=SCHEMA)
         with self._fenced():
-            write_deltalake(self._table, data, mode="append", commit_properties=_WITHOUT_RETRY)
+            # A manifest of earlier versions gets the columns that it lacks.
+            write_deltalake(self._table, data, mode="append", schema_mode="merge", commit_properties=_WITHOUT_RETRY)
         if self._table.version() != expected:
             raise _second_job(self._table.table_uri)
         self._sequence = row.sequence

@@ -10,6 +10,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from walbridge.schemas.errors import NEWER_WALBRIDGE, OperatorError
 from walbridge.spark_consumer.delta.opening import table_if_any
+from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 CUTS_TABLE = "_cuts"
@@ -17,6 +18,27 @@ _LOOK_BACK = 4
 """How many of the newest rows are searched first for the newest published one."""
 _TIME = pa.timestamp("us", tz="UTC")
 
+_COPY_FROM = pa.struct(
+    [
+        (
+            "shapes",
+            pa.list_(pa.struct([("commit_lsn", pa.int64()), ("ordinal", pa.int64()), ("schema_id", pa.string())])),
+        ),
+        (
+            "partitions",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("partition", pa.int64()),
+                        ("start_offset", pa.int64()),
+                        ("end_offset", pa.int64()),
+                        ("records", pa.int64()),
+                    ]
+                )
+            ),
+        ),
+    ]
+)
 _ENTRY = pa.struct(
     [
         ("relation_id", pa.int64()),
@@ -28,6 +50,7 @@ _ENTRY = pa.struct(
         ("schema_id", pa.string()),
         ("state", pa.string()),
         ("since", pa.int64()),
+        ("copy_from", _COPY_FROM),
     ]
 )
 SCHEMA = pa.schema(
@@ -108,4 +131,14 @@ def rows_where(table: DeltaTable, condition: str) -> list[CutRow]:
 
 
 def _row(record: dict[str, Any]) -> CutRow:
-    return CutRow(**(record | {"tables": tuple(TableEntry(**entry) for entry in record["tables"])}))
+    return CutRow(**(record | {"tables": tuple(map(_entry, record["tables"]))}))
+
+
+def _entry(entry: dict[str, Any]) -> TableEntry:
+    # Rows of earlier versions have none.
+    found = entry.get("copy_from")
+    if found is None:
+        return TableEntry(**(entry | {"copy_from": None}))
+    shapes = tuple(CopyShape(**shape) for shape in found["shapes"])
+    partitions = tuple(CopyRange(**part) for part in found["partitions"])
+    return TableEntry(**(entry | {"copy_from": CopyFrom(entry["topic"], shapes, partitions)}))

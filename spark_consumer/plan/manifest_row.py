@@ -10,12 +10,16 @@ from datetime import datetime
 
 from walbridge.schemas.cut import Epoch
 from walbridge.schemas.position import parse_lsn
-from walbridge.spark_consumer.plan.plan import TableHead
+from walbridge.spark_consumer.plan.copy_from import CopyFrom
+from walbridge.spark_consumer.plan.segments import TableHead
 
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """One table in a row. ``version`` is None in a plan row for a table that does not exist yet."""
+    """One table in a row. ``version`` is None for a table that does not exist yet.
+
+    ``copy_from``: a copy of it goes on beside the stream, whatever its state is meanwhile.
+    """
 
     relation_id: int
     namespace: str
@@ -26,6 +30,7 @@ class TableEntry:
     schema_id: str
     state: str
     since: int | None = None
+    copy_from: CopyFrom | None = None
 
     @property
     def qualified_name(self) -> str:

@@ -1,16 +1,18 @@
 """The manifest: one commit a row, exact versions, newest row."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from walbridge.schemas.cut import Epoch
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.manifest import Manifest
-from walbridge.spark_consumer.delta.manifest_reader import newest_published, open_table
+from walbridge.spark_consumer.delta.manifest_reader import SCHEMA, newest_published, open_table
+from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
 
 EPOCH = Epoch("7000000000000000001", 1, "wal_bridge", 0x1_0000_0010)
@@ -39,6 +41,36 @@ def test_a_row_is_read_back_as_it_was_written(manifest: Manifest, lake: Path) ->
     manifest.append(first)
 
     assert Manifest(str(lake), "p", {}).newest() == first
+
+
+def test_copies_that_go_on_are_read_back_as_they_were_written(manifest: Manifest, lake: Path) -> None:
+    shapes = (CopyShape(0x2000, -1, "0" * 16), CopyShape(0x3000, 4, "1" * 16))
+    copy = CopyFrom(ENTRY.topic, shapes, (CopyRange(0, 5, 9, 4), CopyRange(1, 0, 2, 2)))
+    manifest.append(row(1, tables=(replace(ENTRY, copy_from=copy), replace(ENTRY, relation_id=2))))
+
+    assert Manifest(str(lake), "p", {}).newest() == row(
+        1, tables=(replace(ENTRY, copy_from=copy), replace(ENTRY, relation_id=2))
+    )
+
+
+def test_a_manifest_of_earlier_versions_is_read_and_carried_on(lake: Path) -> None:
+    """It has no column for copies that go on; from the first new row on earlier versions refuse it."""
+    entry = pa.struct([field for field in SCHEMA.field("tables").type.value_type if field.name != "copy_from"])
+    old = SCHEMA.set(SCHEMA.get_field_index("tables"), pa.field("tables", pa.list_(entry)))
+    written = row(1, tables=(replace(ENTRY, version=7),))
+    write_deltalake(str(lake / "_cuts"), pa.Table.from_pylist([asdict(written)], schema=old))
+
+    manifest = Manifest(str(lake), "p", {})
+    assert manifest.newest() == written
+    copy = CopyFrom(ENTRY.topic, (CopyShape(0x2000, -1, "0" * 16),), (CopyRange(0, 5, 9, 4),))
+    manifest.append(row(2, tables=(replace(ENTRY, copy_from=copy),)))
+    manifest.compact()
+
+    assert manifest.newest() == row(2, tables=(replace(ENTRY, copy_from=copy),))
+    assert manifest.finished_before(row(2)) == written
+    found = open_table(str(lake))
+    assert found is not None
+    assert newest_published(found, 101) == written
 
 
 def test_the_newest_row_is_the_one_with_the_highest_sequence(manifest: Manifest) -> None:
