@@ -12,6 +12,7 @@ Where all are kept, it makes the same states again, each of them right (I8), and
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import groupby
 
 import structlog
 from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import RUNNING, JobMetrics
 from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.spark_consumer.plan.plan import cut_fault, make_plan, take_cuts
+from walbridge.spark_consumer.plan.plan import Plan, cut_fault, make_plan, take_cuts
 from walbridge.spark_consumer.plan_runner import PlanRunner
 
 log = structlog.get_logger()
@@ -85,13 +86,25 @@ class Job:
         cuts = [pair for part in self._source.read(self._state.next_offset, opened.next_offset) for pair in part]
         self._refuse_faults(cuts)
         planned = [(at, cut) for at, cut in cuts if str(cut.epoch) == opened.epoch and cut.cut_id >= opened.from_cut]
-        plan = make_plan(planned, self._state.heads(planned[-1][1].epoch)) if planned else None
+        if planned:
+            self._pass(cuts[: len(cuts) - len(planned)])
+        plan = self._plan(planned) if planned else None
         if plan is None or plan.to_cut != opened.to_cut or not same_tables(opened, plan):
             raise OperatorError(
                 f"the open plan of cuts {opened.from_cut} to {opened.to_cut} cannot be made again: its cuts changed",
                 remedy=CHANGED_FROM_OUTSIDE,
             )
         self._state = self._plans.carry_out(plan, self._state, is_open=True)
+
+    def _pass(self, cuts: Cuts) -> None:
+        """Go over cuts that touched no table and were not published: copies may go on in them."""
+        for _, of_epoch in groupby(cuts, key=lambda pair: pair[1].epoch):
+            plan = self._plan(list(of_epoch))
+            self._state = self._state.passed(plan, self._plans.relations(plan))
+
+    def _plan(self, cuts: Cuts) -> Plan:
+        epoch = cuts[-1][1].epoch
+        return make_plan(cuts, self._state.heads(epoch), self._state.copies(epoch))
 
     def _apply_new(self, cuts_from: CutsFrom) -> None:
         """Apply the cuts from the next offset on, a bounded number at a time (I9)."""
@@ -106,8 +119,7 @@ class Job:
         self._refuse_faults(cuts)
         while cuts and not self._stop.is_set():
             count = take_cuts(cuts, self._settings.lake.plan_rows_max)
-            plan = make_plan(cuts[:count], self._state.heads(cuts[count - 1][1].epoch))
-            self._state = self._plans.carry_out(plan, self._state, is_open=False)
+            self._state = self._plans.carry_out(self._plan(cuts[:count]), self._state, is_open=False)
             cuts = cuts[count:]
 
     def _refuse_faults(self, cuts: Cuts) -> None:

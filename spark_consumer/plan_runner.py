@@ -44,6 +44,10 @@ class PlanRunner:
         self.manifest = Manifest(self._lake, settings.name, self._storage_options)
         self._maintenance = Maintenance(self._lake, self.manifest, settings)
 
+    def relations(self, plan: Plan) -> Relations:
+        """The relation versions that the plan's tables and copies need."""
+        return self._metadata.relations(plan)
+
     def carry_out(self, plan: Plan, state: LakeState, *, is_open: bool) -> LakeState:
         """Apply the plan and return the state after it. ``is_open``: the plan's row is in ``_cuts`` already.
 
@@ -52,7 +56,7 @@ class PlanRunner:
             RetryableError: Kafka is away.
         """
         watch = Stopwatch()
-        relations = self._metadata.relations(plan)
+        relations = self.relations(plan)
         if plan.tables and not is_open:
             kill_point("job:before-plan")
             self.manifest.append(state.planned(plan, relations))
@@ -62,7 +66,7 @@ class PlanRunner:
         row = state.applied(plan, heads, relations)
         # There is nothing to remember but where to read on: not worth a row of _cuts.
         if not plan.tables and row.kind != "published":
-            return state.passed(plan)
+            return state.passed(plan, relations)
         kill_point("job:before-publish")
         self.manifest.append(row)
         kill_point("job:published")

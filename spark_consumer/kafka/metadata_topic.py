@@ -32,14 +32,15 @@ class MetadataTopic:
         """
         if plan.metadata_end_offset > self._next_offset:
             self._read_to(plan.metadata_end_offset)
-        for table in plan.tables:
-            for segment in table.segments:
-                if segment.schema_id not in self._relations:
-                    raise OperatorError(
-                        f"{self._topic} lacks the record of schema {segment.schema_id} of topic {table.topic}",
-                        remedy="it was removed from outside (the topic must be compacted, never deleted from): "
-                        f"{COPY_AGAIN}",
-                    )
+        needed = [(segment.schema_id, table.topic) for table in plan.tables for segment in table.segments]
+        needed += [(copy.schema_id, copy.topic) for copy in plan.copies.values()]
+        for schema_id, topic in needed:
+            if schema_id not in self._relations:
+                raise OperatorError(
+                    f"{self._topic} lacks the record of schema {schema_id} of topic {topic}",
+                    remedy="it was removed from outside (the topic must be compacted, never deleted from): "
+                    f"{COPY_AGAIN}",
+                )
         return self._relations
 
     def _read_to(self, end_offset: int) -> None:

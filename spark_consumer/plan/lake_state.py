@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from walbridge.schemas.cut import Cut, Epoch
 from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
 
@@ -49,6 +50,11 @@ class LakeState:
         heads = ((relation_id, entry.head) for relation_id, entry in self._entries_in(epoch).items())
         return {relation_id: head for relation_id, head in heads if head is not None}
 
+    def copies(self, epoch: Epoch) -> dict[int, CopyFrom]:
+        """The copies beside the stream that go on: none of them outlives its epoch."""
+        found = ((relation_id, entry.copy_from) for relation_id, entry in self._entries_in(epoch).items())
+        return {relation_id: copy for relation_id, copy in found if copy is not None}
+
     def planned(self, plan: Plan, relations: Relations) -> CutRow:
         """The row to append before the plan touches a table: what it touches, with base versions."""
         tables = [_planned_entry(table, relations) for table in plan.tables]
@@ -56,20 +62,17 @@ class LakeState:
 
     def applied(self, plan: Plan, heads: Sequence[TableHead], relations: Relations) -> CutRow:
         """The row to append after all tables of the plan are done: published, if the lake now
-        equals the source at the plan's end (I8), else applied."""
-        entries = self._entries_in(plan.epoch)
-        for head in heads:
-            before = entries.get(head.relation_id)
-            entries = {key: entry for key, entry in entries.items() if entry.path != head.path}
-            entries[head.relation_id] = _entry(head, before, plan.end_lsn, relations)
-        copying = any(entry.state == "copying" for entry in entries.values())
+        equals the source at the plan's end in all tables that are current (I8), else applied."""
+        entries = self._entries_after(plan, heads, relations)
+        # The first copy of earlier versions ends its cuts inside of it; a copy beside the stream holds up nobody.
+        copying = any(entry.state == "copying" and entry.copy_from is None for entry in entries.values())
         kind = "published" if plan.complete and not copying else "applied"
         # From the first published cut on, a table of an old epoch that was not copied again is named no more.
         left = [entry for entry in entries.values() if kind == "applied" or entry.state != SUPERSEDED]
         # The plan's own row stands between, unless it touched nothing and needed none.
         return self._row(2 if plan.tables else 1, kind, plan, left)
 
-    def passed(self, plan: Plan) -> "LakeState":
+    def passed(self, plan: Plan, relations: Relations) -> "LakeState":
         """The state after cuts that neither touch a table nor publish: only remembered."""
         return replace(
             self,
@@ -77,13 +80,31 @@ class LakeState:
             to_cut=plan.to_cut,
             end_lsn=plan.end_lsn,
             next_offset=plan.next_offset,
-            entries=self._entries_in(plan.epoch),
+            entries=self._entries_after(plan, [], relations),
         )
 
     def _entries_in(self, epoch: Epoch) -> dict[int, TableEntry]:
         if epoch == self.epoch:
             return dict(self.entries)
-        return {key: replace(entry, state=SUPERSEDED, since=self.end_lsn) for key, entry in self.entries.items()}
+        return {
+            key: replace(entry, state=SUPERSEDED, since=self.end_lsn, copy_from=None)
+            for key, entry in self.entries.items()
+            if entry.version is not None
+        }
+
+    def _entries_after(self, plan: Plan, heads: Sequence[TableHead], relations: Relations) -> dict[int, TableEntry]:
+        entries = self._entries_in(plan.epoch)
+        for head in heads:
+            before = entries.get(head.relation_id)
+            entries = {key: entry for key, entry in entries.items() if entry.path != head.path}
+            entries[head.relation_id] = _entry(head, before, plan.end_lsn, relations)
+        for relation_id, copy in plan.copies.items():
+            before = entries.get(relation_id) or next((e for e in entries.values() if e.topic == copy.topic), None)
+            entries = {key: entry for key, entry in entries.items() if entry.topic != copy.topic}
+            entries[relation_id] = _copying_entry(relation_id, copy, before, relations)
+        done = (_without_copy(entry, plan.end_lsn) for key, entry in entries.items() if key not in plan.copies)
+        still = (entries[relation_id] for relation_id in plan.copies)
+        return {entry.relation_id: entry for entry in [*done, *still] if entry is not None}
 
     def _row(self, steps: int, kind: str, plan: Plan, tables: Iterable[TableEntry]) -> CutRow:
         return CutRow(
@@ -139,6 +160,42 @@ def _entry(head: TableHead, before: TableEntry | None, end_lsn: int, relations: 
         head.state,
         since,
     )
+
+
+def _copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, relations: Relations) -> TableEntry:
+    """``before``: what stood for the table, or for the one whose topic it takes over."""
+    table = relations[copy.schema_id].table
+    if before is None or before.version is None or before.topic != copy.topic:
+        return TableEntry(
+            relation_id,
+            table.namespace,
+            table.name,
+            copy.topic,
+            "",
+            None,
+            copy.schema_id,
+            "copying",
+            copy.start.commit_lsn,
+            copy,
+        )
+    state, since = before.state, before.since
+    if state == SUPERSEDED or before.relation_id != relation_id:
+        state, since = "stale", before.since if state in ("stale", SUPERSEDED) else copy.start.commit_lsn
+    elif state == "current" and not table.key_columns:
+        # Its changes wait until its rows are read, and are not in the topic before.
+        state, since = "copying", copy.start.commit_lsn
+    return replace(before, relation_id=relation_id, state=state, since=since, copy_from=copy)
+
+
+def _without_copy(entry: TableEntry, end_lsn: int) -> TableEntry | None:
+    """An entry after its copy, if there was one: a table that was left inside of it is stale, or was never there."""
+    if entry.copy_from is None:
+        return entry
+    if entry.version is None:
+        return None
+    if entry.state == "copying":
+        entry = replace(entry, state="stale", since=end_lsn)
+    return replace(entry, copy_from=None)
 
 
 def _time(microseconds: int | None) -> datetime | None:

@@ -195,7 +195,7 @@ def test_states_follow_any_plans(steps: list[tuple[dict[int, str], bool, bool]])
             sequences.append(state.planned(done, RELATIONS).sequence)
         sequences.append(row.sequence)
         if not tables:
-            passed = state.passed(done)
+            passed = state.passed(done, RELATIONS)
             assert replace(passed, sequence=row.sequence, entries={}) == replace(LakeState.after("p", row), entries={})
             assert passed.heads(epoch) == state.heads(epoch)
         kept = {each.relation_id: each for each in heads}
