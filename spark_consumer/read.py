@@ -32,7 +32,7 @@ def tables_at(
         spark: a session that knows Delta.
         lake: [lake] path.
         lsn: the newest cut that ends at or before it (a number or ``16/B374D848``); None: the newest.
-        tables: only these.
+        tables: only these; None: all but those whose first copy goes on.
         states: what is accepted; a table that is stale does not equal the source.
         storage_options: as in [lake], to read the manifest.
 
@@ -41,12 +41,18 @@ def tables_at(
     """
     row = published_at(lake, lsn, storage_options=storage_options)
     entries = {entry.qualified_name: entry for entry in row.tables}
-    wanted = sorted(entries if tables is None else tables)
+    readable = [name for name, entry in entries.items() if entry.version is not None]
+    wanted = sorted(readable if tables is None else tables)
     for name in wanted:
         if name not in entries:
             raise OperatorError(
                 f"the lake has no table {name} at {format_lsn(row.end_lsn)}",
-                remedy=f"it has: {', '.join(sorted(entries)) or 'none'}",
+                remedy=f"it has: {', '.join(sorted(readable)) or 'none'}",
+            )
+        if name not in readable:
+            raise OperatorError(
+                f"table {name} is being copied at {format_lsn(row.end_lsn)}: the lake has no state of it yet",
+                remedy="leave it out with tables=..., or wait for its copy: walbridge status",
             )
         if entries[name].state not in states:
             raise OperatorError(
@@ -91,5 +97,4 @@ def published(lake: str, *, storage_options: Mapping[str, str] | None = None) ->
 
 
 def _read(spark: SparkSession, lake: str, path: str, version: int | None) -> DataFrame:
-    # Published entries always have a version.
     return spark.read.format("delta").option("versionAsOf", str(version)).load(f"{lake}/{path}")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -84,6 +85,18 @@ def test_table_that_does_not_equal_the_source_is_given_only_when_asked_for(manif
         asked(lake)
     assert asked(lake, tables=["public.a"]) == {"public.a": ("a", "2")}
     assert asked(lake, states=("current", "stale")) == {"public.a": ("a", "2"), "public.b": ("b", "1")}
+
+
+def test_table_that_is_copied_for_the_first_time_is_left_out_and_refused_by_name(
+    manifest: Manifest, lake: Path
+) -> None:
+    """I8: the lake has no state of it, and all others are read."""
+    publish(manifest, 4, 400, entry("a", 2), replace(entry("b", 1, "copying"), version=None, path=""))
+
+    assert asked(lake) == {"public.a": ("a", "2")}
+    for states in (("current",), ("current", "copying")):
+        with pytest.raises(OperatorError, match=r"public\.b is being copied at 0/190: the lake has no state of it"):
+            asked(lake, tables=["public.b"], states=states)
 
 
 @pytest.mark.usefixtures("manifest")
