@@ -25,7 +25,15 @@ from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
 from walbridge.spark_consumer.kafka.ranges import RECORD
-from walbridge.spark_consumer.kafka.slices import ONE_TASK_ROWS_MAX, Volume, conformed, handed_over, in_slice, slices_of
+from walbridge.spark_consumer.kafka.slices import (
+    ONE_TASK_ROWS_MAX,
+    Volume,
+    conformed,
+    handed_over,
+    in_slice,
+    pieces_of,
+    slices_of,
+)
 from walbridge.spark_consumer.plan.plan import Segment
 
 _BY_POSITION = ("change.commit_lsn", "change.ordinal")
@@ -141,11 +149,9 @@ class SegmentRows:
 
     def _slices_of_records(self, by: Column, rows: Callable[[DataFrame], DataFrame]) -> Iterator[pa.Table]:
         """Slice by slice of the records: each record is decoded once."""
-        slices = self.volume.slices
-        for index in range(slices):
-            frame = self._frame()
-            some = frame if slices == 1 else frame.where(in_slice(by, index, slices))
-            yield handed_over(rows(self._events(some)), self.volume)
+        with pieces_of(self._frame(), by, self.volume.slices) as piece:
+            for index in range(self.volume.slices):
+                yield handed_over(rows(self._events(piece(index))), self.volume)
 
     def _events(self, records: DataFrame) -> DataFrame:
         few = self.volume.rows <= ONE_TASK_ROWS_MAX

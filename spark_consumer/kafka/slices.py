@@ -4,11 +4,13 @@ In: frames, and how much they hold. Out: Arrow slices that are bounded by rows a
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -17,6 +19,9 @@ SLICE_BYTES_MAX = 32 * 2**20
 """A slice takes several times this in Spark's heap: rows, folded rows, Arrow, the answer to the driver."""
 ONE_TASK_ROWS_MAX = 20_000
 """Up to here one task is quicker than a shuffle between two."""
+GATHERED_FROM = 8
+"""From so many slices on, sending each record to its slice is less than reading all of them for each."""
+_SLICE = "_slice"
 AT_A_TIME_BYTES = 4 * 2**20
 """Slices of tables with more than this are handed over one after another."""
 
@@ -47,6 +52,20 @@ class Volume:
 def in_slice(by: Column, index: int, slices: int) -> Column:
     """Whether a row is in one of several slices."""
     return F.pmod(F.xxhash64(by), F.lit(slices)) == F.lit(index)
+
+
+@contextmanager
+def pieces_of(frame: DataFrame, by: Column, slices: int) -> Iterator[Callable[[int], DataFrame]]:
+    """The rows of each slice. Rows of many slices are brought together once, so that no slice looks at all of them."""
+    if slices < GATHERED_FROM:
+        yield lambda index: frame if slices == 1 else frame.where(in_slice(by, index, slices))
+        return
+    numbered = frame.withColumn(_SLICE, F.pmod(F.xxhash64(by), F.lit(slices)))
+    held = numbered.repartition(slices, _SLICE).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield lambda index: held.where(F.col(_SLICE) == index).drop(_SLICE)
+    finally:
+        held.unpersist()
 
 
 def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
