@@ -5,7 +5,7 @@ table's head. Called from several threads, one a table; nothing here changes a s
 
     1. the head is the base, or this plan's own work so far; else the base is restored   (I5)
     2. per segment: the table gets the segment's shape, then one commit with its rows
-    3. an emptying segment overwrites, a copying one appends, others merge
+    3. an emptying segment overwrites (so does the first of a copy that ends), a copying one appends, others merge
 
 A crash leaves the table between two commits, and the next call goes on from there.
 """
@@ -107,7 +107,7 @@ class Application:
         done = 0
         if table is not None:
             done = self._settle(table)
-        elif self.table_plan.base is not None:
+        elif self._needed_base is not None:
             raise self._lost("is gone", remedy=f"bring its folder back and start again; if nobody has it, {COPY_AGAIN}")
         for segment in self.table_plan.segments[done:]:
             shape = TableShape(self._relation(segment.schema_id))
@@ -126,9 +126,14 @@ class Application:
         assert table is not None
         return self._head(table)
 
+    @property
+    def _needed_base(self) -> TableHead | None:
+        """A copy that takes the table's place needs nothing of what was there, be it gone or another program's."""
+        return None if self.table_plan.swapped is not None else self.table_plan.base
+
     def _settle(self, table: LakeTable) -> int:
         """Segments done; the table is put back to the base where another program changed it."""
-        base = self.table_plan.base
+        base = self._needed_base
         if base is not None and table.version < base.version:
             raise self._lost(f"is at version {table.version}, before version {base.version} that was published")
         segments = self.table_plan.segments
@@ -186,8 +191,10 @@ class Application:
                     remedy=FIND_THE_WRITER,
                 )
             self._relation(schema_id)
-            # Rows before an emptying barrier are void, whatever schema they have.
-            if schema_id not in used and not self.table_plan.segments[0].empties:
+            # Rows before an emptying barrier are void, whatever schema they have; those after the last segment
+            # are a copy's, whose end is not in this plan.
+            segments = self.table_plan.segments
+            if schema_id not in used and not segments[0].empties and segments[-1].end is None:
                 raise OperatorError(
                     f"topic {topic} holds records of schema {schema_id} that no cut announces",
                     remedy=COPY_AGAIN,

@@ -96,20 +96,23 @@ class Changes:
                 return
         with spooled(schema, self.found.folded_by_chain(schema)) as rows:
             base = None if self.segment.empties else self.table
-            with spooled(rows.schema, complete_unknown(base, rows, self.shape)) as complete:
+            completed = complete_unknown(base, rows, self.shape, may_miss=self.segment.unfinished)
+            with spooled(rows.schema, completed) as complete:
                 self._merge_folded(complete)
 
     def _merge_folded(self, rows: Spool) -> None:
         unknown = sum(_unknown(batch).num_rows for batch in rows.batches())
         if self.segment.empties:
-            refuse_missing(unknown, self.shape)
-            self._replace(lambda: map(_alive, rows.batches()))
+            if not self.segment.unfinished:
+                refuse_missing(unknown, self.shape)
+            self._replace(lambda: (_whole(_alive(batch)) for batch in rows.batches()))
             return
         if rows.rows == 0:
             return
-        if unknown:
+        if unknown and not self.segment.unfinished:
             self._refuse_unknown_of_missing_rows(rows)
-        self.table.merge(key_merge(self.shape, with_unknown=unknown > 0), rows.reader(), self.commit)
+        merge = key_merge(self.shape, with_unknown=unknown > 0, inserts_unknown=not self.segment.unfinished)
+        self.table.merge(merge, rows.reader(), self.commit)
 
     def _refuse_unknown_of_missing_rows(self, rows: Spool) -> None:
         """Refuse rows with unknown columns that the lake does not hold: inserted, they would have nulls (I7)."""
@@ -209,6 +212,11 @@ class Changes:
 
 def _unknown(batch: pa.RecordBatch) -> pa.Table:
     return _as_table(batch.filter(pc.greater(pc.list_value_length(batch.column("unknown")), 0)))
+
+
+def _whole(rows: pa.Table) -> pa.Table:
+    """The rows that are known in all columns: all of them, but inside of a copy."""
+    return rows.filter(pc.equal(pc.list_value_length(rows.column("unknown")), 0))
 
 
 def _alive(batch: pa.RecordBatch) -> pa.Table:

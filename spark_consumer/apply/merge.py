@@ -47,8 +47,9 @@ def _same_key(shape: TableShape, source: dict[int, str], key_text: str) -> str:
     return " AND ".join(terms)
 
 
-def key_merge(shape: TableShape, *, with_unknown: bool) -> Merge:
-    """Folded rows into a table with a key."""
+def key_merge(shape: TableShape, *, with_unknown: bool, inserts_unknown: bool = True) -> Merge:
+    """Folded rows into a table with a key. Without ``inserts_unknown`` a row that neither they nor the table
+    know whole is left out."""
     inserts = _values(shape)
     updates = dict(inserts)
     if with_unknown:
@@ -63,7 +64,8 @@ def key_merge(shape: TableShape, *, with_unknown: bool) -> Merge:
         delete_when=f"source.change['op'] = 'd' AND {_NEWER}",
         update_when=f"source.change['op'] <> 'd' AND {_NEWER}",
         updates=updates,
-        insert_when="source.change['op'] <> 'd'",
+        insert_when="source.change['op'] <> 'd'"
+        + ("" if inserts_unknown else " AND coalesce(cardinality(source.unknown), 0) = 0"),
         inserts=inserts,
     )
 

@@ -19,8 +19,13 @@ from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 
 
-def complete_unknown(table: LakeTable | None, folded: Spool, shape: TableShape) -> Iterator[pa.Table]:
+def complete_unknown(
+    table: LakeTable | None, folded: Spool, shape: TableShape, *, may_miss: bool = False
+) -> Iterator[pa.Table]:
     """The folded rows, columns that are still unknown taken from the lake's row of the root key.
+
+    Args:
+        may_miss: rows without one are left out. They come again: a copy goes on.
 
     Raises:
         OperatorError: the lake has no such row (I7).
@@ -30,11 +35,15 @@ def complete_unknown(table: LakeTable | None, folded: Spool, shape: TableShape) 
         yield pa.Table.from_batches([batch]).filter(~incomplete)
     wanted = (pa.Table.from_batches([batch]).filter(incomplete) for batch in folded.batches())
     if table is None:
-        refuse_missing(sum(rows.num_rows for rows in wanted), shape)
+        if not may_miss:
+            refuse_missing(sum(rows.num_rows for rows in wanted), shape)
         return
     with scratch_table(folded.schema, wanted) as source:
         for batch in table.query(_completing_sql(shape), source):
-            yield _completed(pa.Table.from_batches([batch]), folded.schema, shape)
+            found = pa.Table.from_batches([batch])
+            if may_miss:
+                found = found.filter(pc.is_valid(found.column("base_lsn")))
+            yield _completed(found, folded.schema, shape)
 
 
 def refuse_missing(rows: int, shape: TableShape) -> None:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from walbridge.schemas.avro_codec import decode_body, header
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.metadata_record import RelationRecord
-from walbridge.spark_consumer.fold.schema_join import malformed_records
+from walbridge.spark_consumer.fold.schema_join import BARRIERS, left_out, malformed_records
 from walbridge.spark_consumer.plan.plan import Segment
 
 Json = Any
@@ -48,12 +48,13 @@ class Event:
 
 
 def decoded_events(records: pa.Table, relation: RelationRecord, segment: Segment) -> list[Event]:
-    """The segment's events, but for truncates: those are barriers, and stand in the plan.
+    """The segment's events, but for truncates and markers: those are barriers, and stand in the plan.
 
     Raises:
         OperatorError: records that are not of the schema they name.
     """
-    found = [event for event in _Decoder(relation).events(records) if event.op != "t"]
+    without = left_out(segment)
+    found = [event for event in _Decoder(relation).events(records) if event.op not in without]
     if segment.start is not None:
         found = [event for event in found if event.position >= segment.start]
     if segment.end is not None:
@@ -86,7 +87,7 @@ class _Decoder:
     def _event(self, key: bytes | None, envelope: Json) -> Event:
         source, after = envelope["source"], envelope["after"]
         row, texts = (after, "exceptional") if after is not None else (envelope["before"], "before_exceptional")
-        values = [row[name] for name in self._names] if envelope["op"] != "t" else []
+        values = [row[name] for name in self._names] if envelope["op"] not in BARRIERS else []
         if after is None and self._key:
             # Of a row that is gone only its key is asked for.
             values = [value if place in self._key else None for place, value in enumerate(values)]

@@ -37,6 +37,10 @@ _WANTED: Mapping[str, Any] = {
 }
 
 
+BARRIERS = ("t", "m")
+"""Operations without a row: truncates, and the markers at a copy's begin and end."""
+
+
 def place_name(place: int) -> str:
     """The internal name of a table's column, by its place.
 
@@ -77,19 +81,24 @@ def events(records: DataFrame, relation: RelationRecord, segment: Segment) -> Da
     commit_lsn, ordinal, commit_time; with partition and offset of the record. ``before`` has
     the key columns alone, where there are any.
 
-    Truncates are left out: they are barriers, and stand for themselves in the plan.
+    Truncates and the markers of copies are left out: they are barriers, and stand for themselves in the plan.
     """
     # An array of one, made flat again: filters are not pushed through it. Pushed below the
     # decoding, they would decode every record a second time.
     decoded = of_schema(records, relation).select(
         "partition", "offset", "key", F.inline(F.array(_decoded(relation, "FAILFAST")))
     )
-    return decoded.where(_between(segment.start, segment.end) & (F.col("op") != "t")).select(
+    return decoded.where(_between(segment.start, segment.end) & ~F.col("op").isin(left_out(segment))).select(
         "*",
         "source.commit_lsn",
         "source.ordinal",
         F.timestamp_micros("source.ts_us").alias("commit_time"),
     )
+
+
+def left_out(segment: Segment) -> list[str]:
+    """Operations that change no row of the table: a table that is fed takes no rows of the copy that goes on."""
+    return [*BARRIERS, "r"] if segment.fed else [*BARRIERS]
 
 
 def of_schema(records: DataFrame, relation: RelationRecord) -> DataFrame:

@@ -214,11 +214,11 @@ NOTICED = {
         test_lake_state.test_nothing_is_published_inside_a_transaction,
     ),
     "two tables are at one path": Noticed(
-        Mutant(LakeState.applied, " if entry.path != head.path", ""),
+        Mutant(LakeState._entries_after, " if entry.path != head.path", ""),
         test_lake_state.test_a_table_made_anew_takes_the_place_of_the_one_that_was_at_its_path,
     ),
     "tables of an older epoch take changes of the new one": Noticed(
-        Mutant(LakeState._entries_in, "replace(entry, state=SUPERSEDED, since=self.end_lsn)", "entry"),
+        Mutant(LakeState._entries_in, "replace(entry, state=SUPERSEDED, since=self.end_lsn, copy_from=None)", "entry"),
         test_lake_state.test_tables_of_an_older_epoch_must_be_copied_before_they_are_read_again,
     ),
     "readers take a row that is not published": Noticed(
@@ -301,7 +301,7 @@ NOTICED = {
         in_lake(test_changes.test_update_of_unchanged_toast_keeps_the_stored_value),
     ),
     "a change of a row that is not there has nulls for what it left out": Noticed(
-        Mutant(Changes._merge_folded, "if unknown:", "if False:"),
+        Mutant(Changes._merge_folded, "if unknown and not self.segment.unfinished:", "if False:"),
         in_lake(test_changes.test_unknown_value_of_a_row_that_is_missing_stops_the_job),
     ),
     "a truncate without records leaves the rows": Noticed(
@@ -309,7 +309,7 @@ NOTICED = {
         in_lake(test_truncated.test_a_truncate_without_records_empties_the_table),
     ),
     "deleted rows are in a table that was emptied": Noticed(
-        Mutant(Changes._merge_folded, "map(_alive, ", "map(_as_table, "),
+        Mutant(Changes._merge_folded, "_alive(batch)", "_as_table(batch)"),
         in_lake(test_truncated.test_a_truncate_leaves_nothing_and_deletes_after_it_leave_no_trace),
     ),
     "an update is appended to copied rows": Noticed(
@@ -349,7 +349,7 @@ NOTICED = {
         in_lake(test_apply_without_spark.test_records_of_a_schema_that_has_no_segment_stop_the_plan),
     ),
     "a table that is gone is begun anew with the changes alone": Noticed(
-        Mutant(Application.apply, "elif self.table_plan.base is not None:", "elif False:"),
+        Mutant(Application.apply, "elif self._needed_base is not None:", "elif False:"),
         in_lake(test_apply_without_spark.test_table_that_was_rolled_back_or_is_gone_stops_the_plan),
     ),
     "a transaction that a restore undid counts": Noticed(
