@@ -52,7 +52,14 @@ class Event:
     exceptional: Mapping[str, str] | None = None
     before_exceptional: Mapping[str, str] | None = None
     partition: int | None = None
-    """None: by the key, as the producer does; a truncate without one goes to every partition."""
+    """None: by the key, as the producer does; a truncate or a marker without one goes to every partition."""
+    snapshot: str | None = None
+    """Of copied rows and markers; None: as the first copy of earlier versions has it."""
+
+    @property
+    def has_no_row(self) -> bool:
+        """Truncates and the markers of a copy."""
+        return self.op in ("t", "m")
 
 
 def described(spec: ColumnSpec, attnum: int, replica_identity: str) -> Column:
@@ -79,6 +86,23 @@ def copy_barriers(relation: RelationRecord, lsn: int) -> list[tuple[RelationReco
     ]
 
 
+def copy_begin(relation: RelationRecord, lsn: int) -> tuple[Event, tuple[RelationRecord, Barrier]]:
+    """The marker and the barrier that begin a copy beside the stream, behind all that ended at or before ``lsn``."""
+    marker = Event(relation, "m", lsn, -1, snapshot="first_in_data_collection")
+    return marker, (relation, Barrier("copy_begin", Position(Lsn(lsn), -1), relation.schema_id))
+
+
+def copy_end(relation: RelationRecord, lsn: int) -> tuple[Event, tuple[RelationRecord, Barrier]]:
+    """The marker and the barrier that end it."""
+    marker = Event(relation, "m", lsn, -1, snapshot="last_in_data_collection")
+    return marker, (relation, Barrier("copy_end", Position(Lsn(lsn), -1)))
+
+
+def copied(relation: RelationRecord, lsn: int, *rows: Row, **more: Any) -> list[Event]:
+    """Rows of a copy beside the stream, as the source has them at ``lsn``."""
+    return [Event(relation, "r", lsn, -1, after=row, snapshot="incremental", **more) for row in rows]
+
+
 def encode_event(event: Event, pipeline: str) -> bytes:
     """The Kafka value of an event."""
     table = event.relation.table
@@ -90,7 +114,7 @@ def encode_event(event: Event, pipeline: str) -> bytes:
         "schema": table.namespace,
         "table": table.name,
         "relation_id": table.relation_id,
-        "snapshot": "true" if event.op == "r" else None,
+        "snapshot": event.snapshot or ("true" if event.op == "r" else None),
         "ts_ms": 0,
         "ts_us": 1_700_000_000_000_000 + event.commit_lsn,
         "lsn": event.commit_lsn,

@@ -195,9 +195,9 @@ class ContractWriter:
 
     def _produce(self, event: Event, delivered: list[_Sent]) -> None:
         value, key = encode_event(event, self.pipeline), encode_key(event)
-        everywhere = event.op == "t" and event.partition is None
+        everywhere = event.has_no_row and event.partition is None
         places: Sequence[int | None] = range(event.relation.partition_count) if everywhere else [event.partition]
-        if event.op == "t":
+        if event.has_no_row:
             key = None
         for place in places:
             if place is None and key is None:
@@ -269,7 +269,7 @@ def _table_changes(events: Sequence[Event], barriers: Barriers) -> list[TableCha
         seen = records.setdefault(relation_id, [])
         if event.relation not in seen:
             seen.append(event.relation)
-        everywhere = event.op == "t" and event.partition is None
+        everywhere = event.has_no_row and event.partition is None
         counts[relation_id] = counts.get(relation_id, 0) + (event.relation.partition_count if everywhere else 1)
     for relation, _ in barriers:
         records.setdefault(relation.table.relation_id, [relation])

@@ -97,7 +97,7 @@ class Log:
 
     def add(self, event: Event, *, partition: int = 0) -> None:
         """Append one event."""
-        key = None if event.op == "t" else encode_key(event)
+        key = None if event.has_no_row else encode_key(event)
         self.add_bytes(event.relation.topic, encode_event(event, PIPELINE), key, partition=partition)
 
     def add_bytes(self, topic: str, value: bytes | None, key: bytes | None = None, *, partition: int = 0) -> None:

@@ -94,7 +94,9 @@ class PlannedInMemory:
     def of(self, topic: str) -> TableRecords:
         part = self.plan.ranges.get((topic, 0))
         rows = self.log.rows[part.start_offset : part.end_offset] if part else []
-        return Log(rows).on_driver(topic)
+        mine = [row for row in rows if row["topic"] == topic]
+        assert len(mine) == (part.records if part else 0), "a plan says how many records it reads"
+        return Log(mine).on_driver(topic)
 
 
 @contextmanager

@@ -1,0 +1,99 @@
+"""Mistakes with copies beside the stream that would lose, double or invent rows: each is noticed by a test."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.mutants.mutant import Mutant, Noticed
+from tests.spark_consumer import test_copies_in_memory
+from tests.spark_consumer.plan import test_copies_beside, test_copies_in_the_lake
+from walbridge.spark_consumer.apply import changes
+from walbridge.spark_consumer.fold import schema_join
+from walbridge.spark_consumer.job import Job
+from walbridge.spark_consumer.plan import copy_from, lake_state, plan, segments
+from walbridge.spark_consumer.plan.copy_from import CopyFrom
+from walbridge.spark_consumer.plan.lake_state import LakeState
+from walbridge.spark_consumer.plan.segments import TableWalk
+
+Test = Callable[[], object]
+
+
+def in_lake(test: Callable[..., object], *args: object) -> Test:
+    """The test in an empty lake of its own."""
+
+    def run() -> None:
+        with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
+            test(Path(folder) / "lake", *args, *([monkeypatch] if "monkeypatch" in test.__code__.co_varnames else []))
+
+    return run
+
+
+NOTICED = {
+    "a table that is fed takes the rows of its copy": Noticed(
+        Mutant(schema_join.left_out, "if segment.fed", "if False"),
+        in_lake(test_copies_in_memory.test_rows_of_a_copy_are_not_for_the_table_that_is_fed),
+    ),
+    "a table that does not equal the source is fed": Noticed(
+        Mutant(TableWalk.__post_init__, 'self.copy is None or self.state == "current"', "True"),
+        partial(test_copies_beside.test_a_table_in_any_other_state_waits_for_its_copy, "stale"),
+    ),
+    "a truncate leaves what was copied before": Noticed(
+        Mutant(segments._copy_after, "copy.began_anew(barrier.position)", "copy"),
+        test_copies_beside.test_what_was_copied_before_a_truncate_is_void,
+    ),
+    "a table that was left is copied on": Noticed(
+        Mutant(segments._copy_after, 'barrier.kind == "dropped"', "False"),
+        test_copies_beside.test_a_table_that_is_left_inside_of_its_copy_is_copied_no_more,
+    ),
+    "rows that were copied at the LSN of a change of shape are lost": Noticed(
+        Mutant(TableWalk._add, "max(end.ordinal, 0)", "end.ordinal"),
+        test_copies_beside.test_a_copy_with_two_shapes_is_two_segments_of_which_the_first_may_lack_values,
+    ),
+    "shapes inside of a copy are forgotten": Noticed(
+        Mutant(CopyFrom.shaped, "schema_id == self.schema_id", "True"),
+        test_copies_beside.test_shapes_are_remembered_over_plans_unless_they_are_no_change,
+    ),
+    "a copy is read from the cut that ends it": Noticed(
+        Mutant(plan._ranges, "return ranges | {", "return ranges or {"),
+        partial(test_copies_beside.test_at_its_end_all_records_of_the_copy_are_read_and_take_the_tables_place, None),
+    ),
+    "records of a copy are not counted": Noticed(
+        Mutant(copy_from._joined, "before.records + part.records", "before.records"),
+        test_copies_beside.test_records_of_a_copy_are_counted_until_it_ends,
+    ),
+    "the first copy of earlier versions is taken for one beside the stream": Noticed(
+        Mutant(copy_from.begins_beside, "return cut.complete and", "return"),
+        partial(
+            test_copies_beside.test_a_copy_beside_the_stream_is_told_from_the_first_copy_of_earlier_versions,
+            "the first copy of earlier versions, with more of it to come",
+        ),
+    ),
+    "a copy holds up the others": Noticed(
+        Mutant(LakeState.applied, " and entry.copy_from is None", ""),
+        test_copies_in_the_lake.test_a_first_copy_holds_up_nobody_and_is_named_as_one,
+    ),
+    "a table without a key is called current while its changes wait": Noticed(
+        Mutant(lake_state._copying_entry, "not table.key_columns", "False"),
+        test_copies_in_the_lake.test_a_table_without_a_key_is_not_current_while_it_is_copied,
+    ),
+    "a table made anew is called current with the rows of the one before": Noticed(
+        Mutant(lake_state._copying_entry, " or before.relation_id != relation_id", ""),
+        test_copies_in_the_lake.test_the_copy_of_a_table_made_anew_takes_its_entry_and_its_rows_are_stale,
+    ),
+    "cuts before an open plan are forgotten": Noticed(
+        Mutant(Job._finish, "self._pass(cuts[: len(cuts) - len(planned)])", "pass"),
+        in_lake(test_copies_in_memory.test_a_copy_whose_beginning_left_no_row_is_whole_after_a_death),
+    ),
+    "a row that comes again has nulls for what it left out": Noticed(
+        Mutant(changes.Changes._merge_folded, "_whole(_alive(batch))", "_alive(batch)"),
+        in_lake(test_copies_in_memory.test_a_row_that_is_not_whole_when_the_shape_changes_is_left_until_it_is_copied),
+    ),
+}
+
+
+@pytest.mark.parametrize("noticed", NOTICED.values(), ids=NOTICED)
+def test_mistake_is_noticed(noticed: Noticed) -> None:
+    noticed.check()
