@@ -66,16 +66,7 @@ class Snapshot:
             RetryableError: one of them changed before the lock: only a newer snapshot will do.
         """
         for table in tables:
-            name = sql.Identifier(table.namespace, table.name)
-            only = sql.SQL("" if table.is_partitioned else "ONLY ")
-            try:
-                self._connection.execute(sql.SQL("LOCK TABLE {}{} IN ACCESS SHARE MODE").format(only, name))
-            except psycopg.errors.InsufficientPrivilege:
-                raise _unreadable(table) from None
-            except psycopg.errors.UndefinedTable:
-                raise RetryableError(f"table {table.qualified_name} is gone since the snapshot") from None
-            except psycopg.Error as error:
-                raise classified(error) from None
+            lock(self._connection, table)
 
     def rows(self, table: PublishedTable) -> Iterator[bytes | None]:
         """Every published row of the table, as TupleData; None whenever nothing has come for SILENT_S.
@@ -86,26 +77,52 @@ class Snapshot:
             OperatorError: the role may not read it.
             RetryableError: the connection ended.
         """
-        pgconn = self._connection.pgconn
-        try:
-            pgconn.send_query(copy_statement(table).as_bytes(self._connection))
-            while pgconn.is_busy():
-                if not has_input(pgconn, SILENT_S):
-                    yield None
-            _refuse_failed(pgconn, table)
-            column_count = len(table.column_names)
-            while True:
-                count, line = pgconn.get_copy_data(1)
-                if count > 0:
-                    yield tuple_of_line(bytes(line), column_count)
-                elif count < 0:
-                    break
-                elif not has_input(pgconn, SILENT_S):
-                    yield None
-            while _refuse_failed(pgconn, table):
-                pass
-        except psycopg.Error as error:
-            raise classified(error) from None
+        return copied(self._connection, copy_statement(table), table)
+
+
+def lock(connection: psycopg.Connection[Any], table: PublishedTable) -> None:
+    """ACCESS SHARE, of a partitioned root and of all below it, until the transaction ends.
+
+    Raises:
+        OperatorError: the role may not read it.
+        RetryableError: it is gone since it was looked up; or ``TableLocked``.
+    """
+    name = sql.Identifier(table.namespace, table.name)
+    only = sql.SQL("" if table.is_partitioned else "ONLY ")
+    try:
+        connection.execute(sql.SQL("LOCK TABLE {}{} IN ACCESS SHARE MODE").format(only, name))
+    except psycopg.errors.InsufficientPrivilege:
+        raise _unreadable(table) from None
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+        raise RetryableError(f"table {table.qualified_name} is gone") from None
+    except psycopg.Error as error:
+        raise classified(error) from None
+
+
+def copied(
+    connection: psycopg.Connection[Any], statement: sql.Composed, table: PublishedTable
+) -> Iterator[bytes | None]:
+    """What this COPY of the table sends, as TupleData; None whenever nothing has come for SILENT_S."""
+    pgconn = connection.pgconn
+    try:
+        pgconn.send_query(statement.as_bytes(connection))
+        while pgconn.is_busy():
+            if not has_input(pgconn, SILENT_S):
+                yield None
+        _refuse_failed(pgconn, table)
+        column_count = len(table.column_names)
+        while True:
+            count, line = pgconn.get_copy_data(1)
+            if count > 0:
+                yield tuple_of_line(bytes(line), column_count)
+            elif count < 0:
+                break
+            elif not has_input(pgconn, SILENT_S):
+                yield None
+        while _refuse_failed(pgconn, table):
+            pass
+    except psycopg.Error as error:
+        raise classified(error) from None
 
 
 def _refuse_failed(pgconn: pq.abc.PGconn, table: PublishedTable) -> bool:
@@ -127,18 +144,29 @@ def _unreadable(table: PublishedTable) -> OperatorError:
     )
 
 
-def copy_statement(table: PublishedTable) -> sql.Composed:
+def copy_statement(
+    table: PublishedTable,
+    among: sql.Composable | None = None,
+    order_by: sql.Composable | None = None,
+    rows_max: int | None = None,
+) -> sql.Composed:
     """COPY of what the publication publishes: ONLY for ordinary tables, whose children are members
-    of their own; the whole tree for partitioned roots; row filter and column list applied."""
-    columns = sql.SQL(", ").join(map(sql.Identifier, table.column_names))
-    where: sql.Composable = sql.SQL("")
+    of their own; the whole tree for partitioned roots; row filter and column list applied.
+
+    Args:
+        among: a condition on the rows; it and ``order_by`` call the table ``t``.
+    """
+    conditions: list[sql.Composable] = [sql.SQL("({})").format(among)] if among else []
     if table.row_filter:
-        where = sql.SQL(" WHERE {}").format(sql.SQL(table.row_filter))  # the server's own text
-    return sql.SQL("COPY (SELECT {} FROM {}{}{}) TO STDOUT").format(
-        columns,
+        conditions.append(sql.SQL(f"({table.row_filter})" if among else table.row_filter))  # the server's own text
+    return sql.SQL("COPY (SELECT {} FROM {}{}{}{}{}{}) TO STDOUT").format(
+        sql.SQL(", ").join(map(sql.Identifier, table.column_names)),
         sql.SQL("" if table.is_partitioned else "ONLY "),
         sql.Identifier(table.namespace, table.name),
-        where,
+        sql.SQL(" AS t" if among or order_by else ""),
+        sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(conditions)) if conditions else sql.SQL(""),
+        sql.SQL(" ORDER BY {}").format(order_by) if order_by else sql.SQL(""),
+        sql.SQL("" if rows_max is None else f" LIMIT {rows_max:d}"),
     )
 
 
