@@ -28,10 +28,11 @@ BOUND_SETTING = "walbridge.bound"
 """Of the transaction alone: the bound that a condition speaks of, or the keys that are listed, as JSON."""
 _DOCUMENT = f"CAST(current_setting('{BOUND_SETTING}') AS json)"
 
-# A temporal key (WITHOUT OVERLAPS) is a GiST index, which has no order; a key column that may be NULL has rows
-# that come after none.
+# A string in JSON is a jsonb of its own, so what a jsonb prints is taken as text first. A temporal key (WITHOUT
+# OVERLAPS) is a GiST index, which has no order. A key column that may be NULL has rows that come after none.
 _KEY = """
-    SELECT a.attname::text, format_type(base.oid, -1),
+    SELECT a.attname::text,
+           CASE base.oid WHEN 'pg_catalog.jsonb'::regtype THEN 'text' ELSE format_type(base.oid, -1) END,
            format_type(CASE WHEN taken.typtype = 'p' THEN base.oid ELSE taken.oid END, -1),
            (SELECT quote_ident(n.nspname) || '.' || quote_ident(l.collname) FROM pg_collation l
             JOIN pg_namespace n ON n.oid = l.collnamespace WHERE l.oid = i.indcollation[k.number]),
