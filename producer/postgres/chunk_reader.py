@@ -126,8 +126,8 @@ class TableRead:
         snapshot: ``xmin:xmax:xip,…`` with 64-bit ids of transactions.
         insert_lsn: all that the snapshot shows is below it.
         storage: ``catalog.storage_of``: compared with that of another read, it tells whether the table was altered,
-            truncated or rewritten, or its key replaced.
-        key: its order; None: no range of it can be read, nor listed keys.
+            truncated or rewritten, or its primary key replaced.
+        key: its order, to be compared too; None: no range of it can be read, nor listed keys.
     """
 
     def __init__(self, connection: SqlConnection, table: PublishedTable) -> None:

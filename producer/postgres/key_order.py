@@ -149,7 +149,7 @@ def key_order(connection: SqlConnection, relation_id: int, published: Sequence[s
         rows = connection.execute(_KEY.encode(), (relation_id,)).fetchall()
     except psycopg.Error as error:
         raise classified(error) from None
-    if not rows or not all(is_not_null and name in published for name, *_, is_not_null, _ in rows):
+    if not rows or not all(_is_ordered(*row[-2:]) and row[0] in published for row in rows):
         return None
     return KeyOrder(
         tuple(
@@ -157,6 +157,11 @@ def key_order(connection: SqlConnection, relation_id: int, published: Sequence[s
             for name, value_type, compared_as, collation, nulls_first, _, operators in rows
         )
     )
+
+
+def _is_ordered(is_not_null: bool, operators: list[str] | None) -> bool:
+    """An operator class of somebody's own may lack operators."""
+    return is_not_null and operators is not None and len(operators) == 3
 
 
 def set_bound(connection: SqlConnection, bound: Bound) -> None:

@@ -122,6 +122,18 @@ def test_copy_selects_what_is_published(table: PublishedTable, statement: str) -
     assert statement == copy_statement(table).as_string(None)
 
 
+def test_copy_of_some_rows_has_their_condition_beside_the_row_filter() -> None:
+    """I8: the filter's words bind less than AND."""
+    table = published(row_filter="(a > 1) OR b")
+
+    copy = copy_statement(table, sql.SQL('t."a" > 5'), sql.SQL('t."a"'), 7).as_string(None)
+
+    assert copy == (
+        'COPY (SELECT "a", "b" FROM ONLY "s"."t" AS t WHERE (t."a" > 5) AND ((a > 1) OR b) ORDER BY t."a" LIMIT 7) '
+        "TO STDOUT"
+    )
+
+
 class Connection:
     """Keeps the statements that it is told."""
 
