@@ -200,7 +200,7 @@ class KeyRange:
     def __iter__(self) -> Iterator[bytes | None]:
         _execute(self._connection, _BY_INDEX)
         if self._after is not None:
-            set_bound(self._connection, self._after)
+            set_bound(self._connection, self._table, self._key, self._after)
         for condition in [None] if self._after is None else self._key.ranges_after():
             yield from self._rows_of(condition)
             if self._is_full:

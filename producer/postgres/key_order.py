@@ -23,6 +23,8 @@ import psycopg
 from psycopg import sql
 
 from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.schemas.errors import OperatorError
 
 BOUND_SETTING = "walbridge.bound"
 """Of the transaction alone: the bound that a condition speaks of, or the keys that are listed, as JSON."""
@@ -111,6 +113,11 @@ class KeyOrder:
             for column in self.columns
         )
 
+    @property
+    def value_types(self) -> str:
+        """SQL: the columns of a record that a bound is read as."""
+        return ", ".join(f"k{number} {column.value_type}" for number, column in enumerate(self.columns))
+
     def ranges_after(self) -> Iterator[sql.Composed]:
         """Conditions on ``t`` whose rows, one condition after the other, are those behind the bound."""
         for last in reversed(range(len(self.columns))):
@@ -126,8 +133,7 @@ class KeyOrder:
             column.compared + sql.SQL(f" {column.equal} CAST(b.k{number} AS {column.compared_as})")
             for number, column in enumerate(self.columns)
         )
-        types = ", ".join(f"k{number} {column.value_type}" for number, column in enumerate(self.columns))
-        listed = sql.SQL(f"json_to_recordset({_DOCUMENT}) AS b({types})")
+        listed = sql.SQL(f"json_to_recordset({_DOCUMENT}) AS b({self.value_types})")
         return sql.SQL("EXISTS (SELECT FROM {} WHERE {})").format(listed, equalities)
 
     def _bound_value(self, number: int) -> sql.SQL:
@@ -164,24 +170,45 @@ def _is_ordered(is_not_null: bool, operators: list[str] | None) -> bool:
     return is_not_null and operators is not None and len(operators) == 3
 
 
-def set_bound(connection: SqlConnection, bound: Bound) -> None:
-    """What the conditions of ``ranges_after`` speak of, until the transaction ends."""
-    _set(connection, _fields(bound))
+def set_bound(connection: SqlConnection, table: PublishedTable, key: KeyOrder, bound: Bound) -> None:
+    """What the conditions of ``ranges_after`` speak of, until the transaction ends.
+
+    Raises:
+        OperatorError: Postgres reads the bound as another value than it printed, or not at all: rows would be
+            read twice, or never.
+        RetryableError: the server is away.
+    """
+    printed = ", ".join(f"format('%%s', b.k{number})" for number in range(len(key.columns)))
+    query = f"SELECT {printed} FROM set_config(%s, %s, true) s(text), json_to_record(CAST(s.text AS json)) AS b("
+    try:
+        read = connection.execute(
+            sql.SQL(query) + sql.SQL(key.value_types.replace("%", "%%")) + sql.SQL(")"),
+            (BOUND_SETTING, _json(_fields(bound))),
+        ).fetchall()
+    except psycopg.DataError:
+        read = []
+    except psycopg.Error as error:
+        raise classified(error) from None
+    if read != [bound.values]:
+        raise OperatorError(
+            f"table {table.qualified_name} has a row whose key Postgres does not read as it prints it, so no copy can "
+            "go on behind this row",
+            remedy="correct the key of that row, which pg_dump could not restore either",
+        )
 
 
 def set_listed(connection: SqlConnection, keys: Sequence[Bound]) -> None:
     """What the condition of ``is_listed`` speaks of, until the transaction ends."""
-    _set(connection, [_fields(key) for key in keys])
+    try:
+        connection.execute("SELECT set_config(%s, %s, true)", (BOUND_SETTING, _json([_fields(key) for key in keys])))
+    except psycopg.Error as error:
+        raise classified(error) from None
 
 
 def _fields(bound: Bound) -> dict[str, str]:
     return {f"k{number}": value for number, value in enumerate(bound.values)}
 
 
-def _set(connection: SqlConnection, document: object) -> None:
+def _json(document: object) -> str:
     # Escapes of characters beyond ASCII would be refused by servers whose encoding is not UTF-8.
-    text = json.dumps(document, ensure_ascii=False)
-    try:
-        connection.execute("SELECT set_config(%s, %s, true)", (BOUND_SETTING, text))
-    except psycopg.Error as error:
-        raise classified(error) from None
+    return json.dumps(document, ensure_ascii=False)

@@ -171,7 +171,7 @@ def plans_of(database: Database, table: PublishedTable) -> Iterator[str]:
         assert len(list(chunk)) == 5
         assert read.key is not None
         assert chunk.bound is not None
-        set_bound(read.connection, chunk.bound)
+        set_bound(read.connection, table, read.key, chunk.bound)
         for condition in [None, *read.key.ranges_after()]:
             yield explained(read, condition, read.key.order_by)
         set_listed(read.connection, [chunk.bound])

@@ -276,10 +276,14 @@ def test_table_that_the_role_may_not_read_whole_is_refused(filled: Database, hid
 
 def test_connection_that_ends_is_told_and_the_next_read_has_another_one(filled: Database, reader: ChunkReader) -> None:
     table = table_t(filled)
-    with reader.read(table) as read:
-        filled.execute("SELECT pg_terminate_backend(%s)", (read.connection.info.backend_pid,))
-        with pytest.raises(RetryableError):
+
+    def read_while_it_ends() -> None:
+        with reader.read(table) as read:
+            filled.execute("SELECT pg_terminate_backend(%s)", (read.connection.info.backend_pid,))
             list(read.range_after(None, 9, NO_LIMIT))
+
+    with pytest.raises(RetryableError):
+        read_while_it_ends()
     with reader.read(table) as read:
         assert len(first_fields(read.whole())) == 9
 
@@ -306,6 +310,21 @@ def test_bound_that_its_type_refuses_is_not_quoted(filled: Database, reader: Chu
         list(read.range_after(bound_of("secret"), 9, NO_LIMIT))
 
     assert "secret" not in str(refused.value)
+
+
+def test_key_that_postgres_cannot_read_again_ends_the_copy_and_is_not_read_past(
+    database: Database, reader: ChunkReader
+) -> None:
+    """I8: this one was rounded up beyond the last timestamp that there is."""
+    database.execute(
+        "CREATE TABLE t (a timestamp(0) PRIMARY KEY); "
+        "INSERT INTO t VALUES ('294276-12-31 23:59:59.999999'), ('2024-01-01')"
+    )
+    with reader.read(table_t(database)) as read:
+        first = read.range_after(None, 2, NO_LIMIT)
+        assert len(first_fields(first)) == 2
+        with pytest.raises(OperatorError, match=r"public\.t has a row whose key Postgres does not read"):
+            first_fields(read.range_after(first.bound, 2, NO_LIMIT))
 
 
 def _running(database: Database, connection: psycopg.Connection[object]) -> str:
