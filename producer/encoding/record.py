@@ -116,7 +116,7 @@ class RecordWriter:
             self._source_part(pipeline, database, table.namespace, table.name, snapshot)
             for snapshot in ("false", "true")
         )
-        self._key_flags = tuple(column.is_key for column in record.table.columns)
+        self.key_flags = tuple(column.is_key for column in record.table.columns)
 
     def _source_part(self, pipeline: str, database: str, namespace: str, table: str, snapshot: str) -> bytes:
         names = (VERSION, "walbridge", pipeline, database, namespace, table)
@@ -141,6 +141,10 @@ class RecordWriter:
         self._interpreted_rows += 1
         return self._interpret(data, at)
 
+    def row_key(self, data: bytes) -> bytes | None:
+        """The key of a tuple; None for a table without one, or where a value of it was not sent."""
+        return self._transcode(data, 0).key
+
     def insert(self, change: Insert, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
         """``c``. A row filter that turned an UPDATE into it may have left a value out (I6)."""
         row = self._transcode(change.new, 0)
@@ -161,7 +165,7 @@ class RecordWriter:
         if change.old is not None:
             return self._update_with(change.old, fill(change.new, change.old, None), "full", source, ordinal, ts_ms)
         if change.key is not None and self.has_key:
-            new = fill(change.new, change.key, self._key_flags)
+            new = fill(change.new, change.key, self.key_flags)
             return self._update_with(change.key, new, "key", source, ordinal, ts_ms)
         if self.relation.table.replica_identity == "f":
             raise self._without_old_row()

@@ -1,0 +1,193 @@
+"""The state of one table in the pipeline, and what happens to it.
+
+In: what the stream, the catalogue, a chunk or an operator tells. Out: the state after it, a value
+that goes into progress with the cut it belongs to.
+
+    STALE, QUARANTINED, CURRENT --begin_copy--> COPYING --end_copy--> CURRENT
+    all but DROPPED --doubt--> STALE, --quarantine--> QUARANTINED, --leave--> DROPPED --appear--> STALE
+
+CURRENT is said of a table only between the end of a copy and the first doubt. Nothing but a copy
+leads there, since no change is published in the other states. COPYING keeps how far it is, so that a
+restart is no event: the copy goes on behind the last chunk that is committed in Kafka. A table
+without a key is one chunk, of which nothing is kept before it is whole.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from walbridge.schemas.position import Lsn
+
+LISTED_READ_AT = 1_000
+"""Keys to read again that are a chunk of their own, before the next range."""
+LISTED_MAX = 20_000
+"""They are in progress, whose record has to stay small."""
+
+
+class State(StrEnum):
+    """The words that progress and the commands use."""
+
+    CURRENT = "current"
+    COPYING = "copying"
+    STALE = "stale"
+    QUARANTINED = "quarantined"
+    DROPPED = "dropped"
+
+
+class Illegal(Exception):
+    """An event in a state that has no place for it: a mistake of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """How far a copy is."""
+
+    begun_lsn: Lsn
+    bound: tuple[str, ...] | None = None
+    """The last key that was read, as Postgres prints its columns; None before the first chunk. A row value (I10)."""
+    has_all_ranges: bool = False
+    row_count: int = 0
+    size_bytes: int = 0
+    chunk_count: int = 0
+    listed: Mapping[bytes, bytes] = field(default_factory=dict)
+    """By key, the key tuples of rows that have to be read again."""
+
+    @property
+    def reads_listed(self) -> bool:
+        """The next chunk is that of the listed keys: there are many, or nothing else is left to read."""
+        return bool(self.listed) and (self.has_all_ranges or len(self.listed) >= LISTED_READ_AT)
+
+    @property
+    def is_whole(self) -> bool:
+        """The topic holds every row: the copy may end."""
+        return self.has_all_ranges and not self.listed
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What one chunk brought.
+
+    ``bound`` and ``is_last`` are those of a key range; a chunk of listed keys has ``asked`` in their place.
+    ``moved`` and ``read_again`` are the window's.
+    """
+
+    row_count: int
+    size_bytes: int
+    bound: tuple[str, ...] | None = None
+    is_last: bool = False
+    asked: Collection[bytes] | None = None
+    moved: Collection[bytes] = ()
+    read_again: Mapping[bytes, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """One table at a cut. ``since`` and ``why`` tell of the state; a copy is there while it is COPYING."""
+
+    relation_id: int
+    state: State
+    since: Lsn
+    why: str = ""
+    copy: Copy | None = None
+
+    @classmethod
+    def appeared(cls, relation_id: int, lsn: Lsn, why: str) -> "TableState":
+        """A table of which the pipeline holds no copy."""
+        return cls(relation_id, State.STALE, lsn, why)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether its changes are published."""
+        return self.state in (State.CURRENT, State.COPYING)
+
+    # What the stream and the catalogue tell.
+
+    def appear(self, lsn: Lsn, why: str) -> "TableState":
+        """It is in the publication. Only for one that had left this is news."""
+        if self.state is not State.DROPPED:
+            return self
+        return self._to(State.STALE, lsn, why)
+
+    def change_key(self, lsn: Lsn) -> "TableState":
+        """A new relation version has another key: a copy cannot go on from a bound of the old one."""
+        if self.state is not State.COPYING:
+            return self
+        return self._to(State.STALE, lsn, "its key changed while it was copied")
+
+    def truncate(self) -> "TableState":
+        """All rows are gone: those that were to be read again, too."""
+        return self._copying(lambda copy: replace(copy, listed={}))
+
+    def list_moved(self, lsn: Lsn, keys: Mapping[bytes, bytes]) -> "TableState":
+        """Rows came to these keys with values that the topic may lack (``Step.moves_unknown``)."""
+        if self.copy is None or not keys:
+            return self
+        listed = {**self.copy.listed, **keys}
+        if len(listed) > LISTED_MAX:
+            return self._to(State.STALE, lsn, "too many of its rows changed their keys while it was copied")
+        return self._copying(lambda copy: replace(copy, listed=listed))
+
+    def leave(self, lsn: Lsn, why: str) -> "TableState":
+        """It was dropped, or taken out of the publication."""
+        return self if self.state is State.DROPPED else self._to(State.DROPPED, lsn, why)
+
+    def doubt(self, lsn: Lsn, why: str) -> "TableState":
+        """What is published of it may differ from the source. What is known to be worse stays."""
+        if self.state in (State.STALE, State.QUARANTINED, State.DROPPED):
+            return self
+        return self._to(State.STALE, lsn, why)
+
+    def quarantine(self, lsn: Lsn, why: str) -> "TableState":
+        """It is not copied again before an operator says so."""
+        self._refuse(State.DROPPED, State.QUARANTINED)
+        return self._to(State.QUARANTINED, lsn, why)
+
+    # What a copy does.
+
+    def begin_copy(self, lsn: Lsn) -> "TableState":
+        """``copy_begin`` is in this cut."""
+        self._refuse(State.DROPPED, State.COPYING)
+        return TableState(self.relation_id, State.COPYING, lsn, copy=Copy(lsn))
+
+    def enter(self, chunk: Chunk) -> "TableState":
+        """The chunk is in the topic with this cut."""
+
+        def entered(copy: Copy) -> Copy:
+            done = {*(chunk.asked or ()), *chunk.moved}
+            still = {key: row for key, row in copy.listed.items() if key not in done}
+            counted = replace(
+                copy,
+                row_count=copy.row_count + chunk.row_count,
+                size_bytes=copy.size_bytes + chunk.size_bytes,
+                chunk_count=copy.chunk_count + 1,
+                listed={**still, **chunk.read_again},
+            )
+            if chunk.asked is not None:
+                return counted
+            if copy.has_all_ranges:
+                raise Illegal("a range after the last one")
+            return replace(counted, bound=chunk.bound or copy.bound, has_all_ranges=chunk.is_last)
+
+        self._require_copy()
+        return self._copying(entered)
+
+    def end_copy(self, lsn: Lsn) -> "TableState":
+        """``copy_end`` is in this cut."""
+        if not self._require_copy().is_whole:
+            raise Illegal("the end of a copy that is not whole")
+        return self._to(State.CURRENT, lsn, "")
+
+    def _to(self, state: State, since: Lsn, why: str) -> "TableState":
+        return TableState(self.relation_id, state, since, why)
+
+    def _copying(self, change: Callable[[Copy], Copy]) -> "TableState":
+        return self if self.copy is None else replace(self, copy=change(self.copy))
+
+    def _require_copy(self) -> Copy:
+        if self.copy is None:
+            raise Illegal(f"a chunk of a table that is {self.state}")
+        return self.copy
+
+    def _refuse(self, *states: State) -> None:
+        if self.state in states:
+            raise Illegal(f"no such event for a table that is {self.state}")

@@ -1,0 +1,84 @@
+"""Small mistakes in the copy of a table beside the stream: runs of the model must find every one of them.
+
+Those of which a fast test is enough to notice them are in ``test_producer.py``.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.mutants.mutant import FAILURES, Mutant, made
+from tests.producer.copying.copying_run import run_seed
+from walbridge.producer.copying import visibility
+from walbridge.producer.copying.copy_state import Illegal, TableState
+from walbridge.producer.copying.row_keys import RowKeys
+from walbridge.producer.copying.visibility import ReceivedTransactions, Snapshot
+from walbridge.producer.copying.window import Window, _LaidOver
+
+SEEDS_MAX = 2000
+
+MUTANTS = {
+    "what was received before the snapshot is known counts as contained, as its LSN has it": Mutant(
+        Window.show, "if not snapshot.contains_received(xid)", "if False"
+    ),
+    "what is received while the rows are read counts as contained, as its LSN has it": Mutant(
+        Window.receive, "self._snapshot.contains_received(xid)", "True"
+    ),
+    "nothing of the window counts as contained": Mutant(
+        Window.show, "if not snapshot.contains_received(xid)", "if True"
+    ),
+    "what was received before the window counts as visible": Mutant(
+        Window.show, "not self._before.is_contained_in(snapshot)", "False"
+    ),
+    "what was open when the session began counts as visible": Mutant(
+        Window.show, "not self._before.has_ended_in(snapshot)", "False"
+    ),
+    "nothing above the xmax of a snapshot is running": Mutant(
+        ReceivedTransactions.__init__, "self._begun = begun", "self._begun = 0"
+    ),
+    "a look forgets what it does not contain": Mutant(
+        ReceivedTransactions.look, "if not snapshot.contains_received(xid)", "if False"
+    ),
+    "what runs above xmax counts as ended": Mutant(Snapshot.contains, "xid < self.xmax and ", ""),
+    "what is in progress counts as ended": Mutant(Snapshot.contains, "xid not in self.in_progress", "True"),
+    "an xid is of the epoch of the snapshot": Mutant(visibility.widen, "near + distance", "near >> 32 << 32 | xid"),
+    "a chunk enters before the stream is where its rows are": Mutant(
+        Window.is_read, "received >= self._read_until", "True"
+    ),
+    "a truncate is laid over as nothing": Mutant(Window._hold, "self.spoil(step)", "pass"),
+    "rows with unknown values are not listed": Mutant(TableState.list_moved, "{**self.copy.listed, **keys}", "{}"),
+    "rows that the window moved with unknown values are settled": Mutant(
+        TableState.enter, "{**still, **chunk.read_again}", "still"
+    ),
+    "a moved row is whole without the row that it was": Mutant(
+        _LaidOver.take, "step.new != step.old or self._was_unknown", "False"
+    ),
+    "an unknown value is not taken from the row that was read": Mutant(
+        _LaidOver.take, "fill(step.row, base, None)", "step.row"
+    ),
+    "a moved row leaves one behind": Mutant(_LaidOver._remove, "self.rows.pop(key, None)", "self.rows.get(key)"),
+    "a row that is removed is sent": Mutant(_LaidOver._remove, "self.missing.discard(key)", "pass"),
+    "a changed key is not seen as one": Mutant(
+        RowKeys.step, "self._step(self._key(key_tuple), ", "self._step(self._key(change.new), "
+    ),
+    "a copy ends with rows to read again": Mutant(TableState.enter, "is_last)", "is_last, listed={})"),
+}
+
+
+def first_failure() -> int | None:
+    """The seed of the first run that does not end as it should."""
+    for seed in range(SEEDS_MAX):
+        try:
+            run_seed(seed)
+        except (*FAILURES, Illegal, KeyError):
+            return seed
+    return None
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+def test_runs_of_the_model_find_the_mistake(mutant: Mutant) -> None:
+    with made(mutant):
+        seed = first_failure()
+    assert seed is not None
+    with made(replace(mutant, mistake=mutant.text)):
+        run_seed(seed)
