@@ -11,6 +11,7 @@ import pytest
 from tests.mutants.mutant import Mutant, Noticed
 from tests.producer import test_copy
 from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
+from tests.producer.copying import test_copy_state, test_visibility, test_window
 from tests.producer.encoding import test_interpreted, test_record
 from tests.producer.guards import test_baseline, test_source_watch, test_start
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
@@ -37,6 +38,9 @@ from walbridge.producer import copy
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.copying.copy_state import TableState
+from walbridge.producer.copying.visibility import ReceivedTransactions
+from walbridge.producer.copying.window import Window, _LaidOver
 from walbridge.producer.encoding.interpreted import _Interpreter
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards import start
@@ -367,6 +371,26 @@ NOTICED = {
     "a gap behind a prepared transaction is not seen": Noticed(
         Mutant(start._refuse_gap, "progress.floor if two_phase else progress.done", "progress.done"),
         test_start.test_gap_is_measured_from_the_floor_where_prepared_transactions_come_early,
+    ),
+    "a row is completed with that which had its key before": Noticed(
+        Mutant(_LaidOver._remove, "self.rows.pop(key, None)", "self.rows.get(key)"),
+        test_window.test_value_of_a_row_that_left_its_key_is_not_that_of_the_next_one_there,
+    ),
+    "a look takes from a window what is not visible in its rows": Noticed(
+        Mutant(ReceivedTransactions.before, "self._unseen[:]", 'type(self._unseen)("I")'),
+        test_visibility.test_look_at_a_newer_snapshot_takes_nothing_from_a_window_that_is_open,
+    ),
+    "the memory of received transactions grows": Noticed(
+        Mutant(ReceivedTransactions.receive, "del self._unseen[:]", "pass"),
+        test_visibility.test_memory_of_a_session_is_bounded_while_nobody_looks,
+    ),
+    "a window grows": Noticed(
+        Mutant(Window.receive, "self._size_bytes > self._bytes_max", "False"),
+        partial(test_window.test_window_is_bounded_in_bytes, is_shown_first=False),
+    ),
+    "the list of keys to read again grows": Noticed(
+        Mutant(TableState.list_moved, "len(listed) > LISTED_MAX", "False"),
+        test_copy_state.test_list_of_keys_is_bounded,
     ),
     "the copy of another cluster is begun again": Noticed(
         Mutant(start.refuse_bad_copy, "_refuse_other_database(progress, server)", "pass"),

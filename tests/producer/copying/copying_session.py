@@ -109,6 +109,19 @@ class Producer:
             session.table = session.table.begin_copy(session.received_lsn)
             session.unsent.append(marker(session.received_lsn, "begin"))
 
+    def go_on(self) -> None:
+        """The step of the chunk that is due."""
+        session = self.session
+        if session.window is None:
+            self.end_copy()
+            self.open_window()
+        elif session.read is None:
+            self.read()
+        elif session.window.void is None and not session.window.is_read(session.read.insert_lsn):
+            self.show()
+        else:
+            self.enter()
+
     def open_window(self) -> None:
         session = self.session
         if session.table.copy is not None and session.window is None and not session.table.copy.is_whole:
