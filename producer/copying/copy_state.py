@@ -18,10 +18,10 @@ from enum import StrEnum
 
 from walbridge.schemas.position import Lsn
 
-LISTED_READ_AT = 1_000
-"""Keys to read again that are a chunk of their own, before the next range."""
-LISTED_MAX = 20_000
-"""They are in progress, whose record has to stay small."""
+LISTED_BYTES_READ = 2**15
+"""Of keys to read again: from here on they are a chunk of their own, before the next range."""
+LISTED_BYTES_MAX = 2**18
+"""Of all keys to read again: they are in progress, whose record has to stay small."""
 
 
 class State(StrEnum):
@@ -53,9 +53,14 @@ class Copy:
     """By key, the key tuples of rows that have to be read again."""
 
     @property
+    def listed_bytes(self) -> int:
+        """What the listed keys take in progress."""
+        return sum(len(key) + len(row) for key, row in self.listed.items())
+
+    @property
     def reads_listed(self) -> bool:
         """The next chunk is that of the listed keys: there are many, or nothing else is left to read."""
-        return bool(self.listed) and (self.has_all_ranges or len(self.listed) >= LISTED_READ_AT)
+        return bool(self.listed) and (self.has_all_ranges or self.listed_bytes >= LISTED_BYTES_READ)
 
     @property
     def is_whole(self) -> bool:
@@ -122,10 +127,10 @@ class TableState:
         """Rows came to these keys with values that the topic may lack (``Step.moves_unknown``)."""
         if self.copy is None or not keys:
             return self
-        listed = {**self.copy.listed, **keys}
-        if len(listed) > LISTED_MAX:
+        copy = replace(self.copy, listed={**self.copy.listed, **keys})
+        if copy.listed_bytes > LISTED_BYTES_MAX:
             return self._to(State.STALE, lsn, "too many of its rows changed their keys while it was copied")
-        return self._copying(lambda copy: replace(copy, listed=listed))
+        return replace(self, copy=copy)
 
     def leave(self, lsn: Lsn, why: str) -> "TableState":
         """It was dropped, or taken out of the publication."""

@@ -106,7 +106,7 @@ class Window:
         return self.void is None and self._read_until is not None and received >= self._read_until
 
     def spoil(self, why: Void) -> None:
-        """The chunk is void. The first reason stays."""
+        """The chunk is void. The first reason stays. Another shape is told before the first change that has it."""
         self.void = self.void or why
         self._waiting, self._steps = [], []
 

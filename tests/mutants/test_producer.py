@@ -34,6 +34,7 @@ from tests.producer.session import (
     test_streamed,
     test_transaction,
 )
+from tests.producer.written_record import UNCHANGED
 from walbridge.producer import copy
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
@@ -376,6 +377,17 @@ NOTICED = {
         Mutant(_LaidOver._remove, "self.rows.pop(key, None)", "self.rows.get(key)"),
         test_window.test_value_of_a_row_that_left_its_key_is_not_that_of_the_next_one_there,
     ),
+    "a row whose values nobody has is not read again": Noticed(
+        Mutant(_LaidOver.take, "step.new != step.old or self._was_unknown", "False"),
+        partial(
+            test_window.test_row_that_came_with_unknown_values_from_elsewhere_is_read_again,
+            [test_window.move(b"7", b"8", b"x", UNCHANGED)],
+        ),
+    ),
+    "a key that was listed again while it was read is settled": Noticed(
+        Mutant(TableState.enter, "{**still, **chunk.read_again}", "still"),
+        test_copy_state.test_key_that_was_listed_again_in_the_window_of_its_own_chunk_stays,
+    ),
     "a look takes from a window what is not visible in its rows": Noticed(
         Mutant(ReceivedTransactions.before, "self._unseen[:]", 'type(self._unseen)("I")'),
         test_visibility.test_look_at_a_newer_snapshot_takes_nothing_from_a_window_that_is_open,
@@ -389,7 +401,7 @@ NOTICED = {
         partial(test_window.test_window_is_bounded_in_bytes, is_shown_first=False),
     ),
     "the list of keys to read again grows": Noticed(
-        Mutant(TableState.list_moved, "len(listed) > LISTED_MAX", "False"),
+        Mutant(TableState.list_moved, "> LISTED_BYTES_MAX", "< 0"),
         test_copy_state.test_list_of_keys_is_bounded,
     ),
     "the copy of another cluster is begun again": Noticed(

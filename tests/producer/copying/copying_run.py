@@ -15,9 +15,9 @@ OPEN_MAX = 4
 class Run:
     """Every step takes its choices as numbers, so that whoever draws them can draw fewer."""
 
-    def __init__(self, *, has_full_identity: bool = False, window_bytes_max: int = 2**20) -> None:
+    def __init__(self, *, has_full_identity: bool, chunk_rows: int, window_bytes_max: int) -> None:
         self.source = SmallPostgres(has_full_identity=has_full_identity)
-        self.producer = Producer(self.source, window_bytes_max)
+        self.producer = Producer(self.source, chunk_rows, window_bytes_max)
 
     def statement(self, which: int, kind: int, key: int, to: int) -> None:
         """In one of the open transactions, or in a new one."""
@@ -88,7 +88,8 @@ KINDS = (range(9), (0, 2, 2, 4, 4, 4, 5, 7), (0, 4, 4, 4, 5, 7))
 def run_seed(seed: int, steps: int = 80) -> Run:
     """A run whose order a seed draws: the copy ends, the table is written on, and perhaps copied again."""
     draw = random.Random(seed)
-    run = Run(has_full_identity=seed % 4 == 3, window_bytes_max=2_000 if seed % 5 == 4 else 2**20)
+    window_bytes_max = 2_000 if seed % 5 == 4 else 2**20
+    run = Run(has_full_identity=seed % 4 == 3, chunk_rows=1 + min(seed % 3, 1), window_bytes_max=window_bytes_max)
     # Runs that do few things often come to places that a mixture of all hardly comes to.
     kinds, keys = draw.choice(KINDS), KEYS[: draw.randrange(3, len(KEYS) + 1)]
     run.producer.begin_copy()
@@ -106,7 +107,7 @@ def _draw_step(draw: random.Random, run: Run, kinds: Sequence[int], keys: Sequen
     kind = 9 if draw.random() < 0.02 else draw.choice(kinds)
     if dice < 0.17:
         run.statement(which, kind, key, to)
-    elif dice < 0.24:
+    elif dice < 0.26:
         run.log_commit(which)
     elif dice < 0.31:
         run.end(which)
@@ -114,7 +115,7 @@ def _draw_step(draw: random.Random, run: Run, kinds: Sequence[int], keys: Sequen
         run.source.write_wal()
     elif dice < 0.45:
         run.write(kind, key, to)
-    elif dice < 0.47:
+    elif dice < 0.465:
         run.producer.kill()
     else:
         getattr(run.producer, draw.choice(PRODUCER_STEPS))()

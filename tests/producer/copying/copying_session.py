@@ -19,7 +19,6 @@ from walbridge.producer.pgoutput.messages import Change, Truncate
 from walbridge.schemas.position import Lsn
 
 WRITERS = {is_full: Written(replace(FULL if is_full else KEYED)).writer for is_full in (False, True)}
-CHUNK_ROWS = 2
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,9 @@ class Session:
 class Producer:
     """``voids``, and how many chunks entered, listed keys were asked for and moved rows were sent whole."""
 
-    def __init__(self, source: SmallPostgres, window_bytes_max: int) -> None:
+    def __init__(self, source: SmallPostgres, chunk_rows: int, window_bytes_max: int) -> None:
         self.source = source
+        self._chunk_rows = chunk_rows
         self._window_bytes_max = window_bytes_max
         self.keys = RowKeys.of(WRITERS[source.has_full_identity])
         old = dict.fromkeys(KEYS, (-1, -1))
@@ -145,10 +145,10 @@ class Producer:
         elif copy.has_all_ranges:
             return
         else:
-            rows = self.source.rows_behind(int(copy.bound[0]) if copy.bound else 0, CHUNK_ROWS)
+            rows = self.source.rows_behind(int(copy.bound[0]) if copy.bound else 0, self._chunk_rows)
         bound = (str(rows[-1][0]),) if rows else None
         pairs = [(self._key(key), data(key, *row)) for key, row in rows]
-        session.read = Read(snapshot, pairs, self.source.wal_end, bound, len(rows) < CHUNK_ROWS, asked)
+        session.read = Read(snapshot, pairs, self.source.wal_end, bound, len(rows) < self._chunk_rows, asked)
 
     def show(self) -> None:
         """The snapshot reaches the producer; the rows follow."""

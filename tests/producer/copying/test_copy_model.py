@@ -16,16 +16,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.producer.copying.copying_run import OPEN_MAX, Run, run_seed
 from tests.producer.copying.small_postgres import KEYS
 
-_which, _key = st.integers(0, OPEN_MAX - 1), st.sampled_from(KEYS[:4])
+_which, _key = st.integers(0, OPEN_MAX - 1), st.sampled_from(KEYS[:5])
 _kind = st.sampled_from((*range(9), *range(9), 9))
 
 
 class CopyBesideTheStream(RuleBasedStateMachine):
     """Any order of statements, commits, chunks and kills."""
 
-    @initialize(has_full_identity=st.booleans(), window_bytes_max=st.sampled_from((2_000, 2**20)))
-    def begin(self, has_full_identity: bool, window_bytes_max: int) -> None:
-        self.run = Run(has_full_identity=has_full_identity, window_bytes_max=window_bytes_max)
+    @initialize(has_full_identity=st.booleans(), chunk_rows=st.integers(1, 2), few=st.booleans())
+    def begin(self, has_full_identity: bool, chunk_rows: int, few: bool) -> None:
+        window_bytes_max = 2_000 if few else 2**20
+        self.run = Run(has_full_identity=has_full_identity, chunk_rows=chunk_rows, window_bytes_max=window_bytes_max)
         self.run.producer.begin_copy()
 
     @rule(which=_which, kind=_kind, key=_key, to=_key)

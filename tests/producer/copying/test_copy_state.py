@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from walbridge.producer.copying.copy_state import (
-    LISTED_MAX,
-    LISTED_READ_AT,
+    LISTED_BYTES_MAX,
+    LISTED_BYTES_READ,
     Chunk,
     Copy,
     Illegal,
@@ -131,7 +131,7 @@ def test_key_that_a_chunk_sent_whole_is_no_longer_listed() -> None:
     [
         (COPYING, False),
         (COPYING.list_moved(LSN, A), False),
-        (COPYING.list_moved(LSN, {b"%d" % i: b"" for i in range(LISTED_READ_AT)}), True),
+        (COPYING.list_moved(LSN, {b"k": b"r" * LISTED_BYTES_READ}), True),
         (WHOLE, False),
         (WHOLE.list_moved(LSN, A), True),
     ],
@@ -143,7 +143,7 @@ def test_listed_keys_are_read_when_they_are_many_or_all_that_is_left(table: Tabl
 
 def test_list_of_keys_is_bounded() -> None:
     """The copy is then given up: progress stays small (I9)."""
-    table = COPYING.list_moved(LSN, {b"%d" % i: b"" for i in range(LISTED_MAX)})
+    table = COPYING.list_moved(LSN, {b"k": b"r" * (LISTED_BYTES_MAX - 2)})
     assert table.state is State.COPYING
 
     assert table.list_moved(LSN, A).state is State.STALE
