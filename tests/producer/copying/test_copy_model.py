@@ -57,7 +57,7 @@ class CopyBesideTheStream(RuleBasedStateMachine):
         self.run.producer.go_on()
 
     @rule(step=st.sampled_from(("write_wal", "commit", "look", "look", "look", "begin_copy", "begin_copy", "kill")))
-    def else_(self, step: str) -> None:
+    def other_step(self, step: str) -> None:
         getattr(self.run.source if step == "write_wal" else self.run.producer, step)()
 
     def teardown(self) -> None:
