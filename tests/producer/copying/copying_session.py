@@ -143,6 +143,8 @@ class Producer:
             of = {self._key(key): key for key in KEYS}
             rows = self.source.rows_of(sorted(of[key] for key in asked))
         elif copy.has_all_ranges:
+            # A TRUNCATE took the listed keys for which the window was opened: nothing is left to read.
+            session.window = None
             return
         else:
             rows = self.source.rows_behind(int(copy.bound[0]) if copy.bound else 0, self._chunk_rows)

@@ -71,7 +71,8 @@ TestCopyBesideTheStream.settings = settings(max_examples=100, stateful_step_coun
 
 def test_copied_table_equals_the_source_at_every_cut() -> None:
     """And the runs come to what they are made for."""
-    runs = [run_seed(seed) for seed in range(200)]
+    # The last: a TRUNCATE takes all listed keys after a window was opened to read them again.
+    runs = [run_seed(seed) for seed in (*range(200), 32_765)]
 
     assert len({why for run in runs for why in run.producer.voids}) == 4
     assert sum(run.producer.chunks for run in runs) > 500
