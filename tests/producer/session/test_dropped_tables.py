@@ -18,7 +18,7 @@ from walbridge.producer.session.dropped_tables import DroppedTables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.session_relations import SessionRelations
-from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.transaction import OpenTransaction, TransactionTracker
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
@@ -42,7 +42,7 @@ def batch(*left: int) -> OpenBatch:
 def dropped_of(out: OpenBatch) -> DroppedTables:
     """Of a session to which no table was announced: it follows what progress does."""
     tables, fast_path = cast(Tables, None), cast(FastPath, SimpleNamespace(forget=lambda relation_id: None))
-    followed = FollowedTables(tables, fast_path, out.tracker.progress.relation_ids)
+    followed = FollowedTables(tables, fast_path, cast(TransactionTracker, None), out.tracker.progress.relation_ids)
     return DroppedTables(out, tables, cast(SessionRelations, None), followed)
 
 
