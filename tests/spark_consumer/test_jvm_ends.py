@@ -20,10 +20,12 @@ from walbridge.spark_consumer.jvm_end import ended_jvm
 MODULE = "tests.spark_consumer.job_whose_jvm_ends"
 
 
-def errors(said: str) -> list[str]:
-    """What is no log line of the job."""
+def errors(said: str, count: int = 2) -> list[str]:
+    """What is no log line of the job: so many lines."""
     lines = [line for line in said.splitlines() if not line.startswith("timestamp=")]
-    return [line for line in lines if "jdk.incubator.vector" not in line]
+    found = [line for line in lines if "jdk.incubator.vector" not in line]
+    assert len(found) == count, said
+    return found
 
 
 @pytest.mark.servers
@@ -46,7 +48,7 @@ def test_jvm_that_ends_in_a_plan_or_at_rest_is_told_and_loses_nothing(
         wait_until(lambda: program.end_lsn() > 0, "the plan that was open to be published", START_S)
         last = writer.send(transfer(accounts, history, 0x2000, 1, 7))
         assert process.wait(START_S) == 2, said.read_text()
-        of_the_jvm, what, remedy = errors(said.read_text())
+        of_the_jvm, what, remedy = errors(said.read_text(), 3)
     assert of_the_jvm.startswith("Terminating due to java.lang.OutOfMemoryError")
     assert "JVM ran out of memory" in what
     assert "[spark] driver_memory" in remedy
