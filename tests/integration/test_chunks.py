@@ -26,7 +26,13 @@ NO_LIMIT = 10**9
 on_a_shared_database = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.fixture(params=MAJORS)
+IN_EACH_RUN = (MAJORS[0], MAJORS[-1])
+"""The others take part in ``make soak``."""
+
+
+@pytest.fixture(
+    params=[pytest.param(major, marks=[] if major in IN_EACH_RUN else [pytest.mark.soak]) for major in MAJORS]
+)
 def versioned(postgres_version: Callable[[int], PostgresServer], request: pytest.FixtureRequest) -> Iterator[Database]:
     with new_database(postgres_version(request.param)) as database:
         database.execute(TYPES_SQL)

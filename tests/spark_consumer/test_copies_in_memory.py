@@ -103,6 +103,7 @@ def refuse_wrong(source: Source, lake: Path, steps: int) -> None:
     assert all(entry.copy_from is None for entry in newest.tables)
 
 
+@pytest.mark.simulation
 @settings(max_examples=10, deadline=None)
 @given(random=st.randoms(use_true_random=False))
 def test_what_is_published_as_current_equals_the_source_whatever_is_copied_meanwhile(
