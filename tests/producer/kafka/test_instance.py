@@ -99,8 +99,9 @@ def test_fenced_instance_says_so_whatever_the_call_and_the_callback(
 ) -> None:
     """And is never called again: neither is it there to be called."""
     fenced = Instance(client)
-    for number in range(100):
-        fenced.produce("t", b"value", str(number).encode(), on_delivery=callback)
+    with contextlib.suppress(KafkaException):  # where the machine is slow the client knows before the last one
+        for number in range(100):
+            fenced.produce("t", b"value", str(number).encode(), on_delivery=callback)
 
     with pytest.raises(KafkaException) as raised:
         call(fenced)
