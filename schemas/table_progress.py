@@ -5,7 +5,8 @@ transaction of the cut that it goes with, so a pipeline of thousands of tables w
 each cut than one of a few. What is read back is whole: the slot's record counts those of its tables.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
 from walbridge.schemas.avro_codec import decode_control, encode_control
 from walbridge.schemas.errors import ProtocolError
@@ -16,17 +17,25 @@ COPYING, CURRENT, STALE, DROPPED = "copying", "current", "stale", "dropped"
 """States. ``current``: every change is published. ``stale``: its changes are left out, and why is known.
 ``dropped``: it left the publication, or was dropped."""
 
+ListedKeys = Mapping[bytes, bytes]
+
 
 @dataclass(frozen=True, slots=True)
 class TableCopy:
-    """How far the copy of a table is. ``bound``: the last key that was copied, as text by key column (I10: it is in
-    topics only)."""
+    """How far the copy of a table is. ``bound``: the last key that was copied, as text by key column; ``listed``: by
+    key, the key tuples of rows that have to be read again (I10: both are in topics only).
+
+    ``shape``: of the table and its key when the copy began; with another one it begins again.
+    """
 
     begun_lsn: Lsn
     bound: tuple[str, ...] | None = None
     rows: int = 0
     bytes: int = 0
     chunks: int = 0
+    has_all_ranges: bool = False
+    shape: str = ""
+    listed: ListedKeys = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +63,10 @@ def table_key(slot: str, relation_id: int) -> bytes:
 def encode_table(table: TableProgress) -> bytes:
     """The Kafka value of a table's record."""
     record = asdict(table)
-    if table.copy is not None and table.copy.bound is not None:
-        record["copy"]["bound"] = list(table.copy.bound)  # fastavro takes a tuple in a union for a branch's name
+    if table.copy is not None:
+        if table.copy.bound is not None:
+            record["copy"]["bound"] = list(table.copy.bound)  # fastavro takes a tuple in a union for a branch's name
+        record["copy"]["listed"] = [{"key": key, "row": row} for key, row in table.copy.listed.items()]
     return encode_control("TableProgress", record)
 
 
@@ -70,6 +81,6 @@ def decode_table(value: bytes) -> TableProgress:
         raise ProtocolError(f"progress format {record['format_version']} is newer than {FORMAT_VERSION}")
     copy = record["copy"]
     if copy is not None:
-        bound = copy["bound"]
-        record["copy"] = TableCopy(**(copy | {"bound": None if bound is None else tuple(bound)}))
+        bound, listed = copy["bound"], {each["key"]: each["row"] for each in copy["listed"]}
+        record["copy"] = TableCopy(**(copy | {"bound": None if bound is None else tuple(bound), "listed": listed}))
     return TableProgress(**record)

@@ -68,7 +68,8 @@ TABLES = st.builds(
     topic=st.none() | st.text(max_size=20), topic_id=st.none() | st.text(max_size=8),
     membership=st.none() | st.text(max_size=20), since=st.none() | LSNS, why=st.none() | st.text(max_size=20),
     copy=st.none() | st.builds(
-        TableCopy, LSNS, st.none() | st.lists(st.text(), max_size=2).map(tuple), COUNTS, COUNTS, COUNTS
+        TableCopy, LSNS, st.none() | st.lists(st.text(), max_size=2).map(tuple), COUNTS, COUNTS, COUNTS,
+        st.booleans(), st.text(max_size=8), st.dictionaries(st.binary(max_size=4), st.binary(max_size=4), max_size=2),
     ),
 )  # fmt: skip
 PROGRESS = st.builds(

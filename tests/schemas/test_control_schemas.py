@@ -19,7 +19,7 @@ FROZEN = {
     "Type": ("walbridge.v1", "77889a77d1dddb0b9f3fbf55eca8dd943e83e4b73c74301eef29ff2a5bb044c6"),
     "Cut": ("walbridge.v1", "1554e1e1c9c4bf9027d86220677bfe17450fda2b7ffcd43e15def9f854074d23"),
     "Progress": ("walbridge.v1", "e3dcff265c63ecfa96de88dd50bf2c6f71f98d6842a4b42cd9c32b08efb60144"),
-    "TableProgress": ("walbridge.v1", "e616f29715f4b5e64668c3aa8aa98a3e8cbe23d23e031141e26d4fee55416243"),
+    "TableProgress": ("walbridge.v1", "985913c4fcc958a95282c7cb412ccd981e5208a1c05c7c5b30d31e3c583bfc4b"),
 }
 
 
