@@ -11,8 +11,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.postgres.connection import TableLocked, classified
-from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, SeenTransactions, TableFacts
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
 
@@ -168,12 +169,12 @@ _TABLES = f"""
 
 def tables_facts(
     connection: psycopg.Connection[Any], relation_ids: Iterable[int]
-) -> tuple[dict[int, TableFacts], SeenTransactions | None]:
+) -> tuple[dict[int, TableFacts], Snapshot | None]:
     """Facts of those tables that are there, and which transactions they show; None where no table is there."""
     found: dict[int, tuple[tuple[Any, ...], list[ColumnFacts]]] = {}
     seen = None
     for snapshot, oid, identity, *others in _rows(connection, _TABLES, (list(relation_ids),)):
-        seen = seen or SeenTransactions.of(snapshot)
+        seen = seen or Snapshot.parse(snapshot)
         last, namespace, name, *column = others
         columns = found.setdefault(oid, ((identity, last, namespace, name), []))[1]
         if column[0] is not None:

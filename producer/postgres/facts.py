@@ -101,30 +101,6 @@ class TableFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenTransactions:
-    """What a snapshot of the server shows: transactions below ``xmax``, without those in progress. Of 64 bits each."""
-
-    xmax: int
-    in_progress: frozenset[int]
-
-    @classmethod
-    def of(cls, snapshot: str) -> "SeenTransactions":
-        """``xmin:xmax:xid,xid,...``, as ``txid_current_snapshot`` prints it."""
-        _, xmax, in_progress = snapshot.split(":")
-        return cls(int(xmax), frozenset(map(int, filter(None, in_progress.split(",")))))
-
-    def shows(self, xid: int) -> bool:
-        """Whether a transaction that is committed by now is among them.
-
-        Args:
-            xid: of a top-level transaction, its low 32 bits, as the stream names it.
-        """
-        # Of all transactions with these bits it is the one within half a turn of the counter, as the server compares.
-        full = self.xmax + ((xid - self.xmax + (1 << 31)) & 0xFFFF_FFFF) - (1 << 31)
-        return full < self.xmax and full not in self.in_progress
-
-
-@dataclass(frozen=True, slots=True)
 class Partition:
     """``name`` is quoted for SQL. ``is_born``: made as a partition, so never filled before it was one.
 

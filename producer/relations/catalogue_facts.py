@@ -20,10 +20,11 @@ nothing that is committed later.
 
 from collections.abc import Collection
 
+from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
-from walbridge.producer.postgres.facts import SeenTransactions, TableFacts
+from walbridge.producer.postgres.facts import TableFacts
 from walbridge.schemas.pg_types import TypeFacts
 
 Facts = tuple[TableFacts | None, dict[int, TypeFacts]]
@@ -38,7 +39,7 @@ class CatalogueFacts:
     def __init__(self, connection: SqlConnection) -> None:
         self._connection = connection
         self._single_answers = 0
-        self._seen: SeenTransactions | None = None
+        self._seen: Snapshot | None = None
         self._tables: dict[int, TableFacts] = {}
         self._types: dict[int, TypeFacts] = {}
         self._types_asked: set[int] = set()
@@ -78,7 +79,7 @@ class CatalogueFacts:
         return catalog.types_within(self._types, wanted)
 
     def _shows(self, xid: int) -> bool:
-        if self._seen is not None and not self._seen.shows(xid):
+        if self._seen is not None and not self._seen.contains_received(xid):
             self._seen = None  # what commits after it will not be shown either
             self._tables, self._types, self._types_asked = {}, {}, set()
         return self._seen is not None

@@ -39,6 +39,7 @@ from walbridge.producer import copy
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.copying import visibility
 from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.copying.window import Window, _LaidOver
@@ -49,7 +50,6 @@ from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.deliveries import Deliveries
 from walbridge.producer.kafka.publisher import Publisher
-from walbridge.producer.postgres.facts import SeenTransactions
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.snapshot import Snapshot
 from walbridge.producer.relations import column_matching, relation_cache
@@ -290,11 +290,11 @@ NOTICED = {
         test_tables.test_catalogue_is_asked_after_those_who_alter_the_table_are_through,
     ),
     "what the catalogue said before is taken for a transaction whose commit it did not show yet": Noticed(
-        Mutant(SeenTransactions.shows, "full not in self.in_progress", "True"),
+        Mutant(visibility.Snapshot.contains, "xid not in self.in_progress", "True"),
         partial(test_catalogue_facts.test_transaction_that_the_snapshot_lacks_is_asked_anew, 95),
     ),
     "what the catalogue said before is taken for a transaction of later": Noticed(
-        Mutant(SeenTransactions.shows, "full < self.xmax", "True"),
+        Mutant(visibility.Snapshot.contains, "xid < self.xmax", "True"),
         partial(test_catalogue_facts.test_transaction_that_the_snapshot_lacks_is_asked_anew, 101),
     ),
     "the first rows of a version drop what was not sent": Noticed(

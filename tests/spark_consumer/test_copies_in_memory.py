@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract_events import Event, copied, copy_begin, copy_end
+from tests.faults import kill_points
 from tests.spark_consumer.copied_source import VERSIONS, Row, Source
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.memory_pipeline import MemoryPipeline, job_over
@@ -23,17 +24,6 @@ from walbridge.spark_consumer.kafka import cuts_source
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 
 MORE = relation([column("id", "int4", is_key=True), column("n", "int4")], name="more", relation_id=3)
-POINTS = (
-    "job:before-plan",
-    "job:plan-open",
-    "apply:before-create",
-    "apply:table-created",
-    "apply:table-reshaped",
-    "apply:segment-applied",
-    "job:table-applied",
-    "job:before-publish",
-    "job:published",
-)
 
 
 def rows_of(lake: Path, entry: TableEntry) -> list[Row]:
@@ -70,7 +60,7 @@ def step(source: Source, run: Run) -> None:
         source.send,
         run,
         lambda: source.begin_copy(source.pick()),
-        lambda: killed_at(random.choice(POINTS), run, passing=random.randrange(4)),
+        lambda: killed_at(random.choice(kill_points.JOB), run, passing=random.randrange(4)),
     ]
     seldom: list[Callable[[], object]] = [
         lambda: source.truncate(source.pick()),
@@ -122,7 +112,7 @@ def swapping(pipeline: MemoryPipeline) -> None:
     pipeline.send(*copied(ACCOUNTS, 0x5000, {"id": 7, "n": 70}), marker, barriers=[end])
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", kill_points.JOB)
 @pytest.mark.parametrize("passing", range(3))
 def test_a_job_killed_at_any_step_of_a_copy_that_ends_swaps_the_table_once(
     lake: Path, point: str, passing: int

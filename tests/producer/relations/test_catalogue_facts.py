@@ -10,10 +10,11 @@ import pytest
 
 from tests.fix_postgres import Database
 from tests.producer.kept import CONNECTION, ORDERS, TEXT, Kept, catalogue, relation
+from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
-from walbridge.producer.postgres.facts import SeenTransactions, TableFacts
+from walbridge.producer.postgres.facts import TableFacts
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
 from walbridge.producer.relations.relation_cache import announced
 
@@ -39,7 +40,7 @@ EPOCH = 1 << 32
 def test_snapshot_shows_what_ended_before_it_also_around_the_turn_of_the_counter(
     snapshot: str, xid: int, is_shown: bool
 ) -> None:
-    assert SeenTransactions.of(snapshot).shows(xid) is is_shown
+    assert Snapshot.parse(snapshot).contains_received(xid) is is_shown
 
 
 class Catalogue:
@@ -52,9 +53,9 @@ class Catalogue:
 
     @contextmanager
     def standing(self) -> Iterator[None]:
-        def all_of(connection: object, relation_ids: object) -> tuple[dict[int, TableFacts], SeenTransactions]:
+        def all_of(connection: object, relation_ids: object) -> tuple[dict[int, TableFacts], Snapshot]:
             self.asked.append("all")
-            return {}, SeenTransactions.of(self.snapshot)
+            return {}, Snapshot.parse(self.snapshot)
 
         with catalogue(tables_facts=all_of, table_facts=lambda *_: self.asked.append("one")):
             yield
