@@ -11,19 +11,21 @@ from walbridge.producer.guards.start import refuse_bad_start, seen_timeline
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.postgres import slot
+from walbridge.producer.postgres.copy_reader import CopyReader
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.relations.binary_support import naming_unreadable
 from walbridge.producer.session.loop import Session
-from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.session.transaction_spool import Spool, spool_parent
 from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import TIMELINE_OPTION, Progress
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
 
 log = structlog.get_logger()
 
@@ -51,6 +53,7 @@ def follow_once(
     parts.tables.read_metadata()
     spool.clear()
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
+    watch.notices_tables = True
     watch.open()
     postgres = settings.postgres
     with ReplicationStream(
@@ -59,8 +62,13 @@ def follow_once(
         stream.start(progress.floor, options)
         log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done))
         metrics.watch_stream(stream)
-        with waits.keeping_alive(stream), naming_unreadable(connection, settings):
-            session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version)
+        dsn, folder = dsn_of(settings), str(spool_parent(settings))
+        with (
+            waits.keeping_alive(stream),
+            naming_unreadable(connection, settings),
+            CopyReader(dsn, postgres.publication, folder) as reader,
+        ):
+            session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version, reader)
             metrics.watch_pending(session.pending)
             session.run(waits.should_stop)
 

@@ -79,8 +79,8 @@ class Progress:
 
     @property
     def relation_ids(self) -> tuple[int, ...]:
-        """The tables whose changes are published."""
-        return tuple(each for each, table in self.tables.items() if table.state == CURRENT)
+        """The tables whose changes are published: also those that are copied beside the stream."""
+        return tuple(each for each, table in self.tables.items() if table.state in (CURRENT, COPYING))
 
     @property
     def key(self) -> bytes:

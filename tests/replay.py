@@ -27,6 +27,9 @@ class Text:
     text: str
 
 
+UNKNOWN = Text("unknown: the row that has it was not copied yet")
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One change as a reader of its topic decodes it. Rows are by Postgres column name."""
@@ -81,6 +84,15 @@ class TableState:
     """The row whose key is being changed: its ``d`` was applied, its ``c`` comes next."""
     partitions: dict[bytes, int] = field(default_factory=dict)
     """Where each key's events are (I3)."""
+    named: set[bytes] | None = None
+    """While the table is copied beside the stream: keys that were named since its copy began."""
+
+    def end_copy(self) -> None:
+        """What the copy did not name was gone before it; what it named is whole."""
+        assert self.named is not None
+        self.by_key = {key: row for key, row in self.by_key.items() if key in self.named}
+        assert not [row for row in self.by_key.values() if UNKNOWN in row.values()], "a row lacks a value for good"
+        self.named = None
 
     @property
     def rows(self) -> list[Row]:
@@ -98,7 +110,12 @@ class Replay:
     def apply(self, cut: Cut, events: Iterable[Event]) -> None:
         begins = {t.relation_id for t in cut.tables for b in t.barriers if b.kind == "copy_begin"}
         events = list(events)
-        for relation_id in begins:
+        markers = [e for e in events if e.op == "m" and "data_collection" in str(e.source.get("snapshot"))]
+        for relation_id in {_id(e) for e in markers}:
+            self._mark(cut, [e for e in markers if _id(e) == relation_id])
+        ends = {_id(e) for e in markers if e.source["snapshot"] == "last_in_data_collection"}
+        events = [e for e in events if e not in markers]
+        for relation_id in begins - {_id(e) for e in markers}:
             self.tables[relation_id] = TableState()
             voids = [e for e in events if e.op == "t" and e.position.ordinal < 0 and _id(e) == relation_id]
             count = next(e.relation.partition_count for e in events if _id(e) == relation_id)
@@ -115,8 +132,25 @@ class Replay:
                 known = self.tables[relation_id].partitions.setdefault(event.key, event.partition)
                 assert event.partition == known, f"a key's event at {event.position} is in another partition"
             self._reshape(event.relation)
-            _APPLY[event.op](self.tables[relation_id], event)
+            apply = _APPLY if self.tables[relation_id].named is None else _APPLY_BESIDE
+            apply[event.op](self.tables[relation_id], event)
+        for relation_id in ends:
+            self.tables[relation_id].end_copy()
         self.end_lsn = cut.end_lsn
+
+    def _mark(self, cut: Cut, markers: list[Event]) -> None:
+        """A copy beside the stream begins or ends: in every partition, and with a barrier."""
+        relation = markers[0].relation
+        (snapshot,) = {marker.source["snapshot"] for marker in markers}
+        assert sorted(marker.partition for marker in markers) == list(range(relation.partition_count))
+        assert not any(marker.key or marker.before or marker.after for marker in markers)
+        kind = "copy_begin" if snapshot == "first_in_data_collection" else "copy_end"
+        barriers = [b for t in cut.tables if t.relation_id == _id(markers[0]) for b in t.barriers]
+        assert [b.position for b in barriers if b.kind == kind] == [markers[0].position]
+        assert cut.complete
+        self.relations.setdefault(_id(markers[0]), relation)
+        if kind == "copy_begin":
+            self.tables.setdefault(_id(markers[0]), TableState()).named = set()
 
     def _reshape(self, relation: RelationRecord) -> None:
         """A new version: dropped columns leave, added ones are null, until a value comes."""
@@ -192,5 +226,35 @@ _APPLY: dict[str, Callable[[TableState, Event], None]] = {
     "r": _insert,
     "u": _update,
     "d": _delete,
+    "t": _truncate,
+}
+
+
+def _put_beside(state: TableState, event: Event) -> None:
+    """A row while its table is copied: the one that it replaces may not have been copied yet."""
+    assert state.named is not None
+    assert event.key is not None
+    old = state.by_key.get(event.key, {})
+    if "__debezium.oldkey" in event.headers:
+        old, state.moved = state.moved or {}, None
+    assert event.op != "r" or not event.unchanged, "a copied row lacks a value"
+    state.named.add(event.key)
+    state.by_key[event.key] = dict(event.after or {}) | {name: old.get(name, UNKNOWN) for name in event.unchanged}
+
+
+def _delete_beside(state: TableState, event: Event) -> None:
+    assert state.named is not None
+    assert event.key is not None
+    state.named.add(event.key)
+    gone = state.by_key.pop(event.key, None)
+    if "__debezium.newkey" in event.headers:
+        state.moved = gone
+
+
+_APPLY_BESIDE: dict[str, Callable[[TableState, Event], None]] = {
+    "c": _put_beside,
+    "r": _put_beside,
+    "u": _put_beside,
+    "d": _delete_beside,
     "t": _truncate,
 }

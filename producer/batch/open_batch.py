@@ -133,7 +133,7 @@ class OpenBatch:
         relation_id, barrier = relation.table.relation_id, Barrier("dropped", position)
         self.batch.add_barrier(relation_id, relation.topic, barrier)
         known = self.tracker.progress.tables.get(relation_id, TableProgress(relation_id, state, relation.topic))
-        self.batch.dropped[relation_id] = replace(known, state=state, since=position.commit_lsn, why=why)
+        self.batch.dropped[relation_id] = replace(known, state=state, since=position.commit_lsn, why=why, copy=None)
 
     def begin_transaction(self) -> None:
         """Set the size at which this transaction is split: only one that adds as much as a whole batch may hold

@@ -51,6 +51,8 @@ class Copy:
     chunk_count: int = 0
     listed: Mapping[bytes, bytes] = field(default_factory=dict)
     """By key, the key tuples of rows that have to be read again."""
+    shape: str = ""
+    """Of the table and its key when the copy began."""
 
     @property
     def listed_bytes(self) -> int:
@@ -149,10 +151,14 @@ class TableState:
 
     # What a copy does.
 
-    def begin_copy(self, lsn: Lsn) -> "TableState":
+    def begin_copy(self, lsn: Lsn, shape: str = "") -> "TableState":
         """``copy_begin`` is in this cut."""
         self._refuse(State.DROPPED, State.COPYING)
-        return TableState(self.relation_id, State.COPYING, lsn, copy=Copy(lsn))
+        return TableState(self.relation_id, State.COPYING, lsn, copy=Copy(lsn, shape=shape))
+
+    def read_anew(self) -> "TableState":
+        """The copy goes on from the first row: what is read twice is right twice."""
+        return self._copying(lambda copy: Copy(copy.begun_lsn, shape=copy.shape))
 
     def enter(self, chunk: Chunk) -> "TableState":
         """The chunk is in the topic with this cut."""

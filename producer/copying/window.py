@@ -62,7 +62,7 @@ class Window:
         self.touched: set[bytes] = set()
         """After the rows: keys that the window changes. A listed key neither among them nor read is not there at E."""
         self._keys = keys
-        self._before = before
+        self.before = before
         self._bytes_max = bytes_max
         self._snapshot: Snapshot | None = None
         self._read_until: Lsn | None = None
@@ -87,9 +87,9 @@ class Window:
     def show(self, snapshot: Snapshot) -> None:
         """The snapshot with which the rows are read: what it contains is let go."""
         self._snapshot = snapshot
-        if not self._before.has_ended_in(snapshot):
+        if not self.before.has_ended_in(snapshot):
             self.spoil(Void.IN_PROGRESS)
-        elif not self._before.is_contained_in(snapshot):
+        elif not self.before.is_contained_in(snapshot):
             self.spoil(Void.NOT_VISIBLE)
         for xid, step in self._waiting:
             if not snapshot.contains_received(xid):

@@ -6,6 +6,7 @@ partition left to the partitioner (I3). What Postgres did not send is never sent
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from walbridge.producer.encoding.interpreted import interpreting_plain_encoder, interpreting_transcoder
@@ -112,9 +113,9 @@ class RecordWriter:
         self._header = header(record.schema_id)
         self._insert_head = self._header + NULL + VALUE  # before is null, after follows
         table = record.table
+        self._names = pipeline, database, table.namespace, table.name
         self.source, self.snapshot_source = (
-            self._source_part(pipeline, database, table.namespace, table.name, snapshot)
-            for snapshot in ("false", "true")
+            self._source_part(*self._names, snapshot) for snapshot in ("false", "true")
         )
         self.key_flags = tuple(column.is_key for column in record.table.columns)
 
@@ -156,9 +157,28 @@ class RecordWriter:
             )
         return [self._plain(row, b"\x02c", source, self.source, ordinal, ts_ms)]
 
-    def copied(self, row: bytes, source: TransactionSource, ts_ms: bytes) -> KafkaRecord:
-        """``r`` at (snapshot LSN, -1)."""
-        return self._plain(self._transcode(row, 0), b"\x02r", source, self.snapshot_source, -1, ts_ms)
+    @cached_property
+    def incremental_source(self) -> bytes:
+        """Of the rows of a copy beside the stream, in Debezium's words."""
+        return self._source_part(*self._names, "incremental")
+
+    def copied(
+        self, row: bytes, source: TransactionSource, ts_ms: bytes, *, is_incremental: bool = False
+    ) -> KafkaRecord:
+        """``r`` at (LSN, -1): that of the snapshot, or where the stream was when the row entered."""
+        part = self.incremental_source if is_incremental else self.snapshot_source
+        return self._plain(self._transcode(row, 0), b"\x02r", source, part, -1, ts_ms)
+
+    def marker(self, snapshot: str, source: TransactionSource, ts_ms: bytes) -> KafkaRecord:
+        """``m`` without a row, at (LSN, -1): where a copy beside the stream begins or ends, in every partition.
+
+        Args:
+            snapshot: ``first_in_data_collection`` or ``last_in_data_collection``, Debezium's words.
+        """
+        part = self._source_part(*self._names, snapshot)
+        place = long_bytes(-1) + source.origin_lsn
+        pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02m", ts_ms, _ALL_NULL)
+        return KafkaRecord(None, b"".join(pieces))
 
     def update(self, change: Update, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
         """``u``; or ``d`` and ``c`` when the key changed."""

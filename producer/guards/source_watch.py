@@ -7,7 +7,7 @@ that come and go with rows are told in the log.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -20,14 +20,15 @@ from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import published_tables_unless_locked
 from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
-from walbridge.producer.postgres.publication import next_xid, publication_state
+from walbridge.producer.postgres.publication import next_xid, other_members, publication_state
 from walbridge.producer.relations.binary_support import refuse_unreadable
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import KafkaAway
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import TableProgress
+from walbridge.schemas.table_progress import DROPPED, TableProgress
 from walbridge.schemas.table_schema import quoted
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 
@@ -70,6 +71,10 @@ class SourceWatch:
         self._leaving: dict[int, Lsn] = {}
         """By table: nothing of it comes after this LSN."""
         self._partitions = PartitionWatch()
+        self.notices_tables = False
+        """Whether looks ask for tables that came to the publication."""
+        self.appeared: set[int] = set()
+        """Relations of the publication that progress does not know, or knows as gone; also partitions of such."""
 
     def open(self) -> None:
         """Check topics, publication and identities at the start of a session; take a baseline where there is none.
@@ -97,8 +102,7 @@ class SourceWatch:
             log.warning("a published table is being altered: types and replica identities are not checked")
             return
         followed = [table for table in published if table.relation_id in progress.relation_ids]
-        refuse_unreadable(self._connection, self._settings, followed)
-        refuse_unfit_identities(self._connection, self._settings, followed)
+        self.refuse_unfit(followed)
 
     def baseline(self, tables: Iterable[TableProgress], connection: SqlConnection) -> Baseline:
         """As things are now, by the catalogue that this connection sees; these tables with what is known of them."""
@@ -159,12 +163,41 @@ class SourceWatch:
         for relation_id in leaving:
             if now is not None and now.oldest_xid >= self._left[relation_id]:
                 self._leaving[relation_id] = now.lsn
+        if self.notices_tables:
+            there = [each for each, table in progress.tables.items() if table.state != DROPPED]
+            self.appeared |= other_members(self._connection, name, there)
         self._tables.notice_types(progress.relation_ids, self._connection)
         for what, remedy in self._partitions.look(partition_trees(self._connection, progress.relation_ids)):
             log.warning(what, remedy=remedy)
 
     def _table_name(self, relation_id: int) -> str:
         return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")
+
+    def take_appeared(self) -> set[int]:
+        """Relations that came to the publication. Each is returned once a look."""
+        appeared, self.appeared = self.appeared, set()
+        return appeared
+
+    def next_xid(self) -> int:
+        """As ``publication.next_xid``: above those of all transactions that have written until now."""
+        return next_xid(self._connection)
+
+    def baseline_of(self, table: TableProgress) -> TableProgress:
+        """The table with its topic and membership as they are now; the membership is None where it is no member.
+
+        Raises:
+            RetryableError: a server is away, or does not know the topic yet.
+        """
+        return self.baseline([table], self._connection).tables[table.relation_id]
+
+    def refuse_unfit(self, tables: Sequence[PublishedTable]) -> None:
+        """Refuse tables whose changes would come in parts, or not be readable.
+
+        Raises:
+            OperatorError: the first of them.
+        """
+        refuse_unreadable(self._connection, self._settings, tables)
+        refuse_unfit_identities(self._connection, self._settings, tables)
 
     def take_dropped(self, lsn: Lsn) -> set[int]:
         """Tables of which nothing comes after ``lsn``. Each is returned only once."""

@@ -34,6 +34,36 @@ _MEMBERS = f"""
     WHERE p.pubname = %%s AND c.oid = ANY (%%s) AND c.relpersistence = 'p'"""
 
 
+_APPEARED = """
+    SELECT c.oid FROM pg_class c CROSS JOIN pg_publication p JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE p.pubname = %s AND c.oid <> ALL (%s) AND c.oid >= 16384 AND c.relkind IN ('r', 'p')
+    AND c.relpersistence = 'p' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    AND {whole} AND (p.puballtables OR EXISTS (
+      SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (SELECT f.relid FROM {family} f))
+      {by_schema})"""
+_WHOLE = "(CASE WHEN p.pubviaroot THEN NOT (p.puballtables AND c.relispartition) ELSE c.relkind = 'r' END)"
+_SCHEMA_HAS_IT = """
+      OR EXISTS (SELECT FROM pg_publication_namespace s JOIN pg_class k ON k.relnamespace = s.pnnspid
+                 WHERE s.pnpubid = p.oid AND k.oid IN (SELECT f.relid FROM {family} f))"""
+
+
+def other_members(connection: SqlConnection, publication: str, relation_ids: Iterable[int]) -> set[int]:
+    """Relations of the publication beside these; also partitions that are published as a part of their root only.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    version = connection.info.server_version
+    by_schema = _SCHEMA_HAS_IT.format(family=_FAMILY) if version >= 150000 else ""
+    whole = _WHOLE if version >= 130000 else "c.relkind = 'r'"
+    query = _APPEARED.format(family=_FAMILY, by_schema=by_schema, whole=whole)
+    try:
+        found = connection.execute(query.encode(), (publication, list(relation_ids))).fetchall()
+    except psycopg.Error as error:
+        raise classified(error) from None
+    return {relation_id for (relation_id,) in found}
+
+
 def publication_state(
     connection: SqlConnection, publication: str, relation_ids: Iterable[int]
 ) -> PublicationState | None:

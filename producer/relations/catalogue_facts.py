@@ -59,6 +59,11 @@ class CatalogueFacts:
                 return self._singly(relation)
         return self.known(relation.relation_id), self.types_of(relation)
 
+    def forget(self) -> None:
+        """Other tables may be announced next: the answers of before do not speak of them."""
+        self._seen = None
+        self._tables, self._types, self._types_asked = {}, {}, set()
+
     def ask(self, relation_ids: Collection[int]) -> None:
         """Ask of all these tables at once; what was known before is forgotten."""
         self._single_answers = 0
@@ -80,8 +85,7 @@ class CatalogueFacts:
 
     def _shows(self, xid: int) -> bool:
         if self._seen is not None and not self._seen.contains_received(xid):
-            self._seen = None  # what commits after it will not be shown either
-            self._tables, self._types, self._types_asked = {}, {}, set()
+            self.forget()  # what commits after it will not be shown either
         return self._seen is not None
 
     def _singly(self, relation: Relation) -> Facts:

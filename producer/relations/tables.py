@@ -18,7 +18,7 @@ from walbridge.producer.kafka.topics import TopicAdmin, data_topic_spec
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
-from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
 from walbridge.producer.relations.column_matching import under_its_name
@@ -197,6 +197,31 @@ class Tables:
         writers = [self._install(record) for record in records]
         self._unbarred.clear()
         return writers
+
+    def announce(self, table: PublishedTable, facts: TableFacts, types: Mapping[int, TypeFacts]) -> RecordWriter:
+        """The writer of a table that is copied beside the stream, with its topic and metadata (I2).
+
+        Args:
+            facts, types: of a moment in which nobody could alter the table.
+
+        Raises:
+            OperatorError: its topic is another table's, or not what it must be; or the table was renamed.
+        """
+        relation, versions = announced(table, facts), self._cache.versions_of(table.relation_id)
+        described = describe(under_its_name(relation, facts, versions), facts, types, versions)
+        self._refuse_moved(described)
+        place = self._place(described)
+        self._refuse_grown(described, place)
+        record = self._cache.version_of(described, place)
+        self._write_metadata(types, [record])
+        self._foreign.pop(table.relation_id, None)
+        self._facts.forget()
+        writer = self._writers.get(table.relation_id)
+        return writer if writer is not None and writer.relation == record else self._install(record)
+
+    def topic_of(self, table: PublishedTable) -> str:
+        """Where its events go."""
+        return self._topic(table.namespace, table.name)
 
     def _described(self, tables: list[PublishedTable]) -> tuple[list[TableSchema], dict[int, TypeFacts]]:
         """As they are now; a snapshot does not move, and nobody alters a table that it has locked."""

@@ -1,7 +1,8 @@
 """Changes of the open transaction: into the open batch, each with its ordinal.
 
 In: changes, and the transaction that they are of. Out: records of their tables; barriers where a
-version begins and where a table is emptied. A relation version that has begun is told to the fast path.
+version begins and where a table is emptied. A relation version that has begun is told to the fast path, unless the
+table is being copied: then each change is shown to its copy.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from walbridge.producer.session.dropped_tables import Change, DroppedTables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.table_copies import TableCopies
 from walbridge.producer.session.transaction import OpenTransaction
 
 
@@ -39,50 +41,57 @@ class Changes:
         self._relations = relations
         self._fast_path = fast_path
         self._drops_on_unknown_value = drops_on_unknown_value
-        self._dropped = DroppedTables(out, tables, relations, followed)
+        self.dropped = DroppedTables(out, tables, relations, followed)
+        self.copies: TableCopies | None = None
+        """Tables that are copied beside the stream; None where none is."""
 
     def rest_of(self, change: Change, transaction: OpenTransaction) -> Change | None:
         """The part of a change that is of tables that are followed; None where nothing is left."""
-        return self._dropped.rest_of(change, transaction)
+        return self.dropped.rest_of(change, transaction)
 
     def publish(self, change: Change, transaction: OpenTransaction) -> None:
         """Queue the Kafka records that a change becomes."""
         _CHANGES[type(change)](self, change, transaction)
 
     def _insert(self, change: Insert, transaction: OpenTransaction) -> None:
-        writer = self._begun(change.relation_id, transaction)
+        writer = self._begun(change.relation_id, change, transaction)
         try:
             records = writer.insert(change, transaction.source, transaction.ordinal, self._out.ts_ms)
         except UnknownValue as reason:
             if not self._drops_on_unknown_value:
                 raise
-            self._dropped.drop(writer.relation, transaction.position, reason)
+            self.dropped.drop(writer.relation, transaction.position, reason)
+            if self.copies is not None:
+                self.copies.let_go(change.relation_id)
         else:
             self._send(writer, records, transaction)
 
     def _update(self, change: Update, transaction: OpenTransaction) -> None:
-        writer = self._begun(change.relation_id, transaction)
+        writer = self._begun(change.relation_id, change, transaction)
         self._send(writer, writer.update(change, transaction.source, transaction.ordinal, self._out.ts_ms), transaction)
 
     def _delete(self, change: Delete, transaction: OpenTransaction) -> None:
-        writer = self._begun(change.relation_id, transaction)
+        writer = self._begun(change.relation_id, change, transaction)
         self._send(writer, writer.delete(change, transaction.source, transaction.ordinal, self._out.ts_ms), transaction)
 
     def _truncate(self, change: Truncate, transaction: OpenTransaction) -> None:
         for relation_id in change.relation_ids:
-            writer = self._begun(relation_id, transaction)
+            writer = self._begun(relation_id, change, transaction)
             self._out.add_barrier(writer, "truncate", transaction.position)
             record = writer.truncate(transaction.source, transaction.ordinal, self._out.ts_ms)
             self._out.send_to_all_partitions(writer, record)
             transaction.ordinal += 1
 
-    def _begun(self, relation_id: int, transaction: OpenTransaction) -> RecordWriter:
+    def _begun(self, relation_id: int, change: Change, transaction: OpenTransaction) -> RecordWriter:
         """The writer of the table's current version; before the first event of a version it adds a shape barrier."""
         self._relations.settle(relation_id)
         writer = self._tables.writer(relation_id)
         if self._tables.take_shape_barrier(relation_id):
             self._out.add_barrier(writer, "shape", transaction.position)
-        self._fast_path.add(relation_id, writer)
+        if self.copies is not None and self.copies.has_copy(relation_id):
+            self.copies.receive(change, writer, transaction)
+        else:
+            self._fast_path.add(relation_id, writer)
         return writer
 
     def _send(self, writer: RecordWriter, records: list[KafkaRecord], transaction: OpenTransaction) -> None:

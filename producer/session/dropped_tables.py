@@ -12,6 +12,7 @@ passes the change at the latest (I7). What is left out takes no ordinal, in any 
 followed or left out from one whole transaction on, or from a position that a split counts up to.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
@@ -37,9 +38,14 @@ CAME_BACK = "back in the publication after it left"
 
 
 class DroppedTables:
-    """The tables of one session whose changes are left out."""
+    """The tables of one session whose changes are left out.
+
+    Attributes:
+        on_left_out: told a table that came after the copy, at its first change; None where such tables stay left out.
+    """
 
     def __init__(self, out: OpenBatch, tables: Tables, relations: SessionRelations, followed: FollowedTables) -> None:
+        self.on_left_out: Callable[[int], None] | None = None
         self._out = out
         self._tables = tables
         self._relations = relations
@@ -67,6 +73,14 @@ class DroppedTables:
             return False
         return True
 
+    def add(self, relation_id: int) -> None:
+        """Leave out the table, of which progress tells why."""
+        self._left.add(relation_id)
+
+    def take_back(self, relation_id: int) -> None:
+        """The table is followed from here on."""
+        self._left.discard(relation_id)
+
     def _leave_out(self, relation_id: int, transaction: OpenTransaction) -> None:
         """The first change of a table without a copy."""
         self._relations.settle(relation_id)
@@ -80,6 +94,10 @@ class DroppedTables:
         since = transaction.begin.final_lsn
         tracker.remember_tables({relation_id: replace(known, state=STALE, name=name, since=since, why=why)})
         self._left.add(relation_id)
+        if self.on_left_out is not None:
+            log.info("table came after the copy: it is copied next", table=name, relation_id=relation_id, reason=why)
+            self.on_left_out(relation_id)
+            return
         log.warning(
             "table is not published: this pipeline holds no copy of it",
             table=name,

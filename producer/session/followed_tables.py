@@ -1,6 +1,6 @@
 """The tables whose copy this pipeline holds, in one session.
 
-In: Relations, when a change needs them, and tables that are dropped. Out: relation versions installed for the
+In: Relations, when a change needs them, and tables that come and go. Out: relation versions installed for the
 changes that follow. A version joins the fast path only at its first change, which has a barrier before it.
 """
 
@@ -30,6 +30,10 @@ class FollowedTables:
         """Make the table ready for changes of this version."""
         self._fast_path.forget(relation.relation_id)
         self._tables.receive(relation, self._relation_ids, self._transactions.inside().begin.xid)
+
+    def add(self, relation_id: int) -> None:
+        """Follow the table from here on; it is ready for changes."""
+        self._relation_ids |= {relation_id}
 
     def drop(self, relation_id: int) -> None:
         """Stop following the table: later Relations of it are foreign."""

@@ -18,9 +18,11 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.decoder import decode_message, decoders_for
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_keepalive, sent_us
 from walbridge.producer.pgoutput.messages import Begin, Commit, LogicalMessage, Message, Origin, Relation, Type
+from walbridge.producer.postgres.copy_reader import CopyReader
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.changes import Changes
+from walbridge.producer.session.copy_records import CopyRecords
 from walbridge.producer.session.dropped_tables import Change
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
@@ -28,6 +30,7 @@ from walbridge.producer.session.logical_messages import LogicalMessages
 from walbridge.producer.session.pending_transactions import PENDING_MESSAGES, PendingTransactions
 from walbridge.producer.session.replay import Replay
 from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.table_copies import TableCopies
 from walbridge.producer.session.transaction import TransactionTracker
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.waits import PATIENCE_S
@@ -55,6 +58,7 @@ class Session:
         watch: SourceWatch,
         spool: Spool,
         server_version: int,
+        reader: CopyReader | None = None,
     ) -> None:
         limits, progress = settings.producer, out.tracker.progress
         self._stream, self._out = stream, out
@@ -64,12 +68,13 @@ class Session:
         self._transactions = TransactionTracker(progress.done, progress.split, XLOG_DATA_HEADER_BYTES)
         self._fast_path = FastPath(out, self._transactions)
         followed = FollowedTables(tables, self._fast_path, self._transactions, progress.relation_ids)
+        self._followed = followed
         relations = SessionRelations(followed.install, self._fast_path.forget)
         self.pending = PendingTransactions(spool, relations, self._decoders, server_version, progress.done)
         self._replay = Replay(self.pending, relations, stream.keep_alive)
         self._read: Callable[[], bytes | None] = stream.read
         self._cuts = CutMaker(
-            limits.idle_cut_interval_ms, stream, tables, out, watch, self.pending, on_dropped=followed.drop
+            limits.idle_cut_interval_ms, stream, tables, out, watch, self.pending, on_dropped=self._on_dropped
         )
         self._changes = Changes(
             out,
@@ -80,6 +85,23 @@ class Session:
             drops_on_unknown_value=limits.on_unknown_value == "stale",
         )
         self._messages = LogicalMessages(settings, tables, out)
+        self._copies: TableCopies | None = None
+        if reader is not None:
+            records = CopyRecords(out, tables, self._cuts, stream.keep_alive)
+            dropped = self._changes.dropped
+            self._copies = TableCopies(
+                settings, stream, tables, out, watch, reader, records, follow=self._follow, leave_out=dropped.add
+            )
+            self._changes.copies, dropped.on_left_out = self._copies, self._copies.notice_one
+
+    def _follow(self, relation_id: int) -> None:
+        self._followed.add(relation_id)
+        self._changes.dropped.take_back(relation_id)
+
+    def _on_dropped(self, relation_id: int) -> None:
+        self._followed.drop(relation_id)
+        if self._copies is not None:
+            self._copies.let_go(relation_id)
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Follow the stream until asked to stop, then return at the next batch boundary.
@@ -99,9 +121,11 @@ class Session:
                 self._cuts.idle_cut()
                 if should_stop():
                     return
+                if self._copies is not None:
+                    self._copies.step()
             else:
                 self._end_stalled_batch(PATIENCE_S if should_stop() else self._batch_age_max_s)
-            self._stream.wait(self._wait_s)
+            self._stream.wait(self._wait_s if self._copies is None else min(self._wait_s, self._copies.pause_s))
 
     def receive(self, data: bytes) -> None:
         """One frame."""
@@ -155,6 +179,8 @@ class Session:
 
     def _begin(self, message: Begin) -> None:
         transaction = self._transactions.begin(message)
+        if self._copies is not None:
+            self._copies.begin_transaction(message.xid)
         self._out.begin_transaction()
         self._out.set_origin(transaction.source.origin_lsn)
 
@@ -202,6 +228,8 @@ class Session:
         self._stream.note_received(message.end_lsn)
         if not transaction.skipped:
             self._cuts.end_transaction(message)
+        if self._copies is not None:
+            self._copies.step()
 
     def _end_stalled_batch(self, age_max_s: float) -> None:
         """Inside a transaction that goes on without rows: Kafka would abort a batch that waits for its end."""

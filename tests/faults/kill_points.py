@@ -37,6 +37,19 @@ SPOOL = ("spool:block-ended:3", "spool:replaying", "produce:split:2")
 """Deaths of a producer whose transactions come in blocks."""
 SPOOL_PREPARED = ("spool:prepared", "spool:prepared:2")
 
+BESIDE = (
+    "chunk:before-begin",
+    "chunk:begun",
+    "chunk:read",
+    "chunk:rows",
+    "chunk:entered",
+    "chunk:rows:3",
+    "chunk:entered:2",
+    "chunk:before-end",
+    "chunk:ended",
+)
+"""Deaths of a copy beside the stream: the next start goes on behind the last chunk that is committed."""
+
 JOB = (
     "job:before-plan",
     "job:plan-open",

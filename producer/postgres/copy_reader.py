@@ -1,0 +1,240 @@
+"""Reads tables that are copied beside the stream, so that the stream never waits for a row.
+
+In: what is wanted: the published tables, one table as it is now, or one chunk of its rows. Out: answers, in the
+order in which they were asked for. The snapshot of a chunk is told before its rows are read, since the stream's
+changes are judged by it; rows go to disk (``row_spool.py``), so memory is bounded by one row.
+
+A thread with a connection of its own. It shares nothing with the stream but two queues.
+"""
+
+import hashlib
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from walbridge.producer.copying.visibility import Before, Snapshot
+from walbridge.producer.errors import spool_unwritable
+from walbridge.producer.postgres import catalog
+from walbridge.producer.postgres.chunk_reader import ChunkReader, TableRead
+from walbridge.producer.postgres.connection import TableLocked, connect_sql
+from walbridge.producer.postgres.facts import PublishedTable, TableFacts
+from walbridge.producer.postgres.key_order import Bound
+from walbridge.producer.postgres.row_spool import RowSpool
+from walbridge.schemas.errors import RetryableError, WalbridgeError
+from walbridge.schemas.pg_types import TypeFacts
+from walbridge.schemas.position import Lsn
+
+_END_S = 5.0
+"""A read ends within this time after it was let go, unless the server does not answer at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablesWanted:
+    """Ask for all tables of the publication."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableWanted:
+    """Ask for what a table is now."""
+
+    table: PublishedTable
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkWanted:
+    """Ask for rows: those of ``asked``, or of a range ``after`` a key; unless the snapshot lacks something of
+    ``before``, or the table has another ``shape`` by now."""
+
+    table: PublishedTable
+    shape: str
+    before: Before
+    after: Bound | None
+    asked: tuple[Bound, ...] | None
+    rows_max: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class TablesFound:
+    """Nobody altered any of them."""
+
+    tables: tuple[PublishedTable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFound:
+    """A table in a moment in which nobody could alter it: what committed at or above ``lsn`` was made later.
+
+    ``key_names``: columns of its key in their order; None where it has none that rows could be read by.
+    """
+
+    table: PublishedTable
+    facts: TableFacts
+    types: Mapping[int, TypeFacts]
+    shape: str
+    key_names: tuple[str, ...] | None
+    lsn: Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkShown:
+    """The snapshot is taken; ``is_read``: its rows come next."""
+
+    snapshot: Snapshot
+    is_read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkAltered:
+    """The table has another shape than that which was asked for; nothing was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRead:
+    """The rows. All that they show is below ``insert_lsn``."""
+
+    rows: RowSpool
+    insert_lsn: Lsn
+    row_count: int
+    size_bytes: int
+    bound: Bound | None
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nothing was read, or not all of it."""
+
+    error: BaseException
+
+
+Wanted = TablesWanted | TableWanted | ChunkWanted
+Answer = TablesFound | TableFound | ChunkShown | ChunkAltered | ChunkRead | Failed
+
+
+class CopyReader:
+    """Use as a context manager. One thing is wanted at a time.
+
+    Args:
+        folder: for rows.
+    """
+
+    def __init__(self, dsn: str, publication: str, folder: str) -> None:
+        self._dsn, self._publication, self._folder = dsn, publication, folder
+        self._wanted: queue.SimpleQueue[tuple[int, Wanted] | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[int, Answer]] = queue.SimpleQueue()
+        self._number = 0
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "CopyReader":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.let_go()
+        self._wanted.put(None)
+        if self._thread is not None:
+            self._thread.join(_END_S)
+
+    def ask(self, wanted: Wanted) -> None:
+        """What was asked for before is let go. The thread begins with the first question."""
+        self._number += 1
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="copy reader", daemon=True)
+            self._thread.start()
+        self._wanted.put((self._number, wanted))
+
+    def let_go(self) -> None:
+        """No answer to what was asked for is wanted any more."""
+        self._number += 1
+
+    def answer(self) -> Answer | None:
+        """The next one that has come, None where none has.
+
+        Raises:
+            BaseException: the thread failed for a reason that is nobody's but its own.
+        """
+        while not self._answers.empty():
+            number, answer = self._answers.get()
+            if isinstance(answer, Failed) and not isinstance(answer.error, WalbridgeError):
+                raise answer.error
+            if number == self._number:
+                return answer
+            if isinstance(answer, ChunkRead):
+                answer.rows.close()
+        return None
+
+    # In the thread.
+
+    def _run(self) -> None:
+        with ChunkReader(self._dsn) as reader:
+            while (each := self._wanted.get()) is not None:
+                number, wanted = each
+                try:
+                    for answer in self._answered(reader, number, wanted):
+                        self._answers.put((number, answer))
+                except BaseException as error:  # told to who asks
+                    self._answers.put((number, Failed(error)))
+
+    def _answered(self, reader: ChunkReader, number: int, wanted: Wanted) -> Iterator[Answer]:
+        if number != self._number:
+            return
+        match wanted:
+            case TablesWanted():
+                with connect_sql(self._dsn, "walbridge copy") as connection:
+                    found = catalog.published_tables_unless_locked(connection, self._publication)
+                if found is None:
+                    raise TableLocked("a published table is being altered")
+                yield TablesFound(tuple(found))
+            case TableWanted(table):
+                with reader.read(table) as read:
+                    yield self._described(read)
+            case ChunkWanted(table):
+                with reader.read(table) as read:
+                    yield from self._chunk(read, number, wanted)
+
+    def _described(self, read: TableRead) -> TableFound:
+        table, connection = read.table, read.connection
+        # As of the lock: what was listed before it may have been altered since.
+        if table not in catalog.published_tables(connection, self._publication):
+            raise RetryableError(f"table {table.qualified_name} was altered meanwhile, or left the publication")
+        facts = catalog.table_facts(connection, table.relation_id)
+        if facts is None:
+            raise RetryableError(f"table {table.qualified_name} is gone")
+        types = catalog.type_facts(connection, {column.type_oid for column in facts.columns})
+        names = None if read.key is None else read.key.names
+        return TableFound(table, facts, types, _shape(read), names, read.insert_lsn)
+
+    def _chunk(self, read: TableRead, number: int, wanted: ChunkWanted) -> Iterator[Answer]:
+        if _shape(read) != wanted.shape:
+            yield ChunkAltered()
+            return
+        snapshot, before = Snapshot.parse(read.snapshot), wanted.before
+        is_read = before.has_ended_in(snapshot) and before.is_contained_in(snapshot)
+        yield ChunkShown(snapshot, is_read)
+        if not is_read:
+            return
+        key_range = read.range_after(wanted.after, wanted.rows_max, wanted.bytes_max) if wanted.asked is None else None
+        rows = read.listed(wanted.asked or ()) if key_range is None else iter(key_range)
+        row_count, size_bytes = 0, 0
+        try:
+            spool = RowSpool(self._folder)
+            for row in rows:
+                if number != self._number:
+                    spool.close()
+                    return
+                if row is not None:
+                    spool.append(row)
+                    row_count, size_bytes = row_count + 1, size_bytes + len(row)
+            spool.finish()
+        except OSError as error:
+            raise spool_unwritable(self._folder, error.strerror) from None
+        bound = key_range.bound if key_range else None
+        is_last = key_range is not None and key_range.is_end
+        yield ChunkRead(spool, read.insert_lsn, row_count, size_bytes, bound, is_last)
+
+
+def _shape(read: TableRead) -> str:
+    """What the copy of a table is of: its columns, its file and its key's order."""
+    return hashlib.blake2b(repr((read.storage, read.key)).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,90 @@
+"""What a copy beside the stream puts into its topic: markers, barriers, rows; each step a Kafka transaction.
+
+In: rows as they are at E, and the table's record of progress after the step. Out: a committed cut. The caller is
+between transactions of Postgres, and E is how far the stream has been received, so all that committed before it is in
+this cut or an earlier one, and it ends there.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+
+from walbridge.producer.batch.cut_maker import CutMaker
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.encoding.record import RecordWriter, TransactionSource
+from walbridge.producer.encoding.value_encoders import NULL
+from walbridge.producer.relations.tables import Tables
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
+from walbridge.schemas.table_progress import TableProgress
+
+FIRST, LAST = "first_in_data_collection", "last_in_data_collection"
+_ALIVE_ROWS = 1_000
+
+
+class CopyRecords:
+    """Publishes the copies of one session.
+
+    Args:
+        keep_alive: called now and then, since the stream is not read meanwhile.
+    """
+
+    def __init__(self, out: OpenBatch, tables: Tables, cuts: CutMaker, keep_alive: Callable[[], None]) -> None:
+        self._out, self._tables, self._cuts, self._keep_alive = out, tables, cuts, keep_alive
+
+    def end_batch(self) -> None:
+        """End what is open: each step has a batch of its own. A table that left may be let go by that."""
+        self._cuts.close()
+
+    def begin(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn) -> None:
+        """``copy_begin``: it names the shape, so the first event behind it needs no barrier."""
+        source = self._open(lsn)
+        self._tables.take_shape_barrier(progress.relation_id)
+        self._out.add_barrier(writer, "copy_begin", Position(lsn, COPIED_ORDINAL))
+        self._out.send_to_all_partitions(writer, writer.marker(FIRST, source, self._out.ts_ms))
+        kill_point("chunk:before-begin")
+        self._close(progress, lsn)
+        kill_point("chunk:begun")
+
+    def enter(
+        self,
+        writer: RecordWriter,
+        rows: Iterable[tuple[bytes, bytes]],
+        progress_after: Callable[[], TableProgress],
+        lsn: Lsn,
+    ) -> None:
+        """One chunk. ``progress_after`` is asked when all rows are taken."""
+        kill_point("chunk:read")
+        source, out = self._open(lsn), self._out
+        if self._tables.take_shape_barrier(writer.relation.table.relation_id):
+            out.add_barrier(writer, "shape", Position(lsn, COPIED_ORDINAL))
+        part, tail = writer.incremental_source, out.plain_tails["r"]
+        for number, (_, row) in enumerate(rows):
+            encoded = writer.plain(row, 0, part, source.encoded, COPIED_ORDINAL, tail)
+            if encoded is None:
+                out.send(writer, writer.copied(row, source, out.ts_ms, is_incremental=True))
+            else:
+                out.send_plain(writer, *encoded)
+            if number % _ALIVE_ROWS == 0:
+                self._keep_alive()
+        kill_point("chunk:rows")
+        self._close(progress_after(), lsn)
+        kill_point("chunk:entered")
+
+    def end(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn) -> None:
+        """``copy_end``."""
+        source = self._open(lsn)
+        self._out.add_barrier(writer, "copy_end", Position(lsn, COPIED_ORDINAL))
+        self._out.send_to_all_partitions(writer, writer.marker(LAST, source, self._out.ts_ms))
+        kill_point("chunk:before-end")
+        self._close(progress, lsn)
+        kill_point("chunk:ended")
+
+    def _open(self, lsn: Lsn) -> TransactionSource:
+        self._out.set_origin(NULL)
+        self._out.open()
+        return TransactionSource.of(lsn, time.time_ns() // 1000, None, None)
+
+    def _close(self, progress: TableProgress, lsn: Lsn) -> None:
+        self._out.tracker.remember_tables({progress.relation_id: progress})
+        self._out.batch.end_lsn = lsn
+        self._cuts.close()

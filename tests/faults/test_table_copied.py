@@ -1,0 +1,217 @@
+"""A table that comes while the stream runs is copied beside it, under load and through kills (I1, I4, I7, I8)."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+
+import pytest
+
+from tests.faults.kill_points import BESIDE
+from tests.faults.seed import fault_seed
+from tests.fix_producer import ProducerUnderTest
+from tests.topic_reader import Topics
+from tests.wait import wait_until
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.table_progress import TableProgress
+
+pytestmark = pytest.mark.fault
+
+MADE = """
+    CREATE TABLE u (id int PRIMARY KEY, n int NOT NULL DEFAULT 0, v text);
+    ALTER TABLE u ALTER v SET STORAGE EXTERNAL;
+    INSERT INTO u SELECT i, 0, repeat('v', 2500) FROM generate_series(1, {rows}) i
+"""
+
+
+class Habits:
+    """Writes to ``t`` and ``u`` until left: rows come, go, change and move to other keys with values left alone."""
+
+    def __init__(self, producer: ProducerUnderTest, rows: int) -> None:
+        self._producer, self._rows = producer, rows
+        self._random = random.Random(fault_seed())
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self.count = 0
+
+    def _write(self) -> None:
+        dice, rows = self._random, self._rows
+        with self._producer.database.connect() as connection:
+            while not self._stop.wait(0.002):
+                self.count += 1
+                id_, other = dice.randint(1, rows), dice.randint(rows + 1, 3 * rows)
+                with connection.transaction():
+                    connection.execute("INSERT INTO t (v) VALUES (%s)", (self.count,))
+                    connection.execute("UPDATE u SET n = n + 1 WHERE id = %s", (id_,))
+                    if dice.random() < 0.3:
+                        connection.execute("DELETE FROM u WHERE id = %s", (dice.randint(1, rows),))
+                    if dice.random() < 0.3:
+                        moved = "UPDATE u SET id = %s WHERE id = %s AND NOT EXISTS (SELECT FROM u WHERE id = %s)"
+                        there, here = dice.choice([(id_, other), (other, id_)])
+                        connection.execute(moved, (there, here, there))
+                    if dice.random() < 0.3:
+                        new = "INSERT INTO u VALUES (%s, -1, repeat('n', 2500)) ON CONFLICT (id) DO NOTHING"
+                        connection.execute(new, (dice.randint(1, rows),))
+
+    def wait_for(self, more: int) -> None:
+        wanted = self.count + more
+        wait_until(lambda: self.count >= wanted or not self._thread.is_alive(), f"{more} more transactions")
+        assert self._thread.is_alive()
+
+    def __enter__(self) -> Habits:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def following(producer: ProducerUnderTest) -> ProducerUnderTest:
+    """A pipeline that follows all tables; ``t`` is there from the beginning."""
+    producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v int); INSERT INTO t (v) VALUES (0)")
+    producer.database.execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
+    return producer
+
+
+def progress_of(topics: Topics) -> Progress:
+    progress = topics.progress()
+    assert progress is not None
+    return progress
+
+
+def table(producer: ProducerUnderTest, name: str) -> TableProgress | None:
+    """Where the table stands once everything committed until now is in the topics."""
+    relation_id = producer.database.value("SELECT %s::regclass::oid::int", (name,))
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        return progress_of(topics).tables.get(relation_id)
+
+
+def state_of(producer: ProducerUnderTest, name: str) -> str | None:
+    found = table(producer, name)
+    return found.state if found else None
+
+
+def test_table_that_is_created_and_filled_is_copied_while_all_are_written(following: ProducerUnderTest) -> None:
+    following.settings["producer"] = {"batch_rows_max": 200}
+    running = following.start_streaming()
+    with Habits(following, 2000) as habits:
+        following.database.execute(MADE.format(rows=2000))
+        habits.wait_for(20)
+        running.wait_for_log("table is copied")
+        habits.wait_for(20)
+    following.check_equal()
+    assert state_of(following, "u") == "current"
+    with following.topics() as topics:
+        kinds = [b.kind for cut in topics.cuts() for t in cut.tables for b in t.barriers if t.topic.endswith(".u")]
+        snapshots = Counter(
+            event.source["snapshot"]
+            for cut in topics.cuts()
+            for event in topics.events(cut)
+            if event.relation.table.name == "u" and event.position.ordinal < 0
+        )
+    assert [kind for kind in kinds if kind != "shape"] == ["copy_begin", "copy_end"]
+    assert snapshots.keys() == {"first_in_data_collection", "incremental", "last_in_data_collection"}
+
+
+def test_copy_killed_at_every_point_goes_on_and_loses_nothing(following: ProducerUnderTest) -> None:
+    """I1, I4: behind the last chunk that Kafka holds."""
+    following.settings["producer"] = {"batch_rows_max": 150}
+    following.start_streaming().stop()
+    following.database.execute(MADE.format(rows=3000))
+    with Habits(following, 3000) as habits:
+        for point in BESIDE:
+            habits.wait_for(5)
+            following.run_until_killed(point)
+            with following.topics() as topics:
+                topics.check_held(following.confirmed_lsn())
+    following.start_streaming()
+    following.check_equal()
+    assert state_of(following, "u") == "current"
+    with following.topics() as topics:
+        kinds = Counter(b.kind for cut in topics.cuts() for t in cut.tables for b in t.barriers)
+    assert (kinds["copy_begin"], kinds["copy_end"]) == (2, 2), "one of them is that of the first copy"
+
+
+def test_table_that_nobody_writes_to_is_copied(following: ProducerUnderTest) -> None:
+    """A look at the publication finds it, also where it is empty."""
+    running = following.start_streaming()
+    following.database.execute("CREATE TABLE quiet (id int PRIMARY KEY)")
+    running.wait_for_log("table is copied")
+    following.check_equal()
+    assert state_of(following, "quiet") == "current"
+
+
+def test_table_that_is_added_is_copied_with_the_rows_that_it_had(producer: ProducerUnderTest) -> None:
+    """One transaction wrote to it before it was added, and commits when it is: its rows are in no stream."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
+    producer.publish("t")
+    running = producer.start_streaming()
+    with producer.database.connect() as connection:
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO u VALUES (2)")
+        execute("ALTER PUBLICATION walbridge ADD TABLE u")
+        execute("INSERT INTO u VALUES (3); INSERT INTO t VALUES (1)")
+        running.wait_for_log("copy of a table waits")
+        connection.execute("COMMIT")
+    running.wait_for_log("table is copied")
+    execute("INSERT INTO u VALUES (4); DELETE FROM u WHERE id = 1")
+    producer.check_equal()
+    assert state_of(producer, "u") == "current"
+
+
+def test_table_made_again_under_its_name_is_copied(following: ProducerUnderTest) -> None:
+    execute = following.database.execute
+    execute("CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
+    running = following.start_streaming()
+    execute("DROP TABLE u; CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (2)")
+    running.wait_for_log("left the publication")
+    running.wait_for_log("table is copied")
+    execute("INSERT INTO u VALUES (3)")
+    assert state_of(following, "u") == "current"
+    with following.topics() as topics:
+        following.caught_up(topics)
+        replayed = topics.replay()
+    new = following.database.value("SELECT 'u'::regclass::oid::int")
+    assert sorted(row["id"] for row in replayed.tables[new].rows) == [2, 3]
+
+
+def test_table_that_is_altered_and_emptied_while_it_is_copied_begins_again(following: ProducerUnderTest) -> None:
+    following.settings["producer"] = {"batch_rows_max": 100}
+    following.database.execute(MADE.format(rows=2000))
+    following.database.execute("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t")
+    following.start_streaming().stop()
+    following.database.execute("ALTER PUBLICATION walbridge ADD TABLE u; INSERT INTO u VALUES (-1)")
+    following.run_until_killed("chunk:entered:3")
+    following.database.execute("ALTER TABLE u ADD w int DEFAULT 5; INSERT INTO u VALUES (-2)")
+    following.run_until_killed("chunk:entered:3")
+    following.database.execute("TRUNCATE u; INSERT INTO u VALUES (1, 2, 'three', 4)")
+    running = following.start_streaming()
+    running.wait_for_log("table is copied")
+    following.check_equal()
+
+
+def test_table_that_the_role_may_not_read_is_stale_until_it_may(following: ProducerUnderTest) -> None:
+    execute, name = following.database.execute, following.database.name
+    role = f"reader_{name}"
+    execute(f"CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON t TO {role}")
+    try:
+        following.settings["postgres"] = {"dsn": following.database.dsn.replace("user=postgres", f"user={role}")}
+        running = following.start_streaming()
+        execute("CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
+        running.wait_for_log("may not read public.u")
+        execute("INSERT INTO u VALUES (2); INSERT INTO t (v) VALUES (1)")
+        stale = table(following, "u")
+        assert stale is not None
+        assert (stale.state, stale.name, stale.why) == ("stale", "public.u", "the role may not read public.u")
+        execute(f"GRANT SELECT ON u TO {role}")
+        running.wait_for_log("table is copied")
+        following.check_equal()
+    finally:
+        following.kill_all()
+        following.slot_at_rest()
+        execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
