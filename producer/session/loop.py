@@ -92,7 +92,7 @@ class Session:
             self._copies = TableCopies(
                 settings, stream, tables, out, watch, reader, records, follow=self._follow, leave_out=dropped.add
             )
-            self._changes.copies, dropped.on_left_out = self._copies, self._copies.notice_one
+            self._changes.copies, dropped.on_left_out = self._copies, self._copies.notice
 
     def _follow(self, relation_id: int) -> None:
         self._followed.add(relation_id)

@@ -15,7 +15,7 @@ at a time; the changes of every table that is being copied are published as soon
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import structlog
@@ -45,6 +45,7 @@ from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copied_table import CopiedTable
 from walbridge.producer.session.copy_records import CopyRecords
+from walbridge.producer.session.tables_to_copy import AGAIN_S, TablesToCopy
 from walbridge.producer.session.transaction import OpenTransaction
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn
@@ -55,7 +56,6 @@ log = structlog.get_logger()
 
 ANSWER_S = 0.02
 """How long the stream is waited for at most while an answer is due."""
-_AGAIN_S, _REFUSED_AGAIN_S, _REFUSED_AGAIN_MAX_S = 1.0, 10.0, 300.0
 
 
 class TableCopies:
@@ -82,17 +82,8 @@ class TableCopies:
         self._follow, self._leave_out = follow, leave_out
         known = out.tracker.progress.tables.values()
         self._copied = {table.relation_id: CopiedTable(state_of(table)) for table in known if table.state == COPYING}
-        self._noticed = {table.relation_id for table in known if table.state == STALE and table.name is not None}
-        """Tables to be copied, of which nothing is known but that they are there."""
-        self._noticed |= self._copied.keys()
-        self._listed: set[int] = set()
-        """Those among which the publication's are asked for."""
-        self._published: dict[int, PublishedTable] = {}
-        """Of those that were noticed: the ones that are in the publication."""
-        self._later: dict[int, float] = {}
-        """Those that could not be copied, and when to try again."""
-        self._pauses_s: dict[int, float] = {}
-        self._list_again_s = 0.0
+        left_out = {table.relation_id for table in known if table.state == STALE and table.name is not None}
+        self._to_copy = TablesToCopy(left_out | self._copied.keys())
         self._asked: int | None = None
         """Whose answer is due; 0: that of the publication."""
         self._found: TableFound | None = None
@@ -110,26 +101,20 @@ class TableCopies:
     @property
     def is_at_rest(self) -> bool:
         """Nothing is left to be copied."""
-        return not (self._copied or self._noticed or self._published or self._later) and self._asked is None
+        return not self._copied and self._to_copy.is_empty and self._asked is None
 
     def has_copy(self, relation_id: int) -> bool:
         """Whether the table is being copied: its changes have to be shown to ``receive``."""
         return relation_id in self._copied
 
-    def notice(self, relation_ids: Iterable[int]) -> None:
-        """Tables that are published and not followed."""
-        self._noticed.update(relation_ids)
-
-    def notice_one(self, relation_id: int) -> None:
-        """The same of one, at its first change."""
-        self._noticed.add(relation_id)
+    def notice(self, relation_id: int) -> None:
+        """A table that is published and not followed."""
+        self._to_copy.notice([relation_id])
 
     def let_go(self, relation_id: int) -> None:
         """The table is followed no more."""
         self._copied.pop(relation_id, None)
-        self._published.pop(relation_id, None)
-        self._later.pop(relation_id, None)
-        self._noticed.discard(relation_id)
+        self._to_copy.let_go(relation_id)
         if self._asked == relation_id:
             self._end_reading()
 
@@ -155,7 +140,7 @@ class TableCopies:
         if progress.split is not None or self._stream.received < max(progress.done, progress.end_lsn):
             return
         if appeared := self._watch.take_appeared():
-            self.notice(appeared - set(progress.relation_ids) - self._later.keys())
+            self._to_copy.notice(appeared - set(progress.relation_ids))
         while (answer := self._reader.answer()) is not None:
             self._take(answer)
         self._let_go_void()
@@ -165,20 +150,14 @@ class TableCopies:
             self._ask()
 
     def _ask(self) -> None:
-        now_s = time.monotonic()
-        for relation_id in [each for each, again_s in self._later.items() if again_s <= now_s]:
-            del self._later[relation_id]
-            self._noticed.add(relation_id)
-        if self._noticed and now_s >= self._list_again_s:
-            self._list_again_s = now_s + _AGAIN_S
+        if self._to_copy.take_list_due():
             self._asked = 0
-            self._listed, self._noticed = self._noticed, set()
             self._reader.ask(TablesWanted())
             return
         for copied in list(self._copied.values()):
             if copied.is_due and self._ask_of(copied):
                 return
-        for relation_id, table in self._published.items():
+        for relation_id, table in self._to_copy.published.items():
             if relation_id not in self._copied:
                 self._ask_what(table)
                 return
@@ -191,7 +170,7 @@ class TableCopies:
         if copied.state.copy is not None and copied.state.copy.is_whole and not copied.is_altered and copied.writer:
             self._end(copied)
             return False
-        table = self._published.get(relation_id)
+        table = self._to_copy.published.get(relation_id)
         if copied.found is None or copied.is_altered:
             if table is not None:
                 self._ask_what(table)
@@ -210,7 +189,7 @@ class TableCopies:
         match answer:
             case TablesFound(tables):
                 self._asked = None
-                self._published |= {table.relation_id: table for table in tables if table.relation_id in self._listed}
+                self._to_copy.list_found(tables)
             case TableFound():
                 self._found = answer
             case Failed(error):
@@ -237,20 +216,19 @@ class TableCopies:
 
     def _put_off(self, relation_id: int, error: BaseException) -> None:
         """It cannot be read now; the reader has told of nothing that is to end the session."""
-        is_refused = isinstance(error, OperatorError)
-        pause_s = max(_REFUSED_AGAIN_S, self._pauses_s.get(relation_id, 0)) if is_refused else _AGAIN_S
-        self._pauses_s[relation_id] = min(2 * pause_s, _REFUSED_AGAIN_MAX_S)
-        why = error.what if isinstance(error, OperatorError) else str(error)
+        refusal = error if isinstance(error, OperatorError) else None
+        why = refusal.what if refusal else str(error)
         if relation_id == 0:
-            self._list_again_s = time.monotonic() + pause_s
-            self._noticed |= self._listed
-        elif relation_id in self._copied:
+            self._to_copy.list_failed()
+            return
+        pause_s = self._to_copy.pause_s(relation_id, is_refused=refusal is not None)
+        table = self._to_copy.published.get(relation_id)
+        self._to_copy.put_off(relation_id, pause_s)
+        if relation_id in self._copied:
             self._copied[relation_id].wait(pause_s)
-            self._noticed.add(relation_id)  # it may have other columns by now
             log.warning("copy of a table waits", relation_id=relation_id, reason=why)
-        elif (table := self._published.pop(relation_id, None)) is not None:
-            self._later[relation_id] = time.monotonic() + pause_s
-            self._stay_stale(table, why, error.remedy if isinstance(error, OperatorError) else None)
+        elif table is not None:
+            self._stay_stale(table, why, refusal.remedy if refusal else None)
 
     def _stay_stale(self, published: PublishedTable, why: str, remedy: str | None) -> None:
         relation_id = published.relation_id
@@ -274,7 +252,7 @@ class TableCopies:
         if void is Void.TOO_LARGE:
             copied.size = copied.size.after_too_large()
         elif void in (Void.IN_PROGRESS, Void.NOT_VISIBLE):
-            copied.wait(_AGAIN_S)
+            copied.wait(AGAIN_S)
             log.info("copy of a table waits", relation_id=copied.state.relation_id, reason=void.value)
         self._end_reading()
 
@@ -358,7 +336,7 @@ class TableCopies:
             return True
         now_s = time.monotonic()
         self._waits_s = self._waits_s or now_s
-        if now_s - self._waits_s > _AGAIN_S / 2:
+        if now_s - self._waits_s > AGAIN_S / 2:
             self._watch.next_xid()
             self._waits_s = now_s
         return False
