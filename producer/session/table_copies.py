@@ -45,12 +45,13 @@ from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copied_table import CopiedTable
 from walbridge.producer.session.copy_records import CopyRecords
+from walbridge.producer.session.copy_start import CopyStart, NotYet, Refused
 from walbridge.producer.session.tables_to_copy import AGAIN_S, TablesToCopy
 from walbridge.producer.session.transaction import OpenTransaction
-from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import COPYING, CURRENT, STALE, TableProgress
+from walbridge.schemas.table_progress import COPYING, STALE, TableProgress
 
 log = structlog.get_logger()
 
@@ -77,8 +78,9 @@ class TableCopies:
         follow: Callable[[int], None],
         leave_out: Callable[[int], None],
     ) -> None:
-        self._settings, self._stream, self._tables, self._out = settings, stream, tables, out
+        self._settings, self._stream, self._out = settings, stream, out
         self._watch, self._reader, self._records = watch, reader, records
+        self._start = CopyStart(tables, out.tracker, watch)
         self._follow, self._leave_out = follow, leave_out
         known = out.tracker.progress.tables.values()
         self._copied = {table.relation_id: CopiedTable(state_of(table)) for table in known if table.state == COPYING}
@@ -276,54 +278,26 @@ class TableCopies:
         self._end_reading()
         relation_id = found.table.relation_id
         try:
-            writer = self._announced(found)
+            writer = self._start.writer_of(found)
             begun = self._watch.next_xid()
             self._received = self._received or ReceivedTransactions(begun)
             copied = self._copied.get(relation_id)
             if copied is None or copied.is_altered or copied.shape != found.shape:
                 copied = self._begin(found, writer)
             copied.install(found, writer, begun)
-        except _Refused as refused:
+        except Refused as refused:
             self._put_off(relation_id, refused.reason)
-        except _NotYet as reason:
+        except NotYet as reason:
             self._put_off(relation_id, reason)
-
-    def _announced(self, found: TableFound) -> RecordWriter:
-        """The topic is there, the metadata acknowledged (I2), and nothing speaks against a copy."""
-        name = found.table.qualified_name
-        try:
-            if found.key_names is None:
-                raise _keyless(name)
-            self._refuse_shared(found.table)
-            self._watch.refuse_unfit([found.table])
-            writer = self._tables.announce(found.table, found.facts, found.types)
-            if not writer.has_key:
-                raise _keyless(name)
-            return writer
-        except OperatorError as error:
-            raise _Refused(error) from None
-
-    def _refuse_shared(self, table: PublishedTable) -> None:
-        topic = self._tables.topic_of(table)
-        for each in self._out.tracker.progress.tables.values():
-            if each.topic == topic and each.relation_id != table.relation_id and each.state in (CURRENT, COPYING):
-                raise _NotYet(f"topic {topic} is still that of relation {each.relation_id}")
 
     def _begin(self, found: TableFound, writer: RecordWriter) -> CopiedTable:
         relation_id, table = found.table.relation_id, found.table
-        lsn, tables = self._stream.received, self._out.tracker.progress.tables
-        named = replace(tables.get(relation_id, TableProgress(relation_id, STALE)), name=table.qualified_name)
-        try:
-            known = self._watch.baseline_of(named)
-        except RetryableError as error:
-            raise _NotYet(str(error)) from None
-        if known.membership is None:
-            raise _NotYet(f"table {table.qualified_name} is not in the publication")
+        lsn, known = self._stream.received, self._start.record_of(table)
         state = TableState.appeared(relation_id, lsn, "").begin_copy(lsn, found.shape)
         self._follow(relation_id)
         self._records.begin(writer, with_state(known, state), lsn)
         if self._out.tracker.progress.tables[relation_id].state != COPYING:
-            raise _NotYet(f"table {table.qualified_name} left the publication meanwhile")
+            raise NotYet(f"table {table.qualified_name} left the publication meanwhile")
         log.info("copy of a table begins", table=table.qualified_name, relation_id=relation_id, lsn=lsn)
         copied = self._copied[relation_id] = CopiedTable(state)
         return copied
@@ -390,25 +364,6 @@ class TableCopies:
         tracker = self._out.tracker
         known = tracker.progress.tables[state.relation_id]
         tracker.remember_tables({state.relation_id: with_state(known, state)})
-
-
-class _NotYet(RetryableError):
-    """A table whose copy cannot begin now."""
-
-
-class _Refused(Exception):
-    """A table whose copy cannot begin before a person mends what is told."""
-
-    def __init__(self, reason: OperatorError) -> None:
-        super().__init__(reason.what)
-        self.reason = reason
-
-
-def _keyless(name: str) -> OperatorError:
-    return OperatorError(
-        "it has no key to read its rows by, and tables without a key are not copied yet",
-        remedy=f"give {name} a primary key",
-    )
 
 
 def _with_keys(chunk: ChunkRead, writer: RecordWriter) -> Iterator[tuple[bytes, bytes]]:

@@ -215,3 +215,28 @@ def test_table_that_the_role_may_not_read_is_stale_until_it_may(following: Produ
         following.kill_all()
         following.slot_at_rest()
         execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_copy_beside_streamed_prepared_and_split_transactions(following: ProducerUnderTest) -> None:
+    """I1, I4: a commit that comes in blocks, or long after its prepare, is laid over the rows as any other."""
+    database = following.database
+    database.execute(f"ALTER DATABASE {database.name} SET logical_decoding_work_mem = '64kB'")
+    following.settings["producer"] = {"batch_rows_max": 100}
+    following.settings["postgres"] = {"two_phase": True}
+    running = following.start_streaming()
+    with Habits(following, 3000) as habits, database.connect() as long, database.connect() as prepared:
+        database.execute(MADE.format(rows=3000))
+        running.wait_for_log("copy of a table begins")
+        long.execute("BEGIN")
+        prepared.execute("BEGIN")
+        prepared.execute("INSERT INTO u SELECT i, 7, repeat('p', 2500) FROM generate_series(20001, 20300) i")
+        prepared.execute("PREPARE TRANSACTION 'beside'")
+        long.execute("INSERT INTO u SELECT i, 8, repeat('l', 2500) FROM generate_series(30001, 30300) i")
+        long.execute("UPDATE u SET id = id + 10000 WHERE id BETWEEN 30001 AND 30100")
+        habits.wait_for(20)
+        long.execute("COMMIT")
+        prepared.execute("COMMIT PREPARED 'beside'")
+        running.wait_for_log("table is copied")
+        habits.wait_for(20)
+    following.check_equal()
+    assert state_of(following, "u") == "current"
