@@ -98,8 +98,8 @@ def state_of(producer: ProducerUnderTest, name: str) -> str | None:
 def test_table_that_is_created_and_filled_is_copied_while_all_are_written(following: ProducerUnderTest) -> None:
     following.settings["producer"] = {"batch_rows_max": 200}
     running = following.start_streaming()
-    with Habits(following, 2000) as habits:
-        following.database.execute(MADE.format(rows=2000))
+    following.database.execute(MADE.format(rows=4000))
+    with Habits(following, 4000) as habits:
         habits.wait_for(20)
         running.wait_for_log("table is copied")
         habits.wait_for(20)
@@ -224,8 +224,8 @@ def test_copy_beside_streamed_prepared_and_split_transactions(following: Produce
     following.settings["producer"] = {"batch_rows_max": 100}
     following.settings["postgres"] = {"two_phase": True}
     running = following.start_streaming()
-    with Habits(following, 3000) as habits, database.connect() as long, database.connect() as prepared:
-        database.execute(MADE.format(rows=3000))
+    database.execute(MADE.format(rows=5000))
+    with Habits(following, 5000) as habits, database.connect() as long, database.connect() as prepared:
         running.wait_for_log("copy of a table begins")
         long.execute("BEGIN")
         prepared.execute("BEGIN")
