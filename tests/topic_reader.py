@@ -119,6 +119,7 @@ class Topics:
         self._pipeline = pipeline
         self._readers: dict[str, TopicReader] = {}
         self._schemas: dict[str, tuple[RelationRecord, Any]] = {}
+        self._versions: dict[tuple[str, int], RelationRecord] = {}
         self._log_ends: LogEnds | None = None
 
     def __enter__(self) -> Topics:
@@ -204,8 +205,13 @@ class Topics:
     def decode(self, message: Message) -> Event:
         """An event by the schema that the metadata topic names for it (I2)."""
         relation, record = self.envelope(message.value() or b"")
-        columns = _columns(relation)
         source = record["source"]
+        # A table that was made again may have the schema of the one before it.
+        version = relation.schema_id, source["relation_id"]
+        if version not in self._versions:
+            self._read_versions()
+        relation = self._versions[version]
+        columns = _columns(relation)
         return Event(
             relation,
             message.partition() or 0,
@@ -228,10 +234,14 @@ class Topics:
 
     def _schema(self, schema_id: str) -> tuple[RelationRecord, Any]:
         if schema_id not in self._schemas:
-            for record in self.relations():
-                parsed = fastavro.parse_schema(json.loads(record.value_schema))
-                self._schemas.setdefault(record.schema_id, (record, parsed))
+            self._read_versions()
         return self._schemas[schema_id]
+
+    def _read_versions(self) -> None:
+        for record in self.relations():
+            parsed = fastavro.parse_schema(json.loads(record.value_schema))
+            self._schemas.setdefault(record.schema_id, (record, parsed))
+            self._versions[record.schema_id, record.table.relation_id] = record
 
     def replay(self) -> Replay:
         """Every event of every cut, applied."""
