@@ -1,0 +1,30 @@
+"""A table that comes while the stream runs, from the source to the lake (I8)."""
+
+from __future__ import annotations
+
+from tests.fix_pipeline import PipelineUnderTest
+
+
+def test_table_that_comes_is_in_the_lake_and_equal_once_it_is_copied(pipeline: PipelineUnderTest) -> None:
+    """Created, added with rows, and made again under its name; the job publishes while they are copied."""
+    producer, execute = pipeline.producer, pipeline.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY, v text); CREATE TABLE u (id int PRIMARY KEY)")
+    execute("INSERT INTO t SELECT i, 'v' FROM generate_series(1, 20) i; INSERT INTO u VALUES (1)")
+    execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
+    producer.settings["producer"] = {"batch_rows_max": 100}
+    running = producer.start_streaming()
+    pipeline.check_equal()
+    execute("CREATE TABLE w (id int PRIMARY KEY, v text); INSERT INTO w SELECT i, 'w' FROM generate_series(1, 1000) i")
+    running.wait_for_log("copy of a table begins")
+    execute("UPDATE w SET v = 'x' WHERE id % 3 = 0; DELETE FROM w WHERE id % 7 = 0; UPDATE t SET v = 'y'")
+    pipeline.catch_up()
+    running.wait_for_log("table is copied")
+    pipeline.check_equal()
+    running.stop()
+
+    execute("DROP TABLE u; CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (2)")
+    running = producer.start_streaming()
+    running.wait_for_log("table is copied")
+    execute("INSERT INTO u VALUES (3)")
+    pipeline.check_equal()
+    assert sorted(row["id"] for row in pipeline.contents("u")) == [2, 3]
