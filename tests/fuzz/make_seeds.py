@@ -133,7 +133,7 @@ def _control_records() -> Iterator[bytes]:
     yield _control("Progress", encode_progress(progress))
     split = Split(Lsn(0x300), 7, 5, 6, "00" * 16)
     yield _control("Progress", encode_progress(Progress("copying", "7", 1, "s", "shop", split=split)))
-    copied = TableCopy(Lsn(0x100), ("7", "a"), 1000, 10**6, 3)
+    copied = TableCopy(Lsn(0x100), ("7", "a"), 1000, 10**6, 3, shape="5f", listed={b"k": b"row"})
     copying = TableProgress(1, "copying", "p.public.t", "0rders_0", "*", copy=copied)
     for table in (copying, TableProgress(2, "stale", since=Lsn(0x300), why="added after the copy")):
         yield _control("TableProgress", encode_table(table))

@@ -126,7 +126,9 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
             "identify": lambda *_: server.identify(),
             "inspect": lambda *_: server.inspect(),
         },
+        "walbridge.producer.follow": {"CopyReader": lambda *_: nullcontext()},  # nothing is copied beside the stream
         "walbridge.producer.guards.source_watch": {
+            "other_members": lambda *_: set(),
             "publication_state": _every_table,
             "partition_trees": lambda *_: [],
             "published_tables_unless_locked": lambda *_: [],
