@@ -28,10 +28,10 @@ MUTANTS = {
         Window.show, "if not snapshot.contains_received(xid)", "if True"
     ),
     "what was received before the window counts as visible": Mutant(
-        Window.show, "not self._before.is_contained_in(snapshot)", "False"
+        Window.show, "not self.before.is_contained_in(snapshot)", "False"
     ),
     "what was open when the session began counts as visible": Mutant(
-        Window.show, "not self._before.has_ended_in(snapshot)", "False"
+        Window.show, "not self.before.has_ended_in(snapshot)", "False"
     ),
     "nothing above the xmax of a snapshot is running": Mutant(
         ReceivedTransactions.__init__, "self._begun = begun", "self._begun = 0"
