@@ -1,0 +1,116 @@
+"""What becomes of the answers of the copies' reader: what was found, rows, and what could not be read.
+
+In: answers, and whether the changes of the stream have made a chunk void. Out: what can be published, or when it is
+asked for again. A table of which no copy can be made is stale, with the reason, and is tried again now and then.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.copying.window import Void
+from walbridge.producer.postgres.copy_reader import (
+    Answer,
+    ChunkAltered,
+    ChunkRead,
+    ChunkShown,
+    Failed,
+    TableFound,
+    TablesFound,
+)
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.session.copied_table import CopiedTable
+from walbridge.producer.session.copy_reading import PUBLICATION, CopyReading
+from walbridge.producer.session.tables_to_copy import AGAIN_S
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.table_progress import STALE, TableProgress
+
+log = structlog.get_logger()
+
+
+class CopyAnswers:
+    """Takes the answers of one session.
+
+    Args:
+        leave_out: told the relation id of a table whose changes are not published from here on.
+    """
+
+    def __init__(
+        self, reading: CopyReading, stream: ReplicationStream, out: OpenBatch, leave_out: Callable[[int], None]
+    ) -> None:
+        self._reading, self._stream, self._out, self._leave_out = reading, stream, out, leave_out
+
+    def take(self, answer: Answer) -> None:
+        """One answer to what was asked for."""
+        match answer:
+            case TablesFound(tables):
+                self._reading.asked = None
+                self._reading.to_copy.list_found(tables)
+            case TableFound():
+                self._reading.found = answer
+            case Failed(error):
+                asked = self._reading.asked or PUBLICATION
+                self._reading.end()
+                self.put_off(asked, error)
+            case _ if (copied := self._reading.table) is not None:
+                self._take_of_chunk(answer, copied)
+
+    def _take_of_chunk(self, answer: Answer, copied: CopiedTable) -> None:
+        match answer:
+            case ChunkAltered():
+                self._reading.end()
+                copied.is_altered = True
+            case ChunkShown(snapshot):
+                if self._reading.received is not None:
+                    self._reading.received.look(snapshot)
+                if copied.window is not None:
+                    copied.window.show(snapshot)
+            case ChunkRead():
+                self._reading.chunk = answer
+                if copied.window is not None:
+                    copied.window.finish_reading(answer.insert_lsn)
+
+    def put_off(self, relation_id: int, error: BaseException) -> None:
+        """It cannot be read now; the reader has told of nothing that is to end the session."""
+        refusal = error if isinstance(error, OperatorError) else None
+        why = refusal.what if refusal else str(error)
+        if relation_id == PUBLICATION:
+            self._reading.to_copy.list_failed()
+            return
+        pause_s = self._reading.to_copy.pause_s(relation_id, is_refused=refusal is not None)
+        table = self._reading.to_copy.published.get(relation_id)
+        self._reading.to_copy.put_off(relation_id, pause_s)
+        if relation_id in self._reading.copied:
+            self._reading.copied[relation_id].wait(pause_s)
+            log.warning("copy of a table waits", relation_id=relation_id, reason=why)
+        elif table is not None:
+            self._stay_stale(table, why, refusal.remedy if refusal else None)
+
+    def _stay_stale(self, published: PublishedTable, why: str, remedy: str | None) -> None:
+        relation_id = published.relation_id
+        known = self._out.tracker.progress.tables.get(relation_id)
+        if known is not None and known.state == STALE and known.why == why:
+            return
+        since = known.since if known is not None and known.state == STALE else self._stream.received
+        name, table = published.qualified_name, known or TableProgress(relation_id, STALE)
+        stale = replace(table, state=STALE, name=name, since=since, why=why, copy=None)
+        self._out.tracker.remember_tables({relation_id: stale})
+        self._leave_out(relation_id)
+        log.warning("table is not published: it cannot be copied now", table=name, reason=why, remedy=remedy)
+
+    def let_go_void(self) -> None:
+        """A chunk that will not enter is read again, or the copy begins again."""
+        copied = self._reading.table
+        if copied is None or copied.window is None or copied.window.void is None:
+            return
+        void = copied.window.void
+        log.debug("chunk is read again", relation_id=copied.state.relation_id, reason=void.value)
+        if void is Void.TOO_LARGE:
+            copied.size = copied.size.after_too_large()
+        elif void in (Void.IN_PROGRESS, Void.NOT_VISIBLE):
+            copied.wait(AGAIN_S)
+            log.info("copy of a table waits", relation_id=copied.state.relation_id, reason=void.value)
+        self._reading.end()

@@ -1,0 +1,57 @@
+"""What the copies' reader is asked for next: the publication, what a table is now, or a chunk of its rows.
+
+In: the tables that are copied and those that are to be. Out: one question at a time. A table whose copy has begun comes
+before those that wait for theirs; a copy of which nothing is left to be read ends.
+"""
+
+from collections.abc import Callable
+
+from walbridge.producer.postgres.copy_reader import TablesWanted, TableWanted
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.session.copied_table import CopiedTable
+from walbridge.producer.session.copy_reading import PUBLICATION, CopyReading
+from walbridge.schemas.settings import Producer
+
+
+class CopyQuestions:
+    """Asks for the copies of one session.
+
+    Args:
+        end: told a table whose copy is whole.
+    """
+
+    def __init__(self, reading: CopyReading, limits: Producer, end: Callable[[CopiedTable], None]) -> None:
+        self._reading, self._limits, self._end = reading, limits, end
+
+    def ask(self) -> None:
+        """Ask for what is to be read next, if anything is; a copy that is whole ends instead."""
+        if self._reading.to_copy.take_list_due():
+            self._reading.ask(PUBLICATION, TablesWanted())
+            return
+        for copied in list(self._reading.copied.values()):
+            if copied.is_due and self._ask_of(copied):
+                return
+        for relation_id, table in self._reading.to_copy.published.items():
+            if relation_id not in self._reading.copied:
+                self._ask_what(table)
+                return
+        if not self._reading.copied:
+            self._reading.received = None
+
+    def _ask_of(self, copied: CopiedTable) -> bool:
+        """The next question about a table whose copy has begun."""
+        relation_id = copied.state.relation_id
+        if copied.state.copy is not None and copied.state.copy.is_whole and not copied.is_altered and copied.writer:
+            self._end(copied)
+            return False
+        table = self._reading.to_copy.published.get(relation_id)
+        if copied.found is None or copied.is_altered:
+            if table is not None:
+                self._ask_what(table)
+            return table is not None
+        assert self._reading.received is not None
+        self._reading.ask(relation_id, copied.open_window(self._reading.received.before(), self._limits))
+        return True
+
+    def _ask_what(self, table: PublishedTable) -> None:
+        self._reading.ask(table.relation_id, TableWanted(table))

@@ -1,0 +1,59 @@
+"""What the copies of one session share: the tables that are copied, those that are to be, and the one question whose
+answer is due.
+
+In: what is asked, what has come of the answer. Out: the same, to whoever asks next, takes an answer or publishes.
+"""
+
+from dataclasses import dataclass
+
+from walbridge.producer.copying.visibility import ReceivedTransactions
+from walbridge.producer.postgres.copy_reader import ChunkRead, CopyReader, TableFound, Wanted
+from walbridge.producer.session.copied_table import CopiedTable
+from walbridge.producer.session.tables_to_copy import TablesToCopy
+
+PUBLICATION = 0
+"""In place of a relation id: the list of the publication is asked for."""
+
+
+@dataclass(slots=True)
+class CopyReading:
+    """``copied``: tables whose copy has begun, by relation id. ``asked``: whose answer is due, and ``found`` or
+    ``chunk`` what it told; None where nothing is asked. ``received``: what no snapshot has shown yet, while a table is
+    copied.
+    """
+
+    reader: CopyReader
+    copied: dict[int, CopiedTable]
+    to_copy: TablesToCopy
+    received: ReceivedTransactions | None = None
+    asked: int | None = None
+    found: TableFound | None = None
+    chunk: ChunkRead | None = None
+    waits_s: float = 0.0
+    """Since when the stream has been waited for; 0: it is not."""
+
+    @property
+    def table(self) -> CopiedTable | None:
+        """That whose answer is due, if its copy has begun."""
+        return self.copied.get(self.asked or PUBLICATION)
+
+    def ask(self, relation_id: int, wanted: Wanted) -> None:
+        """Its answer is due from here on."""
+        self.asked, self.waits_s = relation_id, 0.0
+        self.reader.ask(wanted)
+
+    def end(self) -> None:
+        """No answer is due any more: it has been used, or it is void."""
+        if self.table is not None:
+            self.table.close_window()
+        if self.chunk is not None:
+            self.chunk.rows.close()
+        self.asked = self.found = self.chunk = None
+        self.reader.let_go()
+
+    def let_go(self, relation_id: int) -> None:
+        """The table is copied, or is followed no more."""
+        self.copied.pop(relation_id, None)
+        self.to_copy.let_go(relation_id)
+        if self.asked == relation_id:
+            self.end()

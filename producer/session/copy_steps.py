@@ -1,0 +1,152 @@
+"""The steps of a copy beside the stream: its beginning, each chunk, its end.
+
+In: what the reader found or read. Out: each step in its topic, in a Kafka transaction of its own with the progress that
+goes with it, once the stream has been received up to where it belongs.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+import structlog
+
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.copying.copy_state import Chunk, TableState
+from walbridge.producer.copying.table_record import with_state
+from walbridge.producer.copying.visibility import ReceivedTransactions
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.postgres.copy_reader import ChunkRead, TableFound
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.session.copied_table import CopiedTable
+from walbridge.producer.session.copy_reading import CopyReading
+from walbridge.producer.session.copy_records import CopyRecords
+from walbridge.producer.session.copy_start import CopyStart, NotYet, Refused
+from walbridge.producer.session.tables_to_copy import AGAIN_S
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.table_progress import COPYING, TableProgress
+
+log = structlog.get_logger()
+
+
+class CopySteps:
+    """Takes the steps of one session's copies.
+
+    Args:
+        follow: told the relation id of a table whose changes are published from here on.
+        put_off: told the relation id of a table whose copy cannot begin now, and why.
+    """
+
+    def __init__(
+        self,
+        reading: CopyReading,
+        stream: ReplicationStream,
+        out: OpenBatch,
+        watch: SourceWatch,
+        start: CopyStart,
+        records: CopyRecords,
+        follow: Callable[[int], None],
+        put_off: Callable[[int, BaseException], None],
+    ) -> None:
+        self._reading, self._stream, self._out, self._watch = reading, stream, out, watch
+        self._start, self._records = start, records
+        self._follow, self._put_off = follow, put_off
+
+    def publish_found(self) -> None:
+        """Begin the copy of a table once every change that it had before it was described has been received."""
+        found = self._reading.found
+        if found is None or not self._has_come(found.lsn):
+            return
+        self._records.end_batch()
+        self._reading.end()
+        relation_id = found.table.relation_id
+        try:
+            writer = self._start.writer_of(found)
+            begun = self._watch.next_xid()
+            self._reading.received = self._reading.received or ReceivedTransactions(begun)
+            copied = self._reading.copied.get(relation_id)
+            if copied is None or copied.is_altered or copied.shape != found.shape:
+                copied = self._begin(found, writer)
+            copied.install(found, writer, begun)
+        except Refused as refused:
+            self._put_off(relation_id, refused.reason)
+        except NotYet as reason:
+            self._put_off(relation_id, reason)
+
+    def _begin(self, found: TableFound, writer: RecordWriter) -> CopiedTable:
+        relation_id, table = found.table.relation_id, found.table
+        lsn, known = self._stream.received, self._start.record_of(table)
+        state = TableState.appeared(relation_id, lsn, "").begin_copy(lsn, found.shape)
+        self._follow(relation_id)
+        self._records.begin(writer, with_state(known, state), lsn)
+        if self._out.tracker.progress.tables[relation_id].state != COPYING:
+            raise NotYet(f"table {table.qualified_name} left the publication meanwhile")
+        log.info("copy of a table begins", table=table.qualified_name, relation_id=relation_id, lsn=lsn)
+        copied = self._reading.copied[relation_id] = CopiedTable(state)
+        return copied
+
+    def _has_come(self, lsn: Lsn) -> bool:
+        """Whether the stream has been received up to there. What a server without commits has not flushed yet it does
+        not send: then a transaction of ours makes it."""
+        if self._stream.received >= lsn:
+            self._reading.waits_s = 0.0
+            return True
+        now_s = time.monotonic()
+        self._reading.waits_s = self._reading.waits_s or now_s
+        if now_s - self._reading.waits_s > AGAIN_S / 2:
+            self._watch.next_xid()
+            self._reading.waits_s = now_s
+        return False
+
+    def enter_chunk(self) -> None:
+        """Send the rows that were read, once the stream is where they are."""
+        copied, chunk = self._reading.table, self._reading.chunk
+        if copied is None or chunk is None or copied.window is None or copied.writer is None:
+            return
+        if not self._has_come(chunk.insert_lsn) or not copied.window.is_read(self._stream.received):
+            return
+        self._records.end_batch()
+        window, writer = copied.window, copied.writer
+        if copied.state.relation_id not in self._reading.copied:
+            return  # the batch that ended was the table's last
+        rows = window.rows_at_end(_with_keys(chunk, writer))
+
+        def state_after() -> TableState:
+            bound = chunk.bound.values if chunk.bound else None
+            return copied.state.enter(
+                Chunk(
+                    chunk.row_count,
+                    chunk.size_bytes,
+                    bound,
+                    chunk.is_last,
+                    None if copied.asked is None else copied.asked.keys(),
+                    window.moved,
+                    window.read_again,
+                )
+            )
+
+        self._records.enter(writer, rows, lambda: self._record(copied, state_after()), self._stream.received)
+        copied.size = copied.size.after_entry()
+        self._reading.end()
+
+    def _record(self, copied: CopiedTable, state: TableState) -> TableProgress:
+        copied.state = state
+        return with_state(self._out.tracker.progress.tables[state.relation_id], state)
+
+    def end(self, copied: CopiedTable) -> None:
+        """End a copy that is whole."""
+        self._records.end_batch()
+        if copied.writer is None or copied.state.copy is None or copied.state.relation_id not in self._reading.copied:
+            return  # the batch that ended was the table's last
+        lsn, rows = self._stream.received, copied.state.copy.row_count
+        relation_id = copied.state.relation_id
+        record = self._record(copied, copied.state.end_copy(lsn))
+        self._records.end(copied.writer, record, lsn)
+        self._reading.let_go(relation_id)
+        log.info("table is copied", table=copied.writer.relation.table.qualified_name, rows=rows, lsn=lsn)
+
+
+def _with_keys(chunk: ChunkRead, writer: RecordWriter) -> Iterator[tuple[bytes, bytes]]:
+    for row in chunk.rows.rows():
+        key = writer.row_key(row)
+        assert key is not None
+        yield key, row
