@@ -14,7 +14,7 @@ import pytest
 
 from tests.simulation.run import FAULTS, HIDDEN, Outcome, run_seed
 
-SEED_COUNT = 8_000
+SEED_COUNT = 4_000
 SOAK_SEED_COUNT = 100_000
 """Of ``make soak``."""
 CHUNK = 1_000

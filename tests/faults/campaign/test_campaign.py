@@ -24,7 +24,7 @@ from walbridge.schemas.settings_file import load_settings
 from walbridge.verify import compare
 
 pytestmark = pytest.mark.fault
-ROUNDS = 4
+ROUNDS = 2
 SOAK_KILLS = 400
 SAMPLES_PER_KILL = 20
 """Of the slot, on average: enough for what a kill may do to it. How many it are in a second measures the machine."""
@@ -41,8 +41,8 @@ def test_killed_at_random_under_load_everything_arrives_once_and_the_lake_equals
     """I1, I3, I4, I5, I8, after every round of kills."""
     seed = fault_seed()
     rounds = draw(seed, ROUNDS)
-    assert sum(kills(rounds).values()) >= 20
-    assert min(kills(rounds).values()) >= 4
+    assert sum(kills(rounds).values()) >= 10
+    assert min(kills(rounds).values()) >= 2
     _run(stage, seed, rounds)
 
 
