@@ -1,4 +1,4 @@
-"""The section "Start over with a new copy", followed literally: the publication was made again, so changes are missing."""
+"""The section "Start over with a new copy", followed literally: changes are missing, since nothing published them."""
 
 from __future__ import annotations
 
