@@ -43,6 +43,7 @@ class Void(StrEnum):
     ALTERED = "the table has another shape now"
     LEFT = "the table was dropped or left the publication"
     TOO_LARGE = "the table changed by more than a window may hold"
+    READ_ANEW = "more of its rows changed their keys than can be listed"
     KEY_NOT_SENT = "a change came without the value of its key"
 
 

@@ -73,6 +73,8 @@ class CopiedTable:
             if self.window is not None and self.asked is not None:
                 self.window.spoil(Void.TRUNCATED)  # none of the keys is listed any more
             return self._become(self.state.truncate())
+        if not writer.has_key:
+            return False  # it lost its key: the copy begins again once it has one
         try:
             step = self.keys(writer).step(change)
         except KeyNotSent:
@@ -80,7 +82,11 @@ class CopiedTable:
         if not step.moves_unknown or step.new is None or step.row is None:
             return False
         listed = self.state.list_moved(lsn, {step.new: self.keys(writer).key_tuple(step.row)})
-        return self._become(listed if listed.copy is not None else self.state.read_anew())
+        if listed.copy is not None:
+            return self._become(listed)
+        if self.window is not None:
+            self.window.spoil(Void.READ_ANEW)  # behind a bound that counts no more
+        return self._become(self.state.read_anew())
 
     def _spoil(self) -> None:
         """A new version of the relation: the copy begins again."""

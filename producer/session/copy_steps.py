@@ -62,7 +62,8 @@ class CopySteps:
         try:
             writer = self._start.writer_of(found)
             begun = self._watch.next_xid()
-            self._reading.received = self._reading.received or ReceivedTransactions(begun)
+            if self._reading.received is None:
+                self._reading.received = ReceivedTransactions(begun)
             copied = self._reading.copied.get(relation_id)
             if copied is None or copied.is_altered or copied.shape != found.shape:
                 copied = self._begin(found, writer)

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ from walbridge.producer.kafka.topics import TopicAdmin, TopicSpec
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
-from walbridge.producer.postgres.facts import TableFacts
+from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.tables import Tables
@@ -34,6 +34,7 @@ from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress, read_back
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import TableProgress
 from walbridge.schemas.topics import cuts_topic, progress_topic
 
 SETTINGS = Settings(name="p")
@@ -185,12 +186,19 @@ class Stream:
 
 
 class Watch:
-    """Stands for the source watch: tables that left, each from an LSN on."""
+    """Stands for the source watch: tables that left, each from an LSN on, and tables that came."""
 
     def __init__(self, happened: list[str]) -> None:
         self.happened = happened
         self.leaving: dict[int, int] = {}
         self.fault: Exception | None = None
+        self.appeared: set[int] = set()
+        self.xid = 1
+        """The next one."""
+        self.unfit: Exception | None = None
+        """Of tables that are to be copied."""
+        self.strangers: set[int] = set()
+        """Tables that are no members of the publication any more."""
 
     def look(self) -> None:
         self.happened.append("look")
@@ -204,6 +212,23 @@ class Watch:
         gone = {relation_id for relation_id, since in self.leaving.items() if since <= lsn}
         self.leaving = {each: since for each, since in self.leaving.items() if each not in gone}
         return gone
+
+    def take_appeared(self) -> set[int]:
+        appeared, self.appeared = self.appeared, set()
+        return appeared
+
+    def next_xid(self) -> int:
+        self.happened.append("xid")
+        self.xid += 1
+        return self.xid - 1
+
+    def refuse_unfit(self, tables: Sequence[PublishedTable]) -> None:
+        if self.unfit is not None:
+            raise self.unfit
+
+    def baseline_of(self, table: TableProgress) -> TableProgress:
+        membership = None if table.relation_id in self.strangers else "of its own"
+        return replace(table, topic=f"p.{table.name}", topic_id="one", membership=membership)
 
 
 @dataclass

@@ -12,6 +12,8 @@ from tests.producer.kept import ITEMS, ORDERS, Kept, catalogue, relation
 from tests.producer.pgoutput.encoder import encode_message, keepalive, tuple_data, xlog_data
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message
+from walbridge.producer.postgres.copy_reader import CopyReader
+from walbridge.producer.postgres.facts import TableFacts
 from walbridge.producer.session.loop import Session
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.schemas.avro_codec import schema_id_of
@@ -34,7 +36,15 @@ def insert(id_: int, relation_id: int = ORDERS) -> Insert:
 class Streamed(Kept):
     """A session between kept peers. Use as a context manager."""
 
-    def __init__(self, progress: Progress, rows_max: int, bytes_max: int, messages: bool, unknown: Unknown) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        rows_max: int,
+        bytes_max: int,
+        messages: bool,
+        unknown: Unknown,
+        reader: CopyReader | None = None,
+    ) -> None:
         limits = Producer(
             batch_rows_max=rows_max,
             batch_bytes_max=bytes_max,
@@ -45,9 +55,18 @@ class Streamed(Kept):
         postgres = Postgres(messages=messages)
         super().__init__(settings=Settings(name="p", postgres=postgres, producer=limits), progress=progress)
         self.spool = Spool(self.settings)
+        self.facts: dict[int, TableFacts] = {}
+        """What the catalogue knows of tables."""
         with catalogue():
             self.session = Session(
-                self.settings, self.stream, self.tables, self.out, self.watch, self.spool, server_version=180006
+                self.settings,
+                self.stream,
+                self.tables,
+                self.out,
+                self.watch,
+                self.spool,
+                server_version=180006,
+                reader=reader,
             )
 
     def feed(self, *messages: Message | bytes) -> None:
@@ -61,7 +80,7 @@ class Streamed(Kept):
         self.take()
 
     def take(self) -> None:
-        with catalogue():
+        with catalogue(self.facts):
             while (data := self.session._read()) is not None or self.session._replay.is_open:
                 if data is None:
                     self.session._end_replay()
@@ -73,13 +92,13 @@ class Streamed(Kept):
         self.out.batch.opened_s -= silent_s
         later = self.kept_stream.later
         later.extend(xlog_data(encode_message(each)) for each in then)
-        with catalogue():
+        with catalogue(self.facts):
             while later or self.kept_stream.frames:
                 self.session.run(lambda: not later and not self.kept_stream.frames)
 
     def rest(self) -> None:
         """Nothing more arrives: the session ends what it may end, and stops if it may."""
-        with catalogue():
+        with catalogue(self.facts):
             self.session.run(lambda: True)
 
     @property

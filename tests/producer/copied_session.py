@@ -1,0 +1,265 @@
+"""A session beside whose stream tables are copied, between kept peers: the test answers for the copies' reader."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, catalogue, relation
+from tests.producer.kept_session import OPTIONS, Streamed
+from tests.producer.pgoutput.encoder import tuple_data
+from tests.producer.streaming_progress import STREAMING, current
+from walbridge.producer.copying.visibility import Snapshot
+from walbridge.producer.pgoutput.messages import Begin, Change, Commit, Insert, Relation, RelationColumn, Unsent, Update
+from walbridge.producer.postgres.copy_reader import (
+    Answer,
+    ChunkRead,
+    ChunkShown,
+    ChunkWanted,
+    CopyReader,
+    TableFound,
+    TablesFound,
+    TablesWanted,
+    TableWanted,
+    Wanted,
+)
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.producer.postgres.key_order import Bound
+from walbridge.producer.postgres.row_spool import RowSpool
+from walbridge.producer.session import copied_table, copy_steps, tables_to_copy
+from walbridge.producer.session.table_copies import TableCopies
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.table_progress import COPYING, TableCopy, TableProgress
+
+LATE, LATER = 16_400, 16_410
+"""Tables that came after the copy."""
+NAMES = {LATE: "late", LATER: "later"}
+COPIED = replace(STREAMING, tables=current(ORDERS, ITEMS), options=OPTIONS)
+XID = 1_000
+"""No transaction had it, or one above it, when the first question was asked."""
+KEPT = Unsent.UNCHANGED_TOAST
+
+
+class Reader:
+    """Stands for the reader of copies: what it is asked for, and the answers that have come."""
+
+    def __init__(self) -> None:
+        self.asked: list[Wanted] = []
+        self.wanted: Wanted | None = None
+        """None: nothing, or what was asked for was let go."""
+        self._answers: deque[Answer] = deque()
+
+    def ask(self, wanted: Wanted) -> None:
+        self.let_go()
+        self.asked.append(wanted)
+        self.wanted = wanted
+
+    def let_go(self) -> None:
+        self.wanted = None
+        _close(self._answers)
+        self._answers.clear()
+
+    def answer(self) -> Answer | None:
+        if not self._answers:
+            return None
+        if isinstance(self._answers[0], TablesFound):
+            self.wanted = None
+        return self._answers.popleft()
+
+    def tell(self, *answers: Answer) -> None:
+        """To what was asked for last; if that was let go, nobody hears it."""
+        if self.wanted is None:
+            _close(answers)
+        else:
+            self._answers.extend(answers)
+
+
+def _close(answers: Iterable[Answer]) -> None:
+    for answer in answers:
+        if isinstance(answer, ChunkRead):
+            answer.rows.close()
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+def published(relation_id: int = LATE) -> PublishedTable:
+    return PublishedTable(relation_id, "public", NAMES[relation_id], "d", ("id", "note"), None, False)
+
+
+def found(
+    relation_id: int = LATE,
+    *,
+    lsn: int = 600,
+    shape: str = "first",
+    more: Sequence[str] = (),
+    key_names: tuple[str, ...] | None = ("id",),
+) -> TableFound:
+    """The table as the reader describes it; ``more``: columns of text that it has by now."""
+    has_key = key_names is not None
+    columns = (
+        ColumnFacts("id", INT4, -1, 1, False, has_key, has_key, None),
+        *(ColumnFacts(name, TEXT, -1, 2 + n, True, False, False, None) for n, name in enumerate(("note", *more))),
+    )
+    facts = TableFacts("d", columns, len(columns), "public", NAMES[relation_id])
+    table = replace(published(relation_id), column_names=tuple(column.name for column in columns))
+    return TableFound(table, facts, {}, shape, key_names, Lsn(lsn))
+
+
+def shown(xmin: int = XID + 500, *in_progress: int, xmax: int | None = None) -> ChunkShown:
+    """The snapshot with which rows are read: it contains what is below ``xmin``."""
+    snapshot = Snapshot(xmin, max(xmin, xmax or 0), frozenset(in_progress))
+    return ChunkShown(snapshot, is_read=True)
+
+
+def read(
+    *rows: tuple[int, str], lsn: int = 0, bound: int | None = None, is_last: bool = False, asked: bool = False
+) -> ChunkRead:
+    """The rows that were read; those of listed keys have no bound."""
+    spool, encoded = RowSpool(tempfile.gettempdir()), [row(*each) for each in rows]
+    for each in encoded:
+        spool.append(each)
+    spool.finish()
+    last = bound if bound is not None else max((id_ for id_, _ in rows), default=None)
+    place = None if asked or last is None else Bound((str(last),))
+    return ChunkRead(spool, Lsn(lsn), len(rows), sum(map(len, encoded)), place, is_last)
+
+
+def row(id_: int, note: str | Unsent) -> bytes:
+    return tuple_data(b"%d" % id_, note.encode() if isinstance(note, str) else note)
+
+
+def insert(id_: int, note: str, relation_id: int = LATE) -> Insert:
+    return Insert(relation_id, row(id_, note))
+
+
+def moved(old: int, new: int, note: str | Unsent = KEPT, relation_id: int = LATE) -> Update:
+    """A row goes to another key; what it holds is not said unless told."""
+    return Update(relation_id, tuple_data(b"%d" % old, Unsent.NULL), None, row(new, note))
+
+
+def announcement(relation_id: int = LATE, *more: str) -> Relation:
+    """``more``: columns of text that the table has by now."""
+    columns = (RelationColumn(False, name, TEXT, -1) for name in more)
+    return relation(relation_id, *columns, name=NAMES[relation_id])
+
+
+def copying(*rows_until: str, shape: str = "first", **more: object) -> dict[int, TableProgress]:
+    """Progress of a session that had copied up to a key."""
+    copy = replace(TableCopy(Lsn(150), rows_until or None, len(rows_until), 10, 1, shape=shape), **more)  # type: ignore[arg-type]
+    known = TableProgress(LATE, COPYING, "p.public.late", "one-13", "of its own", Lsn(150), None, copy, "public.late")
+    return {**COPIED.tables, LATE: known}
+
+
+class Copied(Streamed):
+    """Use by ``copied``. LSNs and xids count up as transactions are received."""
+
+    def __init__(self, progress: Progress, clock: Clock) -> None:
+        self.reader, self.clock = Reader(), clock
+        super().__init__(progress, 1000, 2**20, messages=False, unknown="refuse", reader=cast(CopyReader, self.reader))
+        self.kept_watch.xid = XID
+        self.facts = {each: found(each).facts for each in NAMES}
+        self._xid = XID
+
+    @property
+    def copies(self) -> TableCopies:
+        assert self.session._copies is not None
+        return self.session._copies
+
+    def step(self) -> Wanted | None:
+        """Between transactions; what is wanted of the reader then."""
+        with catalogue(self.facts):
+            self.copies.step()
+        return self.reader.wanted
+
+    def answer(self, *answers: Answer) -> Wanted | None:
+        """The reader answers; what is wanted next."""
+        self.reader.tell(*answers)
+        return self.step()
+
+    def pass_s(self, seconds: float) -> Wanted | None:
+        self.clock.now_s += seconds
+        return self.step()
+
+    def transaction(self, *changes: Change | Relation, xid: int | None = None, at: int | None = None) -> int:
+        """One of the stream; its commit LSN. It ends 40 bytes behind that."""
+        self._xid = xid or self._xid + 1
+        lsn = Lsn(at or self.kept_stream.received + 10)
+        self.feed(Begin(lsn, 7, self._xid), *changes, Commit(lsn, Lsn(lsn + 40), 7))
+        return lsn
+
+    def find(self, *relation_ids: int) -> Wanted | None:
+        """Tables came, and are listed."""
+        self.kept_watch.appeared |= set(relation_ids)
+        assert self.step() == TablesWanted()
+        return self.answer(TablesFound(tuple(map(published, relation_ids))))
+
+    def begin(self, relation_id: int = LATE) -> ChunkWanted:
+        """The table's copy begins; the first chunk that is asked for."""
+        wanted = self.find(relation_id)
+        assert isinstance(wanted, TableWanted)
+        self.answer(found(relation_id, lsn=self.kept_stream.received))
+        return self.chunk_wanted()
+
+    def chunk_wanted(self) -> ChunkWanted:
+        wanted = self.step()
+        assert isinstance(wanted, ChunkWanted)
+        return wanted
+
+    def chunk(self, *rows: tuple[int, str], is_last: bool = False, asked: bool = False) -> Wanted | None:
+        """A chunk whose snapshot contains all that was received is read at once."""
+        lsn = self.kept_stream.received
+        return self.answer(shown(), read(*rows, lsn=lsn, is_last=is_last, asked=asked))
+
+    def told(self, relation_id: int = LATE) -> list[tuple[str, int | None, str | None]]:
+        """Op, id and note of each committed record of the table, one of each marker."""
+        name = f"public.{NAMES[relation_id]}"
+        events = [event for topic, event in self._read() if topic.endswith(name)]
+        images = [(event["op"], event["after"] or event["before"] or {}) for event in events]
+        return [(op, image.get("id"), image.get("note")) for op, image in images]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Of all barriers of tables that came, in order."""
+        cuts = [batch.cut for batch in self.kafka.batches if batch.cut is not None]
+        return [b.kind for cut in cuts for table in cut.tables if table.relation_id in NAMES for b in table.barriers]
+
+    def table(self, relation_id: int = LATE) -> TableProgress:
+        """As Kafka holds it."""
+        return self.last.progress.tables[relation_id]
+
+    def copy(self, relation_id: int = LATE) -> TableCopy:
+        copy = self.table(relation_id).copy
+        assert copy is not None
+        return copy
+
+
+@contextmanager
+def copied(tables: Mapping[int, TableProgress] | None = None) -> Iterator[Copied]:
+    """A session at rest; ``tables``: as an earlier one left them."""
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (copied_table, copy_steps, tables_to_copy):
+            patch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
+        made = Copied(COPIED if tables is None else replace(COPIED, tables=dict(tables)), clock)
+        try:
+            made.feed(Begin(Lsn(210), 7, 70), relation(ORDERS), relation(ITEMS), Commit(Lsn(210), Lsn(220), 7))
+            yield made
+        finally:
+            made.copies._reading.end()
+            made.spool.close()

@@ -1,0 +1,439 @@
+"""Chunks of a copy beside the stream: each enters as the source's rows at E, or not at all (I1, I4).
+
+What a window makes of changes is shown by ``copying/test_window.py``; here, that each change and each answer reaches
+it in its time, and that progress says what the topic holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.producer.copied_session import (
+    COPIED,
+    KEPT,
+    LATE,
+    LATER,
+    XID,
+    announcement,
+    copied,
+    copying,
+    found,
+    insert,
+    moved,
+    published,
+    read,
+    row,
+    shown,
+)
+from tests.producer.kept import ITEMS, ORDERS
+from tests.producer.pgoutput.encoder import tuple_data
+from walbridge.producer.copying import copy_state
+from walbridge.producer.kafka.publisher import BatchAborted
+from walbridge.producer.pgoutput.messages import Begin, Commit, Delete, Insert, Truncate, Unsent
+from walbridge.producer.postgres.copy_reader import (
+    ChunkAltered,
+    ChunkShown,
+    ChunkWanted,
+    Failed,
+    TablesFound,
+    TablesWanted,
+    TableWanted,
+)
+from walbridge.producer.postgres.key_order import Bound
+from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.position import Lsn
+
+BEGIN, END = ("m", None, None), ("m", None, None)
+TRUNCATE = Truncate(False, False, (LATE,))
+KEYLESS = replace(
+    announcement(), columns=tuple(replace(each, in_replica_identity=False) for each in announcement().columns)
+)
+
+
+def test_table_is_copied_chunk_by_chunk_and_is_current_behind_its_last_row() -> None:
+    """I1: with each step Kafka holds how far the copy is."""
+    with copied() as session:
+        assert session.begin().after is None
+        wanted = session.chunk((1, "one"), (2, "two"))
+        assert isinstance(wanted, ChunkWanted)
+        assert wanted.after == Bound(("2",))
+        assert (session.copy().bound, session.copy().rows, session.copy().chunks) == (("2",), 2, 1)
+        session.chunk((3, "three"), is_last=True)
+        assert session.told() == [BEGIN, ("r", 1, "one"), ("r", 2, "two"), ("r", 3, "three"), END]
+        assert session.kinds == ["copy_begin", "copy_end"]
+        assert (session.table().state, session.table().copy) == ("current", None)
+        assert session.copies.is_at_rest
+        assert [len(batch.rows) for batch in session.kafka.batches] == [1, 2, 1, 1]
+
+
+def test_table_without_rows_is_copied() -> None:
+    with copied() as session:
+        session.begin()
+        session.chunk(is_last=True)
+        assert session.table().state == "current"
+
+
+def test_table_that_is_copied_is_asked_for_nothing_more() -> None:
+    with copied() as session:
+        session.begin()
+        session.chunk(is_last=True)
+        session.transaction(announcement(), insert(1, "one"))
+        assert session.pass_s(1_000) is None
+        session.rest()
+        assert session.told()[-1] == ("c", 1, "one")
+
+
+def test_chunk_waits_until_all_that_its_rows_show_is_received() -> None:
+    """I4: else the stream would bring again, behind them, what they are younger than."""
+    with copied() as session:
+        session.begin()
+        session.answer(shown(), read((1, "new"), lsn=800))
+        session.transaction(announcement(), insert(1, "old"))
+        assert session.reader.wanted is not None
+        session.hear(799)
+        session.step()
+        session.rest()
+        assert session.told() == [BEGIN, ("c", 1, "old")]
+        session.hear(800)
+        session.step()
+        assert session.told() == [BEGIN, ("c", 1, "old"), ("r", 1, "new")]
+        assert session.events[-1] == ("late", "r", 1, 800, -1)
+
+
+def test_chunk_does_not_enter_before_its_rows_are_read() -> None:
+    with copied() as session:
+        session.begin()
+        session.answer(shown())
+        session.hear(900)
+        session.step()
+        assert session.told() == [BEGIN]
+
+
+def test_change_that_the_snapshot_lacks_is_laid_over_the_rows() -> None:
+    with copied() as session:
+        session.begin()
+        session.answer(shown(XID + 1))
+        session.transaction(announcement(), Delete(LATE, tuple_data(b"1", Unsent.NULL), None), xid=XID + 1)
+        session.answer(read((1, "gone"), (2, "two")))
+        assert session.told() == [BEGIN, ("d", 1, None), ("r", 2, "two")]
+
+
+def test_change_that_the_snapshot_has_is_not_laid_over_the_rows() -> None:
+    """Its row was deleted, and came again, both before the snapshot: the change would take away the newer one."""
+    with copied() as session:
+        session.begin()
+        session.answer(shown(XID + 2))
+        session.transaction(announcement(), Delete(LATE, tuple_data(b"1", Unsent.NULL), None), xid=XID + 1)
+        session.answer(read((1, "again")))
+        assert session.told() == [BEGIN, ("d", 1, None), ("r", 1, "again")]
+
+
+def test_change_before_the_snapshot_is_told_is_judged_by_it() -> None:
+    with copied() as session:
+        session.begin()
+        session.transaction(announcement(), Delete(LATE, tuple_data(b"1", Unsent.NULL), None), xid=XID + 1)
+        session.answer(shown(XID + 1), read((1, "gone"), (2, "two")))
+        assert session.told() == [BEGIN, ("d", 1, None), ("r", 2, "two")]
+
+
+def test_rows_of_the_open_batch_are_committed_before_a_chunk() -> None:
+    """I4: each step has a batch of its own, so a replay makes the same."""
+    with copied() as session:
+        session.begin()
+        session.reader.tell(shown(), read((1, "one"), lsn=0))
+        session.transaction(insert(7, "other", ORDERS))
+        assert [[each.topic for each in batch.rows] for batch in session.kafka.batches] == [
+            ["p.public.late"], ["p.public.orders"], ["p.public.late"],
+        ]  # fmt: skip
+
+
+def test_commit_that_is_received_and_not_visible_voids_the_chunk() -> None:
+    """Its commit waits for a standby: its change is in the topic, in no window, and in no rows that are read now."""
+    with copied() as session:
+        session.begin()
+        session.answer(Failed(RetryableError("for the window to be opened later")))
+        session.transaction(announcement(), insert(2, "waits"), xid=XID + 1)
+        assert session.pass_s(1.1) == TablesWanted()
+        session.answer(TablesFound((published(),)))
+        assert list(session.chunk_wanted().before.received) == [XID + 1]
+        session.answer(ChunkShown(shown(XID + 1, XID + 1, xmax=XID + 5).snapshot, is_read=False))
+        session.rest()
+        assert session.pass_s(0.9) is None
+        assert session.told() == [BEGIN, ("c", 2, "waits")]
+        session.pass_s(0.2)
+        session.chunk((2, "waits"))
+        assert session.told()[-1] == ("r", 2, "waits")
+
+
+def test_chunk_while_a_transaction_runs_that_is_older_than_the_session_is_read_again() -> None:
+    """What it did before the table was published is in no stream."""
+    with copied() as session:
+        session.begin()
+        session.answer(ChunkShown(shown(XID - 1).snapshot, is_read=False))
+        assert session.pass_s(0.9) is None
+        session.pass_s(0.2)
+        assert isinstance(session.reader.wanted, ChunkWanted)
+        assert session.told() == [BEGIN]
+
+
+def test_transactions_that_began_before_a_table_was_described_hold_up_its_rows_alone() -> None:
+    """Those of a table that was described before them are in its windows."""
+    with copied() as session:
+        session.begin()
+        session.pass_s(0.5)
+        session.answer(ChunkShown(shown(XID - 1).snapshot, is_read=False))
+        session.kept_watch.xid = XID + 100
+        session.pass_s(0.5)
+        session.find(LATER)
+        session.answer(found(LATER, lsn=0))
+        assert session.chunk_wanted().table == published(LATER)
+        assert session.chunk_wanted().before.begun == XID + 100
+        session.answer(ChunkShown(shown(XID + 50).snapshot, is_read=False))
+        session.pass_s(0.6)
+        wanted = session.chunk_wanted()
+        assert (wanted.table, wanted.before.begun) == (published(LATE), XID)
+
+
+def test_chunk_of_a_table_that_is_emptied_meanwhile_is_read_again_from_where_it_was() -> None:
+    with copied() as session:
+        session.begin()
+        session.chunk((1, "one"))
+        session.answer(shown(XID + 1))
+        session.transaction(announcement(), TRUNCATE, insert(9, "nine"), xid=XID + 1)
+        wanted = session.chunk_wanted()
+        assert wanted.after == Bound(("1",))
+        session.chunk((9, "nine"), is_last=True)
+        assert session.told() == [BEGIN, ("r", 1, "one"), ("t", None, None), ("c", 9, "nine"), ("r", 9, "nine"), END]
+
+
+def test_window_that_grows_too_large_is_opened_again_for_fewer_rows() -> None:
+    with copied(copying("1")) as session:
+        session.step()
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=0))
+        first = session.chunk_wanted()
+        session.answer(shown(XID + 1))
+        large = "x" * 2**19
+        for n in range(65):
+            session.transaction(*([announcement()] if n == 0 else []), insert(100 + n, large), xid=XID + 1 + n)
+        again = session.chunk_wanted()
+        assert session.copy().bound == ("1",)
+        assert again is not first
+        session.answer(shown(XID + 100), read((2, "two"), lsn=0))
+        assert session.copy().bound == ("2",)
+
+
+def test_chunk_that_cannot_be_read_is_asked_for_again_and_left_nothing() -> None:
+    with copied() as session:
+        session.begin()
+        session.chunk((1, "one"))
+        assert session.answer(shown(), Failed(RetryableError("the connection ended"))) is None
+        assert session.told() == [BEGIN, ("r", 1, "one")]
+        session.pass_s(1.1)
+        session.answer(TablesFound((published(),)))
+        assert session.chunk_wanted().after == Bound(("1",))
+        session.chunk((2, "two"), is_last=True)
+        assert session.table().state == "current"
+
+
+def test_other_tables_go_on_while_a_chunk_is_read() -> None:
+    with copied() as session:
+        session.begin()
+        session.transaction(insert(1, "one", ORDERS), insert(2, "two", ITEMS))
+        session.rest()
+        assert [event[:3] for event in session.events[1:]] == [("orders", "c", 1), ("items", "c", 2)]
+
+
+def test_new_version_in_the_stream_voids_the_chunk_and_the_copy_begins_again() -> None:
+    """I3: rows of the old shape do not follow its barrier."""
+    with copied() as session:
+        session.begin()
+        session.transaction(announcement(), insert(1, "one"))
+        session.answer(shown())
+        session.facts[LATE] = found(more=["more"]).facts
+        session.transaction(announcement(LATE, "more"), Insert(LATE, tuple_data(b"2", b"two", b"m")))
+        session.answer(read((1, "one"), lsn=0))
+        assert session.reader.wanted == TableWanted(published())
+        session.answer(found(lsn=0, shape="second", more=["more"]))
+        assert session.chunk_wanted().shape == "second"
+        assert session.kinds == ["copy_begin", "shape", "copy_begin"]
+        assert [op for op, _, _ in session.told()] == ["m", "c", "c", "m"]
+
+
+def test_table_that_loses_its_key_meanwhile_is_published_on_and_copied_when_it_has_one() -> None:
+    """I8: copying, not current."""
+    with copied() as session:
+        session.begin()
+        session.facts[LATE] = found(key_names=None).facts
+        session.transaction(KEYLESS, insert(1, "one"), insert(2, "two"))
+        session.answer(found(lsn=0, shape="second", key_names=None))
+        assert session.table().state == "copying"
+        assert session.reader.wanted is None
+        assert [op for op, _, _ in session.told()] == ["m", "c", "c"]
+
+
+def test_altered_answer_with_a_void_window_is_a_new_description() -> None:
+    with copied() as session:
+        session.begin()
+        session.transaction(announcement(), TRUNCATE)
+        assert session.answer(ChunkAltered()) == TableWanted(published())
+
+
+def test_key_whose_row_the_topic_lacks_is_read_by_itself_before_the_end() -> None:
+    """Its row came from a range that was not copied, with values that only the source has."""
+    with copied() as session:
+        session.begin()
+        session.chunk((5, "five"))
+        session.answer(Failed(RetryableError("between two windows")))
+        session.transaction(announcement(), moved(8, 3))
+        session.rest()
+        session.pass_s(1.1)
+        session.answer(TablesFound((published(),)))
+        assert len(session.copy().listed) == 1
+        session.chunk((9, "nine"), is_last=True)
+        wanted = session.chunk_wanted()
+        assert (wanted.asked, session.table().state) == ((Bound(("3",)),), "copying")
+        session.chunk((3, "eight"), asked=True)
+        assert session.told()[-2:] == [("r", 3, "eight"), END]
+        assert session.table().state == "current"
+
+
+def test_listed_keys_are_in_progress_of_the_cut_that_brought_them() -> None:
+    """I1: a restart does not see their change again."""
+    with copied() as session:
+        session.begin()
+        session.transaction(announcement(), moved(8, 3))
+        session.rest()
+        (key_tuple,) = session.copy().listed.values()
+        assert key_tuple == row(3, Unsent.NULL)
+
+
+def test_listed_key_of_an_earlier_session_is_read() -> None:
+    with copied(copying("9", has_all_ranges=True, listed={b"key": row(3, Unsent.NULL)})) as session:
+        session.step()
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=0))
+        assert session.chunk_wanted().asked == (Bound(("3",)),)
+        session.chunk((3, "three"), asked=True)
+        assert session.table().state == "current"
+
+
+def test_row_that_moves_in_while_its_old_row_is_read_is_sent_whole() -> None:
+    with copied() as session:
+        session.begin()
+        session.answer(shown(XID + 1))
+        session.transaction(announcement(), moved(2, 3, KEPT), xid=XID + 1)
+        session.answer(read((1, "one"), (2, "two"), lsn=0, is_last=True))
+        assert session.told()[-3:] == [("r", 1, "one"), ("r", 3, "two"), END]
+
+
+def test_truncate_while_listed_keys_are_read_leaves_none_to_be_read() -> None:
+    with copied(copying("9", has_all_ranges=True, listed={b"key": row(3, Unsent.NULL)})) as session:
+        session.step()
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=0))
+        session.answer(shown(XID + 1))
+        session.transaction(announcement(), TRUNCATE, xid=XID + 1)
+        assert session.told() == [("t", None, None), END]
+
+
+def test_more_listed_keys_than_progress_holds_begin_the_reading_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I8: those that are dropped from the list are behind the bound, and only another reading brings their rows."""
+    monkeypatch.setattr(copy_state, "LISTED_BYTES_MAX", 100)
+    with copied() as session:
+        session.begin()
+        session.chunk((5, "five"))
+        session.answer(shown(XID + 1))
+        session.transaction(announcement(), *(moved(100 + n, n) for n in range(20, 40)), xid=XID + 1)
+        wanted = session.chunk_wanted()
+        assert (wanted.after, wanted.asked) == (None, None)
+        session.rest()
+        assert session.copy().bound is None
+
+
+def test_rows_of_a_table_that_is_dropped_while_they_are_read_do_not_enter() -> None:
+    with copied() as session:
+        session.begin()
+        session.answer(shown(), read((1, "one"), lsn=900))
+        session.kept_watch.leaving = {LATE: 800}
+        session.hear(850)
+        session.session._cuts.idle_cut(asked=True)
+        session.hear(950)
+        assert session.step() is None
+        assert session.table().state == "dropped"
+        assert session.told() == [BEGIN]
+        assert session.copies.is_at_rest
+
+
+def test_rows_of_a_table_that_the_batch_before_them_drops_do_not_enter() -> None:
+    """The last batch before a chunk says that the table is gone: nothing follows that."""
+    with copied() as session:
+        session.begin()
+        session.kept_watch.leaving = {LATE: 250}
+        session.reader.tell(shown(), read((1, "one"), lsn=0))
+        session.transaction(insert(7, "other", ORDERS), at=300)
+        assert session.table().state == "dropped"
+        assert session.told() == [BEGIN]
+
+
+def test_end_of_a_table_that_the_batch_before_it_drops_does_not_come() -> None:
+    with copied() as session:
+        session.begin()
+        session.transaction(announcement(), moved(8, 3))
+        session.chunk((5, "five"), is_last=True)
+        assert session.chunk_wanted().asked is not None
+        session.kept_watch.leaving = {LATE: 280}
+        session.transaction(TRUNCATE)
+        assert session.table().state == "dropped"
+        assert [op for op, _, _ in session.told()] == ["m", "d", "c", "r", "t"]
+
+
+def test_answer_that_comes_after_its_table_was_let_go_is_heard_by_nobody() -> None:
+    with copied() as session:
+        session.begin()
+        session.copies.let_go(LATE)
+        session.answer(shown(), read((1, "one"), lsn=0))
+        assert session.told() == [BEGIN]
+
+
+def test_one_table_is_read_to_its_end_before_the_next_begins() -> None:
+    with copied() as session:
+        assert session.find(LATE, LATER) == TableWanted(published())
+        session.answer(found(lsn=0))
+        session.chunk((1, "one"))
+        session.chunk((2, "two"), is_last=True)
+        assert session.reader.wanted == TableWanted(published(LATER))
+        session.answer(found(LATER, lsn=0))
+        session.chunk((1, "eins"), is_last=True)
+        assert session.told(LATER) == [BEGIN, ("r", 1, "eins"), END]
+        assert session.told()[-1] == END
+        assert session.copies.is_at_rest
+
+
+def test_rows_that_kafka_does_not_take_are_read_again_by_the_next_session() -> None:
+    """I1: progress and rows are one Kafka transaction."""
+    with copied() as session:
+        session.begin()
+        session.kafka.refuses = True
+        with pytest.raises(BatchAborted):
+            session.chunk((1, "one"))
+        assert session.copy().bound is None
+        tables = session.last.progress.tables
+    with copied({**COPIED.tables, **tables}) as session:
+        session.step()
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=0))
+        assert session.chunk_wanted().after is None
+
+
+def test_nothing_enters_while_a_transaction_is_open() -> None:
+    """I5: a cut inside of it would be at no LSN of the source."""
+    with copied() as session:
+        session.begin()
+        session.reader.tell(shown(), read((1, "one"), lsn=0))
+        session.feed(Begin(Lsn(500), 7, XID + 1), announcement(), insert(2, "two"))
+        assert session.told() == [BEGIN]
+        session.feed(Commit(Lsn(500), Lsn(540), 7))
+        assert session.told() == [BEGIN, ("c", 2, "two"), ("r", 1, "one")]
