@@ -117,6 +117,16 @@ def test_changes_are_published_from_the_beginning_on_whatever_is_read() -> None:
         assert session.events[-2:] == [("late", "c", 1, lsn, 0), ("late", "c", 2, lsn, 1)]
 
 
+def test_changes_of_a_table_that_was_left_out_are_published_from_the_beginning_on() -> None:
+    with copied() as session:
+        session.transaction(announcement(), insert(1, "one"))
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=0))
+        session.transaction(insert(2, "two"))
+        session.rest()
+        assert session.told() == [("m", None, None), ("c", 2, "two")]
+
+
 def test_what_was_received_before_goes_into_a_batch_of_its_own() -> None:
     """I4: a replay brings neither of both again, and each event is below the marker behind it."""
     with copied() as session:
@@ -154,7 +164,8 @@ def test_table_that_cannot_be_read_now_is_stale_and_tried_again_a_second_later()
     with copied() as session:
         session.find(LATE)
         assert session.answer(Failed(RetryableError("it is being altered"))) is None
-        stale = session.tracker.progress.tables[LATE]
+        stale = session.tracker.progress.tables.get(LATE)
+        assert stale is not None
         assert (stale.state, stale.name, stale.why, stale.since) == ("stale", "public.late", "it is being altered", 220)
         session.transaction(announcement(), insert(1, "one"))
         assert session.reader.wanted is None

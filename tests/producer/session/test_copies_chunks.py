@@ -262,6 +262,21 @@ def test_new_version_in_the_stream_voids_the_chunk_and_the_copy_begins_again() -
         assert [op for op, _, _ in session.told()] == ["m", "c", "c", "m"]
 
 
+def test_table_that_is_altered_when_its_last_row_is_read_begins_again() -> None:
+    """I3, I8: what is called current is the table as its changes are now."""
+    with copied() as session:
+        session.begin()
+        session.transaction(announcement(), moved(8, 3))
+        session.chunk((5, "five"), is_last=True)
+        session.facts[LATE] = found(more=["more"]).facts
+        new = Insert(LATE, tuple_data(b"2", b"two", b"m"))
+        session.transaction(TRUNCATE, announcement(LATE, "more"), new)
+        assert session.reader.wanted == TableWanted(published())
+        assert session.kinds == ["copy_begin"]
+        session.answer(found(lsn=0, shape="second", more=["more"]))
+        assert session.table().state == "copying"
+
+
 def test_table_that_loses_its_key_meanwhile_is_published_on_and_copied_when_it_has_one() -> None:
     """I8: copying, not current."""
     with copied() as session:
@@ -300,14 +315,38 @@ def test_key_whose_row_the_topic_lacks_is_read_by_itself_before_the_end() -> Non
         assert session.table().state == "current"
 
 
+def test_many_listed_keys_are_read_before_the_next_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress stays small; the range goes on where it was."""
+    monkeypatch.setattr(copy_state, "LISTED_BYTES_READ", 1)
+    with copied() as session:
+        session.begin()
+        session.chunk((5, "five"))
+        session.transaction(announcement(), moved(8, 3))
+        session.chunk((6, "six"))
+        assert session.chunk_wanted().asked == (Bound(("3",)),)
+        session.chunk((3, "three"), asked=True)
+        wanted = session.chunk_wanted()
+        assert (wanted.after, wanted.asked) == (Bound(("6",)), None)
+
+
+def test_first_rows_of_a_session_have_their_shape() -> None:
+    """I3: who reads them knows by which version."""
+    with copied(copying("1")) as session:
+        session.step()
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=0))
+        session.chunk((2, "two"))
+        session.chunk((3, "three"))
+        assert session.kinds == ["shape"]
+
+
 def test_listed_keys_are_in_progress_of_the_cut_that_brought_them() -> None:
     """I1: a restart does not see their change again."""
     with copied() as session:
         session.begin()
         session.transaction(announcement(), moved(8, 3))
         session.rest()
-        (key_tuple,) = session.copy().listed.values()
-        assert key_tuple == row(3, Unsent.NULL)
+        assert list(session.copy().listed.values()) == [row(3, Unsent.NULL)]
 
 
 def test_listed_key_of_an_earlier_session_is_read() -> None:
