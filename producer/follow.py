@@ -9,6 +9,7 @@ import structlog
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_start, seen_timeline
 from walbridge.producer.kafka.control_topics import read_progress
+from walbridge.producer.kafka.table_requests import TableRequests
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.postgres import slot
 from walbridge.producer.postgres.copy_reader import CopyReader
@@ -26,6 +27,7 @@ from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import TIMELINE_OPTION, Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
+from walbridge.schemas.table_request import read_until
 
 log = structlog.get_logger()
 
@@ -67,8 +69,9 @@ def follow_once(
             waits.keeping_alive(stream),
             naming_unreadable(connection, settings),
             CopyReader(dsn, postgres.publication, folder) as reader,
+            TableRequests(settings, read_until(progress)) as requests,
         ):
-            session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version, reader)
+            session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version, reader, requests)
             metrics.watch_pending(session.pending)
             session.run(waits.should_stop)
 

@@ -32,6 +32,7 @@ from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.waits import Waits
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_request import READ_OPTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def new_progress(settings: Settings, server: ServerIdentity) -> Progress:
         timeline=server.timeline,
         slot=settings.postgres.slot,
         database=server.database,
-        options=stream_options(settings, server.version),
+        options=stream_options(settings, server.version) | {READ_OPTION: "0"},
     )
 
 

@@ -1,7 +1,7 @@
 """Avro single-object encoding: ``C3 01``, 8 bytes of CRC-64-AVRO fingerprint, body.
 
-In: schemas and values; out: bytes, and back. Control records (Relation, Type, Cut, Progress, TableProgress) go
-through fastavro; events are written by the producer's generated transcoder, piece by piece, with
+In: schemas and values; out: bytes, and back. Control records (Relation, Type, Cut, Progress, TableProgress,
+TableRequest) go through fastavro; events are written by the producer's generated transcoder, piece by piece, with
 ``long_bytes`` and ``bytes_value`` of this module. Source: Avro 1.12 specification,
 "Single-object encoding" and "Binary encoding".
 """
@@ -19,7 +19,7 @@ from walbridge.schemas.errors import ProtocolError
 
 MARKER = b"\xc3\x01"
 HEADER_BYTES = 10
-CONTROL_RECORDS = ("Relation", "Type", "Cut", "Progress", "TableProgress")
+CONTROL_RECORDS = ("Relation", "Type", "Cut", "Progress", "TableProgress", "TableRequest")
 
 
 def schema_id(schema: Any) -> str:

@@ -202,6 +202,11 @@ class ProgressTracker:
         """Let the next records say this of these tables."""
         self.progress = replace(self.progress, tables={**self.progress.tables, **tables})
 
+    def forget_table(self, relation_id: int) -> None:
+        """Let the next records say nothing of this table any more."""
+        tables = {each: table for each, table in self.progress.tables.items() if each != relation_id}
+        self.progress = replace(self.progress, tables=tables)
+
     def stream_with(self, options: Mapping[str, str]) -> None:
         """Let the next records name the options of START_REPLICATION that they came with."""
         own = {

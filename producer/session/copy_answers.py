@@ -49,6 +49,7 @@ class CopyAnswers:
             case TablesFound(tables):
                 self._reading.asked = None
                 self._reading.to_copy.list_found(tables)
+                self._reading.requested.keep(table.relation_id for table in tables)
             case TableFound():
                 self._reading.found = answer
             case Failed(error):
@@ -86,8 +87,19 @@ class CopyAnswers:
         if relation_id in self._reading.copied:
             self._reading.copied[relation_id].wait(pause_s)
             log.warning("copy of a table waits", relation_id=relation_id, reason=why)
+        elif relation_id in self._out.tracker.progress.relation_ids:
+            self._stay_current(relation_id, why, refusal)
         elif table is not None:
             self._stay_stale(table, why, refusal.remedy if refusal else None)
+
+    def _stay_current(self, relation_id: int, why: str, refusal: OperatorError | None) -> None:
+        """A table that is followed was to be copied again: what it has is right all the same."""
+        if refusal is None:
+            log.warning("copy of a table waits", relation_id=relation_id, reason=why)
+            return
+        self._reading.requested.refuse(relation_id, why)
+        self._reading.to_copy.let_go(relation_id)
+        log.warning("table is not copied again", relation_id=relation_id, reason=why, remedy=refusal.remedy)
 
     def _stay_stale(self, published: PublishedTable, why: str, remedy: str | None) -> None:
         relation_id = published.relation_id

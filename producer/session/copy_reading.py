@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.postgres.copy_reader import ChunkRead, CopyReader, TableFound, Wanted
 from walbridge.producer.session.copied_table import CopiedTable
+from walbridge.producer.session.requested_tables import RequestedTables
 from walbridge.producer.session.tables_to_copy import TablesToCopy
 
 PUBLICATION = 0
@@ -17,14 +18,15 @@ PUBLICATION = 0
 
 @dataclass(slots=True)
 class CopyReading:
-    """``copied``: tables whose copy has begun, by relation id. ``asked``: whose answer is due, and ``found`` or
-    ``chunk`` what it told; None where nothing is asked. ``received``: what no snapshot has shown yet, while a table is
-    copied.
+    """``copied``: tables whose copy has begun, by relation id. ``requested``: what operators ask for.
+    ``asked``: whose answer is due, and ``found`` or ``chunk`` what it told; None where nothing is asked. ``received``:
+    what no snapshot has shown yet, while a table is copied.
     """
 
     reader: CopyReader
     copied: dict[int, CopiedTable]
     to_copy: TablesToCopy
+    requested: RequestedTables
     received: ReceivedTransactions | None = None
     asked: int | None = None
     found: TableFound | None = None
@@ -55,5 +57,6 @@ class CopyReading:
         """The table is copied, or is followed no more."""
         self.copied.pop(relation_id, None)
         self.to_copy.let_go(relation_id)
+        self.requested.end(relation_id)
         if self.asked == relation_id:
             self.end()

@@ -33,6 +33,7 @@ class CopySteps:
 
     Args:
         follow: told the relation id of a table whose changes are published from here on.
+        installed_lsn: the transaction that brought the newest version of a table which the stream has told.
         put_off: told the relation id of a table whose copy cannot begin now, and why.
     """
 
@@ -45,11 +46,12 @@ class CopySteps:
         start: CopyStart,
         records: CopyRecords,
         follow: Callable[[int], None],
+        installed_lsn: Callable[[int], Lsn],
         put_off: Callable[[int, BaseException], None],
     ) -> None:
         self._reading, self._stream, self._out, self._watch = reading, stream, out, watch
         self._start, self._records = start, records
-        self._follow, self._put_off = follow, put_off
+        self._follow, self._installed_lsn, self._put_off = follow, installed_lsn, put_off
 
     def publish_found(self) -> None:
         """Begin the copy of a table once every change that it had before it was described has been received."""
@@ -60,6 +62,8 @@ class CopySteps:
         self._reading.end()
         relation_id = found.table.relation_id
         try:
+            if self._installed_lsn(relation_id) >= found.lsn:
+                raise NotYet("the stream has told of the table since it was described")
             writer = self._start.writer_of(found)
             begun = self._watch.next_xid()
             if self._reading.received is None:
@@ -78,6 +82,7 @@ class CopySteps:
         lsn, known = self._stream.received, self._start.record_of(table)
         state = TableState.appeared(relation_id, lsn, "").begin_copy(lsn, found.shape)
         self._follow(relation_id)
+        self._reading.requested.end(relation_id)
         self._records.begin(writer, with_state(known, state), lsn)
         if self._out.tracker.progress.tables[relation_id].state != COPYING:
             raise NotYet(f"table {table.qualified_name} left the publication meanwhile")

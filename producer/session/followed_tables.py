@@ -10,6 +10,7 @@ from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.schemas.position import Lsn
 
 
 class FollowedTables:
@@ -22,18 +23,26 @@ class FollowedTables:
         self._transactions = transactions
         self._fast_path = fast_path
         self._relation_ids = frozenset(relation_ids)
+        self._installed_lsns: dict[int, Lsn] = {}
 
     def __contains__(self, relation_id: int) -> bool:
         return relation_id in self._relation_ids
 
     def install(self, relation: Relation) -> None:
         """Make the table ready for changes of this version."""
+        begin = self._transactions.inside().begin
         self._fast_path.forget(relation.relation_id)
-        self._tables.receive(relation, self._relation_ids, self._transactions.inside().begin.xid)
+        self._tables.receive(relation, self._relation_ids, begin.xid)
+        self._installed_lsns[relation.relation_id] = begin.final_lsn
+
+    def installed_lsn(self, relation_id: int) -> Lsn:
+        """The transaction that brought the newest version of the table which the stream has told; 0 if none has."""
+        return self._installed_lsns.get(relation_id, Lsn(0))
 
     def add(self, relation_id: int) -> None:
-        """Follow the table from here on; it is ready for changes."""
+        """Follow the table from here on; it is ready for changes. Its next one goes the general way."""
         self._relation_ids |= {relation_id}
+        self._fast_path.forget(relation_id)
 
     def drop(self, relation_id: int) -> None:
         """Stop following the table: later Relations of it are foreign."""

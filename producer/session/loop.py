@@ -15,6 +15,7 @@ from collections.abc import Callable
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.kafka.table_requests import TableRequests
 from walbridge.producer.pgoutput.decoder import decode_message, decoders_for
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_keepalive, sent_us
 from walbridge.producer.pgoutput.messages import Begin, Commit, LogicalMessage, Message, Origin, Relation, Type
@@ -29,6 +30,7 @@ from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.logical_messages import LogicalMessages
 from walbridge.producer.session.pending_transactions import PENDING_MESSAGES, PendingTransactions
 from walbridge.producer.session.replay import Replay
+from walbridge.producer.session.requested_tables import RequestedTables
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.table_copies import TableCopies
 from walbridge.producer.session.transaction import TransactionTracker
@@ -59,6 +61,7 @@ class Session:
         spool: Spool,
         server_version: int,
         reader: CopyReader | None = None,
+        requests: TableRequests | None = None,
     ) -> None:
         limits, progress = settings.producer, out.tracker.progress
         self._stream, self._out = stream, out
@@ -90,7 +93,17 @@ class Session:
             records = CopyRecords(out, tables, self._cuts, stream.keep_alive)
             dropped = self._changes.dropped
             self._copies = TableCopies(
-                settings, stream, tables, out, watch, reader, records, follow=self._follow, leave_out=dropped.add
+                settings,
+                stream,
+                tables,
+                out,
+                watch,
+                reader,
+                records,
+                RequestedTables(out.tracker, watch, requests),
+                follow=self._follow,
+                leave_out=dropped.add,
+                installed_lsn=followed.installed_lsn,
             )
             self._changes.copies, dropped.on_left_out = self._copies, self._copies.notice
 

@@ -32,8 +32,10 @@ from walbridge.producer.session.copy_reading import CopyReading
 from walbridge.producer.session.copy_records import CopyRecords
 from walbridge.producer.session.copy_start import CopyStart
 from walbridge.producer.session.copy_steps import CopySteps
+from walbridge.producer.session.requested_tables import RequestedTables
 from walbridge.producer.session.tables_to_copy import TablesToCopy
 from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_progress import COPYING, STALE
 
@@ -45,7 +47,9 @@ class TableCopies:
     """The copies of one session.
 
     Args:
+        requested: what operators ask of tables.
         follow, leave_out: told the relation id of a table whose changes are published from here on, or are not.
+        installed_lsn: the transaction that brought the newest version of a table which the stream has told.
     """
 
     def __init__(
@@ -57,18 +61,29 @@ class TableCopies:
         watch: SourceWatch,
         reader: CopyReader,
         records: CopyRecords,
+        requested: RequestedTables,
         follow: Callable[[int], None],
         leave_out: Callable[[int], None],
+        installed_lsn: Callable[[int], Lsn],
     ) -> None:
         self._stream, self._out, self._watch = stream, out, watch
         known = out.tracker.progress.tables.values()
         copied = {table.relation_id: CopiedTable(state_of(table)) for table in known if table.state == COPYING}
         left_out = {table.relation_id for table in known if table.state == STALE and table.name is not None}
-        self._reading = CopyReading(reader, copied, TablesToCopy(left_out | copied.keys()))
+        to_copy = TablesToCopy(left_out | copied.keys() | requested.to_copy)
+        self._reading = CopyReading(reader, copied, to_copy, requested)
         self._answers = CopyAnswers(self._reading, stream, out, leave_out)
         start = CopyStart(tables, out.tracker, watch)
         self._steps = CopySteps(
-            self._reading, stream, out, watch, start, records, follow=follow, put_off=self._answers.put_off
+            self._reading,
+            stream,
+            out,
+            watch,
+            start,
+            records,
+            follow=follow,
+            installed_lsn=installed_lsn,
+            put_off=self._answers.put_off,
         )
         self._questions = CopyQuestions(self._reading, settings.producer, self._steps.end)
 
@@ -112,6 +127,8 @@ class TableCopies:
 
     def step(self) -> None:
         """Do what can be done now."""
+        for relation_id in self._reading.requested.take():
+            self._reading.to_copy.hurry(relation_id)
         if self.is_at_rest and not self._watch.appeared:
             return
         progress = self._out.tracker.progress

@@ -41,6 +41,12 @@ class TablesToCopy:
         """Tables that are published and not followed; those that are to be tried later are known already."""
         self._noticed.update(each for each in relation_ids if each not in self._later)
 
+    def hurry(self, relation_id: int) -> None:
+        """A table that is to be copied as soon as it can be, whatever it waits for."""
+        self._later.pop(relation_id, None)
+        self._pauses_s.pop(relation_id, None)
+        self._noticed.add(relation_id)
+
     def let_go(self, relation_id: int) -> None:
         """The table is copied, or is followed no more."""
         self.published.pop(relation_id, None)

@@ -23,6 +23,7 @@ from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Progress, Split, encode_progress
 from walbridge.schemas.table_progress import TableCopy, TableProgress, encode_table
+from walbridge.schemas.table_request import TableRequest, encode_request
 
 BYTES_MAX = 1_500
 OF_A_KIND = 4
@@ -137,6 +138,7 @@ def _control_records() -> Iterator[bytes]:
     copying = TableProgress(1, "copying", "p.public.t", "0rders_0", "*", copy=copied)
     for table in (copying, TableProgress(2, "stale", since=Lsn(0x300), why="added after the copy")):
         yield _control("TableProgress", encode_table(table))
+    yield _control("TableRequest", encode_request(TableRequest("copy", 16_385, 10**15)))
 
 
 def _control(name: str, encoded: bytes) -> bytes:

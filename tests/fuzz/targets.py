@@ -27,6 +27,7 @@ from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.metadata_record import RelationRecord, decode_metadata, encode_metadata
 from walbridge.schemas.progress_record import Progress, decode_progress, encode_progress
 from walbridge.schemas.table_progress import FORMAT_VERSION, decode_table, encode_table
+from walbridge.schemas.table_request import decode_request, encode_request
 
 SEEDS = Path(__file__).parent / "seeds"
 COLUMNS_MAX = 8
@@ -123,6 +124,7 @@ _AGAIN: dict[str, Callable[[bytes], object]] = {
     "Cut": lambda data: decode_cut(encode_cut(decode_cut(data))) == decode_cut(data),
     "Progress": lambda data: decode_progress(encode_progress(_of_the_slot(data))) == _of_the_slot(data),
     "TableProgress": lambda data: decode_table(encode_table(decode_table(data))) == decode_table(data),
+    "TableRequest": lambda data: decode_request(encode_request(decode_request(data))) == decode_request(data),
     "Relation": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
     "Type": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
 }

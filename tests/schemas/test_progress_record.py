@@ -15,6 +15,7 @@ from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress, decode_progress, encode_progress, read_back
 from walbridge.schemas.table_progress import FORMAT_VERSION, TableProgress, decode_table, encode_table, table_key
+from walbridge.schemas.table_request import COPY, TableRequest, encode_request, request_key, request_of
 
 STREAMING = Progress("streaming", "7000000000000000000", 2, "walbridge", "shop", consistent_point=Lsn(0x1000))
 ORDERS, ITEMS, NOTES, LEDGER = 16_385, 16_390, 16_398, 16_401
@@ -48,6 +49,17 @@ def test_progress_that_is_read_back_is_the_written_one(progress: Progress) -> No
 @given(TABLES)
 def test_decoded_table_is_the_encoded_one(table: TableProgress) -> None:
     assert decode_table(encode_table(table)) == table
+
+
+def test_what_is_asked_of_a_table_is_no_record_of_it() -> None:
+    request = TableRequest(COPY, ORDERS)
+    progress = replace(STREAMING, tables={ORDERS: TableProgress(ORDERS, "current")})
+    asked = request_key("walbridge", request), encode_request(request)
+
+    assert found(*records_of(progress), asked) == progress
+    assert request_of("walbridge", *asked) == request
+    assert [request_of("walbridge", key or b"", value) for key, value in records_of(progress)] == [None, None]
+    assert request_of("walbridge2", *asked) is None
 
 
 def test_progress_of_newer_code_is_refused() -> None:

@@ -1,0 +1,82 @@
+"""What an operator asks of one table: a record beside the progress of its slot.
+
+``walbridge copy`` and ``walbridge forget`` write it to ``<p>.progress``; the producer reads on from where its
+progress says that it has read, and says so in the Kafka transaction that tells what came of it. So a request
+holds once it is acknowledged, whether a producer runs or not, and is taken once. The newest of a table and kind
+remains in the topic, as compaction leaves it, and means nothing any more.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from walbridge.schemas.avro_codec import decode_control, encode_control
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.progress_record import OWN_OPTIONS, Progress, progress_key
+from walbridge.schemas.table_progress import table_key
+
+FORMAT_VERSION = 1
+COPY, FORGET = "copy", "forget"
+"""Kinds."""
+READ_OPTION = OWN_OPTIONS + "requests_read"
+"""Requests below this offset of the progress topic are taken. Earlier code knows none."""
+TO_COPY_OPTION = OWN_OPTIONS + "to_copy"
+"""Relation ids of tables whose copy was asked for, and has not begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """One request."""
+
+    kind: str
+    relation_id: int
+    written_at_us: int = 0
+    format_version: int = FORMAT_VERSION
+
+
+def request_key(slot: str, request: TableRequest) -> bytes:
+    """The Kafka key: a later request of the same kind for the same table takes its place."""
+    return table_key(slot, request.relation_id) + b"/" + request.kind.encode()
+
+
+def encode_request(request: TableRequest) -> bytes:
+    """The Kafka value."""
+    return encode_control("TableRequest", asdict(request))
+
+
+def request_of(slot: str, key: bytes, value: bytes | None) -> TableRequest | None:
+    """The request that a record of the progress topic is; None where it is another record, or another slot's.
+
+    Raises:
+        ProtocolError: one of newer code.
+    """
+    if value is None or key.count(b"/") != 2 or not key.startswith(progress_key(slot) + b"/"):
+        return None
+    return decode_request(value)
+
+
+def decode_request(value: bytes) -> TableRequest:
+    """Decode the Kafka value.
+
+    Raises:
+        ProtocolError: not a request, or one of newer code.
+    """
+    _, record = decode_control(value, ("TableRequest",))
+    if record["format_version"] > FORMAT_VERSION:
+        raise ProtocolError(f"request format {record['format_version']} is newer than {FORMAT_VERSION}")
+    return TableRequest(**record)
+
+
+def read_until(progress: Progress) -> int | None:
+    """Up to which offset requests are taken; None where earlier code wrote the progress."""
+    found = progress.options.get(READ_OPTION)
+    return None if found is None else int(found)
+
+
+def to_copy(progress: Progress) -> frozenset[int]:
+    """Tables whose copy was asked for, and has not begun."""
+    return frozenset(map(int, progress.options.get(TO_COPY_OPTION, "").split()))
+
+
+def to_copy_option(relation_ids: Iterable[int]) -> dict[str, str]:
+    """What progress carries of it."""
+    return {TO_COPY_OPTION: " ".join(map(str, sorted(relation_ids)))}

@@ -1,0 +1,88 @@
+"""A table that is followed is copied again because somebody asks for it, under load and through kills (I1, I4, I8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.followed import settings_of
+from tests.faults.kill_points import BESIDE
+from tests.faults.test_table_copied import MADE, Habits, table
+from tests.fix_producer import ProducerUnderTest
+from walbridge.schemas.table_request import COPY, TableRequest
+from walbridge.tables.request import write
+
+pytestmark = pytest.mark.fault
+
+
+@pytest.fixture
+def followed(producer: ProducerUnderTest) -> ProducerUnderTest:
+    """A pipeline that follows ``t`` and ``u``, with small chunks."""
+    producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v int); INSERT INTO t (v) VALUES (0)")
+    producer.database.execute(MADE.format(rows=3000))
+    producer.database.execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
+    producer.settings["producer"] = {"batch_rows_max": 150}
+    return producer
+
+
+def ask_for_copy(producer: ProducerUnderTest, name: str) -> None:
+    relation_id = producer.database.value("SELECT %s::regclass::oid::int", (name,))
+    write(settings_of(producer), [TableRequest(COPY, relation_id)])
+
+
+def markers(producer: ProducerUnderTest, name: str) -> list[str]:
+    """Barriers of the table, without those of shapes."""
+    with producer.topics() as topics:
+        kinds = [b.kind for cut in topics.cuts() for t in cut.tables for b in t.barriers if t.topic.endswith(name)]
+    return [kind for kind in kinds if kind != "shape"]
+
+
+def test_table_is_copied_again_while_it_is_written_and_stays_current(followed: ProducerUnderTest) -> None:
+    """No change of it is lost, doubled or left out while it is copied."""
+    running = followed.start_streaming()
+    with Habits(followed, 3000) as habits:
+        habits.wait_for(20)
+        ask_for_copy(followed, "u")
+        running.wait_for_log("copy of a table begins")
+        running.wait_for_log("table is copied")
+        habits.wait_for(20)
+    followed.check_equal()
+    copied = table(followed, "u")
+    assert copied is not None
+    assert (copied.state, copied.copy, copied.why) == ("current", None, None)
+    assert markers(followed, ".u") == ["copy_begin", "copy_end"] * 2
+
+
+def test_copy_that_was_asked_for_goes_on_after_a_kill_at_every_point(followed: ProducerUnderTest) -> None:
+    """It is asked for once, before the first start, and made once."""
+    followed.start_streaming().stop()
+    ask_for_copy(followed, "u")
+    with Habits(followed, 3000) as habits:
+        for point in BESIDE:
+            habits.wait_for(5)
+            followed.run_until_killed(point)
+            with followed.topics() as topics:
+                topics.check_held(followed.confirmed_lsn())
+    running = followed.start_streaming()
+    running.wait_for_log("table is copied")
+    followed.check_equal()
+    assert markers(followed, ".u") == ["copy_begin", "copy_end"] * 2
+
+
+def test_table_that_is_altered_when_its_copy_is_asked_for_is_copied_as_it_is_then(followed: ProducerUnderTest) -> None:
+    execute = followed.database.execute
+    running = followed.start_streaming()
+    execute("ALTER TABLE u ADD w int DEFAULT 5; ALTER TABLE u ALTER n TYPE bigint")
+    ask_for_copy(followed, "u")
+    running.wait_for_log("table is copied")
+    execute("INSERT INTO u VALUES (-1, 2, 'three', 4)")
+    followed.check_equal()
+
+
+def test_request_for_a_table_that_is_unknown_changes_nothing(followed: ProducerUnderTest) -> None:
+    running = followed.start_streaming()
+    write(settings_of(followed), [TableRequest(COPY, 7)])
+    running.wait_for_log("request of an operator")
+    ask_for_copy(followed, "u")
+    running.wait_for_log("table is copied")
+    followed.check_equal()
+    assert markers(followed, ".t") == ["copy_begin", "copy_end"]

@@ -1,0 +1,1 @@
+"""``walbridge tables``, ``copy`` and ``forget``: single tables of a pipeline."""
