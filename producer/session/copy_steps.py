@@ -33,7 +33,7 @@ class CopySteps:
 
     Args:
         follow: told the relation id of a table whose changes are published from here on.
-        installed_lsn: the transaction that brought the newest version of a table which the stream has told.
+        is_told_since: whether the stream has told of a table at or above an LSN.
         put_off: told the relation id of a table whose copy cannot begin now, and why.
     """
 
@@ -46,12 +46,12 @@ class CopySteps:
         start: CopyStart,
         records: CopyRecords,
         follow: Callable[[int], None],
-        installed_lsn: Callable[[int], Lsn],
+        is_told_since: Callable[[int, Lsn], bool],
         put_off: Callable[[int, BaseException], None],
     ) -> None:
         self._reading, self._stream, self._out, self._watch = reading, stream, out, watch
         self._start, self._records = start, records
-        self._follow, self._installed_lsn, self._put_off = follow, installed_lsn, put_off
+        self._follow, self._is_told_since, self._put_off = follow, is_told_since, put_off
 
     def publish_found(self) -> None:
         """Begin the copy of a table once every change that it had before it was described has been received."""
@@ -62,8 +62,8 @@ class CopySteps:
         self._reading.end()
         relation_id = found.table.relation_id
         try:
-            if self._installed_lsn(relation_id) >= found.lsn:
-                raise NotYet("the stream has told of the table since it was described")
+            if self._is_told_since(relation_id, found.lsn):
+                raise NotYet(f"table {found.table.qualified_name} may have been altered since it was described")
             writer = self._start.writer_of(found)
             begun = self._watch.next_xid()
             if self._reading.received is None:

@@ -23,7 +23,8 @@ class FollowedTables:
         self._transactions = transactions
         self._fast_path = fast_path
         self._relation_ids = frozenset(relation_ids)
-        self._installed_lsns: dict[int, Lsn] = {}
+        self._told: dict[int, Lsn] = {}
+        """By table: the transaction that brought the newest version of it."""
 
     def __contains__(self, relation_id: int) -> bool:
         return relation_id in self._relation_ids
@@ -33,11 +34,12 @@ class FollowedTables:
         begin = self._transactions.inside().begin
         self._fast_path.forget(relation.relation_id)
         self._tables.receive(relation, self._relation_ids, begin.xid)
-        self._installed_lsns[relation.relation_id] = begin.final_lsn
+        self._told[relation.relation_id] = begin.final_lsn
 
-    def installed_lsn(self, relation_id: int) -> Lsn:
-        """The transaction that brought the newest version of the table which the stream has told; 0 if none has."""
-        return self._installed_lsns.get(relation_id, Lsn(0))
+    def is_told_since(self, relation_id: int, lsn: Lsn) -> bool:
+        """Whether a transaction at or above this LSN brought a version of the table: it may be a newer one."""
+        told = self._told.get(relation_id)
+        return told is not None and told >= lsn
 
     def add(self, relation_id: int) -> None:
         """Follow the table from here on; it is ready for changes. Its next one goes the general way."""

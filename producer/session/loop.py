@@ -103,7 +103,7 @@ class Session:
                 RequestedTables(out.tracker, watch, requests),
                 follow=self._follow,
                 leave_out=dropped.add,
-                installed_lsn=followed.installed_lsn,
+                is_told_since=followed.is_told_since,
             )
             self._changes.copies, dropped.on_left_out = self._copies, self._copies.notice
 

@@ -49,7 +49,7 @@ class TableCopies:
     Args:
         requested: what operators ask of tables.
         follow, leave_out: told the relation id of a table whose changes are published from here on, or are not.
-        installed_lsn: the transaction that brought the newest version of a table which the stream has told.
+        is_told_since: whether the stream has told of a table at or above an LSN.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TableCopies:
         requested: RequestedTables,
         follow: Callable[[int], None],
         leave_out: Callable[[int], None],
-        installed_lsn: Callable[[int], Lsn],
+        is_told_since: Callable[[int, Lsn], bool],
     ) -> None:
         self._stream, self._out, self._watch = stream, out, watch
         known = out.tracker.progress.tables.values()
@@ -82,7 +82,7 @@ class TableCopies:
             start,
             records,
             follow=follow,
-            installed_lsn=installed_lsn,
+            is_told_since=is_told_since,
             put_off=self._answers.put_off,
         )
         self._questions = CopyQuestions(self._reading, settings.producer, self._steps.end)

@@ -18,7 +18,9 @@ from tests.producer.copied_session import (
     shown,
 )
 from tests.producer.kept import ORDERS
+from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.streaming_progress import SPLIT
+from walbridge.producer.pgoutput.messages import Insert
 from walbridge.producer.postgres.copy_reader import (
     ChunkAltered,
     ChunkWanted,
@@ -49,7 +51,7 @@ def test_table_whose_change_comes_is_looked_for_in_the_publication() -> None:
         assert session.reader.asked == [TablesWanted()]
         session.answer(TablesFound((published(LATER), published())))
         assert session.reader.asked == LISTED
-        session.answer(found(lsn=lsn))
+        session.answer(found(lsn=lsn + 40))
         assert session.told() == [("m", None, None)]
         assert session.table().state == "copying"
 
@@ -171,8 +173,21 @@ def test_table_that_cannot_be_read_now_is_stale_and_tried_again_a_second_later()
         assert session.reader.wanted is None
         assert session.pass_s(1) == TablesWanted()
         session.answer(TablesFound((published(),)))
-        session.answer(found(lsn=0))
+        session.answer(found(lsn=session.kept_stream.received))
         assert session.told() == [("m", None, None)]
+
+
+def test_version_that_the_stream_told_after_the_table_was_described_is_not_taken_back() -> None:
+    """I3: the table may have been altered between; the server tells a version once."""
+    with copied() as session:
+        session.find(LATE)
+        lsn = session.transaction(announcement(LATE, "more"), Insert(LATE, tuple_data(b"1", b"one", b"m")))
+        assert session.answer(found(lsn=lsn)) is None
+        assert session.told() == []
+        assert session.pass_s(1) == TablesWanted()
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=lsn + 1, shape="second", more=["more"]))
+        assert session.kinds == ["copy_begin"]
 
 
 def test_table_that_is_refused_is_tried_again_ever_later() -> None:
