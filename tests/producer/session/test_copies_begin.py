@@ -123,7 +123,7 @@ def test_changes_of_a_table_that_was_left_out_are_published_from_the_beginning_o
     with copied() as session:
         session.transaction(announcement(), insert(1, "one"))
         session.answer(TablesFound((published(),)))
-        session.answer(found(lsn=0))
+        session.answer(found(lsn=session.kept_stream.received))
         session.transaction(insert(2, "two"))
         session.rest()
         assert session.told() == [("m", None, None), ("c", 2, "two")]
