@@ -57,6 +57,24 @@ class OperatorError(WalbridgeError):
         self.remedy = remedy
 
 
+def copy_command(table: str) -> str:
+    """The remedy for one table's trouble; ``table``: ``schema.table``."""
+    return f"walbridge copy {table}"
+
+
+class TableError(OperatorError):
+    """The same, and it concerns one table alone: all others can go on without it.
+
+    Args:
+        what: as above.
+        first: what has to be mended before a copy of the table helps; None where a copy is all that it takes.
+    """
+
+    def __init__(self, what: str, first: str | None = None) -> None:
+        super().__init__(what, remedy=f"{first}, then {COPY_AGAIN}" if first else COPY_AGAIN)
+        self.first = first
+
+
 def foreign_lake(path: str, theirs: str, ours: str) -> OperatorError:
     """Its tables may have our tables' names, and hold what another pipeline wrote."""
     return OperatorError(

@@ -116,6 +116,8 @@ class Lake(_Section):
     executor_timeout_s: int = Field(default=120, ge=1)
     """On a standalone cluster: how long the job waits for an executor before it ends."""
     cut_retention_hours: int = Field(default=7 * 24, ge=1, le=8 * 24)
+    on_table_error: Literal["quarantine", "stop"] = "quarantine"
+    """When a table cannot be written on: give it a state that readers are refused for, or stop the job."""
     storage_options: dict[str, SecretStr] = Field(default_factory=dict)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from walbridge.runtime.heap import MORE_HEAP
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError, WalbridgeError
 
-FIND_THE_WRITER = f"find who else writes to this topic, then {COPY_AGAIN}"
+FIND_THE_WRITER = "find who else writes to this topic"
 CHANGED_FROM_OUTSIDE = f"the topic was changed from outside: {COPY_AGAIN}"
 _WITHOUT_CHECKPOINT = "delete the folder _checkpoint in the lake: what has been applied is known without it"
 _DATA_LOSS = "failOnDataLoss|KAFKA_DATA_LOSS"

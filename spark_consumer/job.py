@@ -104,7 +104,10 @@ class Job:
 
     def _plan(self, cuts: Cuts) -> Plan:
         epoch = cuts[-1][1].epoch
-        return make_plan(cuts, self._state.heads(epoch), self._state.copies(epoch))
+        state = self._state
+        plan = make_plan(cuts, state.heads(epoch), state.copies(epoch), state.left(epoch))
+        self._plans.refuse_troubles(plan.troubles)
+        return plan
 
     def _apply_new(self, cuts_from: CutsFrom) -> None:
         """Apply the cuts from the next offset on, a bounded number at a time (I9)."""

@@ -10,12 +10,14 @@ steps, and a job killed between any two is finished by the next start:
     5. the stream's checkpoint moves                        decides nothing
 """
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import structlog
 
 from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.errors import OperatorError, TableError, copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.apply.apply import apply_table
@@ -28,6 +30,8 @@ from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.plan.lake_state import LakeState, Relations
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
+from walbridge.spark_consumer.plan.segments import LEFT
+from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 from walbridge.spark_consumer.stopwatch import Stopwatch
 
 log = structlog.get_logger()
@@ -39,6 +43,7 @@ class PlanRunner:
     def __init__(self, kafka: KafkaLog, metadata: MetadataTopic, settings: Settings, metrics: JobMetrics) -> None:
         self._kafka, self._metadata, self._metrics = kafka, metadata, metrics
         self._pipeline, self._threads = settings.name, settings.lake.apply_threads
+        self._stops_at_trouble = settings.lake.on_table_error == "stop"
         self._lake = settings.lake.path.rstrip("/")
         self._storage_options = flatten(settings.lake.storage_options)
         self.manifest = Manifest(self._lake, settings.name, self._storage_options)
@@ -62,40 +67,81 @@ class PlanRunner:
             self.manifest.append(state.planned(plan, relations))
             kill_point("job:plan-open")
         watch.lap("plan_ms")
-        heads = self._apply_tables(plan, relations, watch) if plan.tables else []
-        row = state.applied(plan, heads, relations)
+        heads, troubles = self._apply_tables(plan, relations, watch) if plan.tables else ([], [])
+        self.refuse_troubles(troubles)
+        row = state.applied(plan, heads, relations, troubles)
         # There is nothing to remember but where to read on: not worth a row of _cuts.
         if not plan.tables and row.kind != "published":
             return state.passed(plan, relations)
+        _report_troubles([*plan.troubles, *troubles], row)
         kill_point("job:before-publish")
         self.manifest.append(row)
         kill_point("job:published")
         watch.lap("publish_ms")
         self._metrics.plan_done(plan, row, watch.laps_ms)
         _report(plan, row, watch)
+        for entry in row.tables:
+            if entry.state in LEFT:
+                self._maintenance.leave(entry.path)
         self._maintenance.after_plan([head.path for head in heads])
         return LakeState.after(self._pipeline, row)
 
-    def _apply_tables(self, plan: Plan, relations: Relations, watch: Stopwatch) -> list[TableHead]:
+    def refuse_troubles(self, troubles: Iterable[TableTrouble]) -> None:
+        """Where the settings say so, one table's trouble stops all.
+
+        Raises:
+            OperatorError: there is one.
+        """
+        for trouble in troubles:
+            if self._stops_at_trouble:
+                raise OperatorError(
+                    trouble.why,
+                    remedy='mend that and start again; or set [lake] on_table_error = "quarantine", which leaves this '
+                    "table as it was and goes on with all others, until walbridge copy has copied it",
+                ) from trouble.error
+
+    def _apply_tables(
+        self, plan: Plan, relations: Relations, watch: Stopwatch
+    ) -> tuple[list[TableHead], list[TableTrouble]]:
         with planned_records(self._kafka, plan) as records:
             watch.lap("read_ms")
 
-            def apply_one(table: TablePlan) -> TableHead:
-                mine = replace(records.of(table.topic), on_slice=self._metrics.pulse.beat)
-                head = self._apply_table(mine, relations, table, plan)
+            def apply_one(table: TablePlan) -> TableHead | TableTrouble:
+                try:
+                    mine = replace(records.of(table.topic), on_slice=self._metrics.pulse.beat)
+                    done: TableHead | TableTrouble = self._apply_table(mine, relations, table, plan)
+                except TableError as error:
+                    done = TableTrouble(table.relation_id, table.topic, table.segments[-1].schema_id, error)
                 self._metrics.pulse.beat()
                 kill_point("job:table-applied")
-                return head
+                return done
 
             with ThreadPoolExecutor(self._threads) as threads:
                 applied = [threads.submit(apply_one, table) for table in plan.tables]
-            # All threads have ended: a failed table fails the plan, and no other table is still being written.
+            # All threads have ended: an error that is not one table's fails the plan, and no table is still written.
             watch.lap("apply_ms")
-            return [each.result() for each in applied]
+            results = [each.result() for each in applied]
+            heads = [each for each in results if isinstance(each, TableHead)]
+            return heads, [each for each in results if isinstance(each, TableTrouble)]
 
     def _apply_table(self, records: TableRecords, relations: Relations, table: TablePlan, plan: Plan) -> TableHead:
         return apply_table(
             self._lake, records, relations, table, plan, self._pipeline, storage_options=self._storage_options
+        )
+
+
+def _report_troubles(troubles: Iterable[TableTrouble], row: CutRow) -> None:
+    """Once for each table, before the row that says it: a table that is left has no trouble again before its copy."""
+    entries = {entry.relation_id: entry for entry in row.tables}
+    for trouble in troubles:
+        entry = entries[trouble.relation_id]
+        log.error(
+            "a table takes no more changes until it is copied again; all others go on",
+            table=entry.qualified_name,
+            state=entry.state,
+            since_lsn=format_lsn(entry.since or 0),
+            why=entry.why,
+            remedy=copy_command(entry.qualified_name),
         )
 
 

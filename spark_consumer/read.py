@@ -9,10 +9,11 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.errors import OperatorError, ProtocolError, copy_command
 from walbridge.schemas.position import format_lsn, parse_lsn
 from walbridge.spark_consumer.delta.manifest_reader import newest_published, open_table, published_rows
-from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.spark_consumer.plan.segments import LEFT
 
 CURRENT = "current"
 
@@ -42,13 +43,16 @@ def tables_at(
     row = published_at(lake, lsn, storage_options=storage_options)
     entries = {entry.qualified_name: entry for entry in row.tables}
     readable = [name for name, entry in entries.items() if entry.version is not None]
-    wanted = sorted(readable if tables is None else tables)
+    left = [name for name, entry in entries.items() if entry.version is None and entry.state in LEFT]
+    wanted = sorted([*readable, *left] if tables is None else tables)
     for name in wanted:
         if name not in entries:
             raise OperatorError(
                 f"the lake has no table {name} at {format_lsn(row.end_lsn)}",
                 remedy=f"it has: {', '.join(sorted(readable)) or 'none'}",
             )
+        if name in left or (entries[name].state not in states and entries[name].why is not None):
+            raise _in_trouble(entries[name], row.end_lsn)
         if name not in readable:
             raise OperatorError(
                 f"table {name} is being copied at {format_lsn(row.end_lsn)}: the lake has no state of it yet",
@@ -61,6 +65,15 @@ def tables_at(
             )
     read = partial(_read, spark, lake.rstrip("/"))
     return {name: read(entries[name].path, entries[name].version) for name in wanted}
+
+
+def _in_trouble(entry: TableEntry, end_lsn: int) -> OperatorError:
+    since = "" if entry.since is None else f" since {format_lsn(entry.since)}"
+    accepted = "" if entry.version is None else f", or accept it with states=('{CURRENT}', '{entry.state}')"
+    return OperatorError(
+        f"table {entry.qualified_name} is {entry.state}{since}, also at {format_lsn(end_lsn)}: {entry.why}",
+        remedy=f"copy it again: {copy_command(entry.qualified_name)}; or leave it out with tables=...{accepted}",
+    )
 
 
 def published_at(

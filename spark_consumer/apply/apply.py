@@ -11,10 +11,11 @@ A crash leaves the table between two commits, and the next call goes on from the
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import TableError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.topics import table_path
 from walbridge.spark_consumer.apply.changes import write_changes
@@ -26,15 +27,19 @@ from walbridge.spark_consumer.delta.table import (
     SHAPE,
     Commit,
     ConcurrentCommit,
+    DamagedTable,
     LakeTable,
     VersionGone,
+    is_lost_file,
 )
 from walbridge.spark_consumer.errors import FIND_THE_WRITER
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
-from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
+from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
 
 ATTEMPTS_MAX = 3
+NEW_FOLDER = "~"
+"""Between a table's path and the cut at which a copy got a new folder. It is escaped in names of tables."""
 HISTORY_PER_SEGMENT = 8
 """How many commits to look back on a new table. A shape that describes many columns makes more; the newest decide."""
 
@@ -56,8 +61,8 @@ def apply_table(
         relations: by schema id.
 
     Raises:
-        OperatorError: an unknown schema id, undecodable records, values that cannot be known, a
-            table that was removed or rolled back, a type change that needs a copy.
+        TableError: an unknown schema id, undecodable records, values that cannot be known, a
+            table that was removed, damaged or rolled back, a type change that needs a copy.
     """
     application = Application(lake, records, relations, table_plan, plan, pipeline, storage_options)
     for _ in range(ATTEMPTS_MAX):
@@ -65,9 +70,13 @@ def apply_table(
             return application.apply()
         except ConcurrentCommit:
             continue
-    raise OperatorError(
-        f"another program keeps committing to {application.uri}",
-        remedy="stop it: nobody but this job may write to the lake's tables",
+        except Exception as error:
+            if is_lost_file(error):
+                raise TableError(f"the lake's table {application.path} has lost files, or they are damaged") from error
+            raise
+    raise TableError(
+        f"another program keeps committing to the lake's table {application.path}",
+        first="stop that program: nobody but this job may write to the lake's tables",
     )
 
 
@@ -90,9 +99,8 @@ class Application:
         table = self._relation(self.table_plan.segments[-1].schema_id).table
         return table_path(table.namespace, table.name)
 
-    @property
-    def uri(self) -> str:
-        return f"{self.lake.rstrip('/')}/{self.path}"
+    def _uri(self, path: str) -> str:
+        return f"{self.lake.rstrip('/')}/{path}"
 
     @property
     def commit(self) -> Commit:
@@ -103,20 +111,19 @@ class Application:
     def apply(self) -> TableHead:
         """All segments that are not done yet."""
         self._refuse_unknown_schemas()
-        table = LakeTable.open(self.uri, self.storage_options)
+        path, table = self._opened()
         done = 0
         if table is not None:
             done = self._settle(table)
         elif self._needed_base is not None:
-            raise self._lost("is gone", remedy=f"bring its folder back and start again; if nobody has it, {COPY_AGAIN}")
+            raise self._lost("is gone")
         for segment in self.table_plan.segments[done:]:
             shape = TableShape(self._relation(segment.schema_id))
             commit = replace(self.commit, segment=segment.index, txn_version=self.plan.txn_version(segment.index))
             if table is None:
                 kill_point("apply:before-create")
-                table = LakeTable.create(
-                    self.uri, shape.fields, replace(self.commit, step=CREATE), self.storage_options
-                )
+                created = replace(self.commit, step=CREATE)
+                table = LakeTable.create(self._uri(path), shape.fields, created, self.storage_options)
                 kill_point("apply:table-created")
             if not segment.empties:
                 reshape(table, shape, self._shape_before(segment.index), replace(commit, step=SHAPE))
@@ -124,12 +131,36 @@ class Application:
             write_changes(table, self.records, shape, segment, commit)
             kill_point("apply:segment-applied")
         assert table is not None
-        return self._head(table)
+        return self._head(path, table)
+
+    def _opened(self) -> tuple[str, LakeTable | None]:
+        """The table's folder, and the table if it is there.
+
+        A copy never begins versions anew in a folder of which rows of ``_cuts`` name some: they would one day
+        name rows of another LSN (I8). Where the table is gone, damaged or rolled back, the copy has a new folder.
+        """
+        base, path = self.table_plan.base, self.path
+        if base is None or self._needed_base is not None:
+            return path, self._open(path)
+        with suppress(TableError):
+            table = self._open(path)
+            if table is not None and table.version >= base.version:
+                return path, table
+        path = f"{base.path.partition(NEW_FOLDER)[0]}{NEW_FOLDER}{self.plan.to_cut}"
+        return path, self._open(path)
+
+    def _open(self, path: str) -> LakeTable | None:
+        try:
+            return LakeTable.open(self._uri(path), self.storage_options)
+        except DamagedTable as error:
+            raise self._lost("cannot be opened: its log is damaged") from error
 
     @property
     def _needed_base(self) -> TableHead | None:
         """A copy that takes the table's place needs nothing of what was there, be it gone or another program's."""
-        return None if self.table_plan.swapped is not None else self.table_plan.base
+        base = self.table_plan.base
+        is_copied = self.table_plan.swapped is not None or (base is not None and base.state == SUPERSEDED)
+        return None if is_copied else base
 
     def _settle(self, table: LakeTable) -> int:
         """Segments done; the table is put back to the base where another program changed it."""
@@ -186,39 +217,35 @@ class Application:
         topic = self.table_plan.topic
         for schema_id, volume in self.records.volumes.items():
             if schema_id is None:
-                raise OperatorError(
-                    f"topic {topic} holds {volume.rows} records that walbridge did not write",
-                    remedy=FIND_THE_WRITER,
+                raise TableError(
+                    f"topic {topic} holds {volume.rows} records that walbridge did not write", first=FIND_THE_WRITER
                 )
             self._relation(schema_id)
             # Rows before an emptying barrier are void, whatever schema they have; those after the last segment
             # are a copy's, whose end is not in this plan.
             segments = self.table_plan.segments
             if schema_id not in used and not segments[0].empties and segments[-1].end is None:
-                raise OperatorError(
-                    f"topic {topic} holds records of schema {schema_id} that no cut announces",
-                    remedy=COPY_AGAIN,
-                )
+                raise TableError(f"topic {topic} holds records of schema {schema_id} that no cut announces")
 
     def _relation(self, schema_id: str) -> RelationRecord:
         relation = self.relations.get(schema_id)
         if relation is None:
-            raise OperatorError(
+            raise TableError(
                 f"topic {self.table_plan.topic} needs schema {schema_id}, which the metadata topic does not hold",
-                remedy="compare the pipeline's name and brokers of both programs; newer code may have written it",
+                first="compare the pipeline's name and brokers of both programs; newer code may have written it",
             )
         return relation
 
-    def _lost(self, how: str, remedy: str = COPY_AGAIN) -> OperatorError:
-        return OperatorError(f"the lake's table {self.path} {how}", remedy)
+    def _lost(self, how: str) -> TableError:
+        return TableError(f"the lake's table {self.path} {how}")
 
-    def _head(self, table: LakeTable) -> TableHead:
+    def _head(self, path: str, table: LakeTable) -> TableHead:
         plan = self.table_plan
         same_state = plan.base is not None and plan.base.state == plan.state
         return TableHead(
             relation_id=plan.relation_id,
             topic=plan.topic,
-            path=self.path,
+            path=path,
             version=table.version,
             schema_id=plan.segments[-1].schema_id,
             state=plan.state,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
@@ -32,7 +32,8 @@ def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, se
     """Apply one segment.
 
     Raises:
-        OperatorError: undecodable records, values that cannot be known, or a lake that cannot be written.
+        TableError: undecodable records, or values that cannot be known.
+        OperatorError: a lake that cannot be written.
         RetryableError: the broker is away.
     """
     with closing(SegmentRows(records, shape, segment)) as found:
@@ -192,22 +193,18 @@ class Changes:
             pa.field("root_key_text", pa.string()),
         ]
 
-    def _unexpected(self, allowed: list[str]) -> OperatorError:
+    def _unexpected(self, allowed: list[str]) -> TableError:
         table = self.shape.relation.table
         what = f"topic {self.shape.relation.topic} holds changes other than {' and '.join(allowed)} of table "
         if self.segment.copies:
-            return OperatorError(f"{what}{table.qualified_name} inside the copy of it", remedy=FIND_THE_WRITER)
-        return OperatorError(
-            f"{what}{table.qualified_name}, whose identity tells no rows apart",
-            remedy=f"{table.identity_full}, then {COPY_AGAIN}",
+            return TableError(f"{what}{table.qualified_name} inside the copy of it", first=FIND_THE_WRITER)
+        return TableError(
+            f"{what}{table.qualified_name}, whose identity tells no rows apart", first=table.identity_full
         )
 
-    def _too_few(self, kinds: int) -> OperatorError:
+    def _too_few(self, kinds: int) -> TableError:
         name = self.shape.relation.table.qualified_name
-        return OperatorError(
-            f"table {name} loses {kinds} different rows that the lake does not hold often enough",
-            remedy=COPY_AGAIN,
-        )
+        return TableError(f"table {name} loses {kinds} different rows that the lake does not hold often enough")
 
 
 def _unknown(batch: pa.RecordBatch) -> pa.Table:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import TableError
 from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, quoted
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape, shape_steps
@@ -24,7 +24,7 @@ def reshape(table: LakeTable, shape: TableShape, before: TableShape | None, comm
         commit: what the steps' commits say of themselves.
 
     Raises:
-        OperatorError: the change altered values, or keys, that Postgres did not send.
+        TableError: the change altered values, or keys, that Postgres did not send.
     """
     steps = shape_steps(table.fields, shape.fields, shape.relation.table.qualified_name)
     if steps.rewrite is not None:
@@ -90,7 +90,4 @@ def _refuse_stale_key_text(table: LakeTable, before: TableShape, shape: TableSha
     found = table.query(f"SELECT count(*) AS n FROM target WHERE {' OR '.join(affected)}").read_all()
     if found.column(0)[0].as_py():
         name = shape.relation.table.qualified_name
-        raise OperatorError(
-            f"the key of table {name} changed while keys hold values such as infinity",
-            remedy=COPY_AGAIN,
-        )
+        raise TableError(f"the key of table {name} changed while keys hold values such as infinity")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.arrow_spool import Spool
 from walbridge.spark_consumer.apply.merge import same_root
 from walbridge.spark_consumer.delta.table import LakeTable, quoted, scratch_table
@@ -28,7 +28,7 @@ def complete_unknown(
         may_miss: rows without one are left out. They come again: a copy goes on.
 
     Raises:
-        OperatorError: the lake has no such row (I7).
+        TableError: the lake has no such row (I7).
     """
     incomplete = pc.greater(pc.list_value_length(pc.field("unknown")), 0)
     for batch in folded.batches():
@@ -50,14 +50,11 @@ def refuse_missing(rows: int, shape: TableShape) -> None:
     """Stop where changed rows are not in the lake and their values not in the topic.
 
     Raises:
-        OperatorError: there are such rows.
+        TableError: there are such rows.
     """
     if rows:
         name = shape.relation.table.qualified_name
-        raise OperatorError(
-            f"{rows} updates of table {name} leave out columns of rows that the lake does not hold",
-            remedy=COPY_AGAIN,
-        )
+        raise TableError(f"{rows} updates of table {name} leave out columns of rows that the lake does not hold")
 
 
 def _completing_sql(shape: TableShape) -> str:

@@ -54,6 +54,10 @@ class Maintenance:
             self._commits[due] = 0
             self._tidy_table(due)
 
+    def leave(self, path: str) -> None:
+        """Visit a table no more before it is written again: it may be gone, or damaged."""
+        self._commits.pop(path, None)
+
     def _tidy_manifest(self) -> None:
         self._manifest.drop_before(datetime.now(UTC) - self._retention)
         self._manifest.compact()

@@ -51,6 +51,7 @@ _ENTRY = pa.struct(
         ("state", pa.string()),
         ("since", pa.int64()),
         ("copy_from", _COPY_FROM),
+        ("why", pa.string()),
     ]
 )
 SCHEMA = pa.schema(
@@ -135,10 +136,11 @@ def _row(record: dict[str, Any]) -> CutRow:
 
 
 def _entry(entry: dict[str, Any]) -> TableEntry:
-    # Rows of earlier versions have none.
-    found = entry.get("copy_from")
+    # Rows of earlier versions have neither of the newest columns.
+    entry = {"copy_from": None, "why": None} | entry
+    found = entry["copy_from"]
     if found is None:
-        return TableEntry(**(entry | {"copy_from": None}))
+        return TableEntry(**entry)
     shapes = tuple(CopyShape(**shape) for shape in found["shapes"])
     partitions = tuple(CopyRange(**part) for part in found["partitions"])
     return TableEntry(**(entry | {"copy_from": CopyFrom(entry["topic"], shapes, partitions)}))

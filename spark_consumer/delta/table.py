@@ -46,12 +46,26 @@ _WITHOUT_BOUNDS = {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false
 """Switched off: a join would skip files outside its keys' bounds, and a file's bounds leave NaN out."""
 _UNWRITABLE = re.compile(r"Unsupported table features required: \[[\w, ]+\]|table is append-only")
 """Also a failed commit to delta-rs, but one that no other attempt mends."""
+_DAMAGED_LOG = re.compile(r"Expected contiguous commit files|No table metadata or protocol found|Json error")
 
 Json = Any
 
 
+_LOST_FILE = re.compile(r"Object at location \S+ not found|Parquet error")
+_SCRATCH = "walbridge-scratch-"
+
+
+def is_lost_file(error: Exception) -> bool:
+    """Whether what failed is the reading of a file that a table's log names."""
+    return bool(_LOST_FILE.search(str(error))) and _SCRATCH not in str(error) and sorted_error(error) is error
+
+
 class ConcurrentCommit(RetryableError):
     """Another program committed to the table since its head was read."""
+
+
+class DamagedTable(Exception):
+    """Commits of a table's log are missing, or no commits."""
 
 
 class VersionGone(Exception):
@@ -135,8 +149,17 @@ class LakeTable:
 
     @classmethod
     def open(cls, uri: str, storage_options: dict[str, str]) -> "LakeTable | None":
-        """The table at its newest version, None where there is certainly none."""
-        delta = table_if_any(uri, storage_options)
+        """The table at its newest version, None where there is certainly none.
+
+        Raises:
+            DamagedTable: there is one, whose log cannot be followed.
+        """
+        try:
+            delta = table_if_any(uri, storage_options)
+        except DeltaError as error:
+            if _DAMAGED_LOG.search(str(error)):
+                raise DamagedTable(uri) from error
+            raise
         return None if delta is None else cls(uri, delta, storage_options)
 
     @classmethod
@@ -286,7 +309,7 @@ class Merge:
 @contextmanager
 def scratch_table(schema: pa.Schema, slices: Iterable[pa.Table]) -> Iterator[LakeTable]:
     """A table of these rows on local disk, for ``query``; gone when the block ends."""
-    with tempfile.TemporaryDirectory(prefix="walbridge-scratch-") as folder:
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH) as folder:
         batches = (batch for rows in slices for batch in rows.cast(schema).to_batches())
         write_deltalake(folder, pa.RecordBatchReader.from_batches(schema, batches))
         yield LakeTable(folder, DeltaTable(folder), {})

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.fold.fold import fold_by_key
 from walbridge.spark_consumer.fold.shape import TableShape
 
@@ -27,7 +27,7 @@ def fold_by_chain(events: DataFrame, shape: TableShape, *, has_large: bool = Fal
     """One row a key: the end of its row's chain, or its delete.
 
     Raises:
-        OperatorError: a key change whose other half is not in the segment.
+        TableError: a key change whose other half is not in the segment.
     """
     in_order = Window.partitionBy("key").orderBy("commit_lsn", "ordinal")
     lives = events.withColumn("life", F.sum(F.when(F.col("op") == "c", 1).otherwise(0)).over(in_order))
@@ -52,10 +52,7 @@ def _links(lives: DataFrame, shape: TableShape) -> dict[Lifetime, Lifetime]:
     links: dict[Lifetime, Lifetime] = {}
     for row in linked.select("key", "life", "old_key", "old_life").toArrow().to_pylist():
         if row["old_key"] is None:
-            raise OperatorError(
-                f"topic {shape.relation.topic} holds a key change without the delete of the old key",
-                remedy=COPY_AGAIN,
-            )
+            raise TableError(f"topic {shape.relation.topic} holds a key change without the delete of the old key")
         links[row["key"], row["life"]] = row["old_key"], row["old_life"]
     return links
 

@@ -51,7 +51,7 @@ def decoded_events(records: pa.Table, relation: RelationRecord, segment: Segment
     """The segment's events, but for truncates and markers: those are barriers, and stand in the plan.
 
     Raises:
-        OperatorError: records that are not of the schema they name.
+        TableError: records that are not of the schema they name.
     """
     without = left_out(segment)
     found = [event for event in _Decoder(relation).events(records) if event.op not in without]

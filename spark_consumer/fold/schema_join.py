@@ -20,7 +20,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
 from walbridge.schemas.avro_schema import subset
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import TableError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
 from walbridge.spark_consumer.errors import FIND_THE_WRITER
@@ -133,7 +133,7 @@ def refuse_malformed(records: DataFrame, relation: RelationRecord) -> None:
     """Name the records that do not decode; called once decoding them has failed.
 
     Raises:
-        OperatorError: with partition and offsets, never with bytes (I10).
+        TableError: with partition and offsets, never with bytes (I10).
     """
     decoded = of_schema(records, relation).select(
         "partition", "offset", _decoded(relation, "PERMISSIVE").alias("event")
@@ -146,10 +146,10 @@ def refuse_malformed(records: DataFrame, relation: RelationRecord) -> None:
         raise malformed_records(relation, found)
 
 
-def malformed_records(relation: RelationRecord, places: Sequence[str]) -> OperatorError:
+def malformed_records(relation: RelationRecord, places: Sequence[str]) -> TableError:
     """Records that do not decode; ``places``: partitions and offsets."""
-    return OperatorError(
+    return TableError(
         f"topic {relation.topic} holds records that are not of schema {relation.schema_id} "
         f"though they say so: {', '.join(sorted(places))}",
-        remedy=FIND_THE_WRITER,
+        first=FIND_THE_WRITER,
     )

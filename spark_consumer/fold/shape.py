@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import TableError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import DECIMAL_PRECISION_MAX, numeric_digits
 from walbridge.schemas.table_schema import Column
@@ -132,7 +132,7 @@ def shape_steps(found: Sequence[LakeField], wanted: Sequence[LakeField], table_n
     """How a table with the columns ``found`` gets the columns ``wanted``; old values stay.
 
     Raises:
-        OperatorError: a column's type changed in a way that changes values (I7).
+        TableError: a column's type changed in a way that changes values (I7).
     """
     old = [field for field in found if field.name != LAKE_STRUCT]
     new = [field for field in wanted if field.name != LAKE_STRUCT]
@@ -168,11 +168,10 @@ def _refuse_renamed(came: Sequence[LakeField], left: Sequence[LakeField], table_
     for new in came:
         for old in left:
             if _NUMBER not in new.metadata or _NUMBER not in old.metadata:
-                raise OperatorError(
+                raise TableError(
                     f"column {new.metadata['pg.name']} of table {table_name} may be what "
                     f"{old.metadata.get('pg.name', old.name)} was: the producer was told of both when the catalogue "
-                    "knew one of them no more, and Postgres sends no rows for a RENAME",
-                    remedy=COPY_AGAIN,
+                    "knew one of them no more, and Postgres sends no rows for a RENAME"
                 )
 
 
@@ -225,10 +224,9 @@ def _refuse_other_values(origin: LakeField, field: LakeField, table_name: str) -
         return
     if old_base == base and _is_longer(base, old_typmod, typmod):
         return
-    raise OperatorError(
+    raise TableError(
         f"column {field.metadata['pg.name']} of table {table_name} was {old_type} and is {new_type} now: "
-        "Postgres may have changed the values of all its rows, and sends none of them",
-        remedy=COPY_AGAIN,
+        "Postgres may have changed the values of all its rows, and sends none of them"
     )
 
 

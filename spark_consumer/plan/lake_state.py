@@ -14,6 +14,8 @@ from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
+from walbridge.spark_consumer.plan.segments import LEFT, STALE
+from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 Relations = Mapping[str, RelationRecord]
 
@@ -55,15 +57,25 @@ class LakeState:
         found = ((relation_id, entry.copy_from) for relation_id, entry in self._entries_in(epoch).items())
         return {relation_id: copy for relation_id, copy in found if copy is not None}
 
+    def left(self, epoch: Epoch) -> frozenset[int]:
+        """Relations whose tables take no changes until a copy of them ends."""
+        return frozenset(key for key, entry in self._entries_in(epoch).items() if entry.state in LEFT)
+
     def planned(self, plan: Plan, relations: Relations) -> CutRow:
         """The row to append before the plan touches a table: what it touches, with base versions."""
         tables = [_planned_entry(table, relations) for table in plan.tables]
         return self._row(1, "plan", plan, tables)
 
-    def applied(self, plan: Plan, heads: Sequence[TableHead], relations: Relations) -> CutRow:
+    def applied(
+        self, plan: Plan, heads: Sequence[TableHead], relations: Relations, troubles: Sequence[TableTrouble] = ()
+    ) -> CutRow:
         """The row to append after all tables of the plan are done: published, if the lake now
-        equals the source at the plan's end in all tables that are current (I8), else applied."""
-        entries = self._entries_after(plan, heads, relations)
+        equals the source at the plan's end in all tables that are current (I8), else applied.
+
+        Args:
+            troubles: of tables that could not be done.
+        """
+        entries = self._entries_after(plan, heads, [*plan.troubles, *troubles], relations)
         # The first copy of earlier versions ends its cuts inside of it; a copy beside the stream holds up nobody.
         copying = any(entry.state == "copying" and entry.copy_from is None for entry in entries.values())
         kind = "published" if plan.complete and not copying else "applied"
@@ -80,7 +92,7 @@ class LakeState:
             to_cut=plan.to_cut,
             end_lsn=plan.end_lsn,
             next_offset=plan.next_offset,
-            entries=self._entries_after(plan, [], relations),
+            entries=self._entries_after(plan, [], plan.troubles, relations),
         )
 
     def _entries_in(self, epoch: Epoch) -> dict[int, TableEntry]:
@@ -92,16 +104,22 @@ class LakeState:
             if entry.version is not None
         }
 
-    def _entries_after(self, plan: Plan, heads: Sequence[TableHead], relations: Relations) -> dict[int, TableEntry]:
+    def _entries_after(
+        self, plan: Plan, heads: Sequence[TableHead], troubles: Sequence[TableTrouble], relations: Relations
+    ) -> dict[int, TableEntry]:
         entries = self._entries_in(plan.epoch)
         for head in heads:
             before = entries.get(head.relation_id)
-            entries = {key: entry for key, entry in entries.items() if entry.path != head.path}
+            entries = {key: e for key, e in entries.items() if e.path != head.path and e.topic != head.topic}
             entries[head.relation_id] = _entry(head, before, plan.end_lsn, relations)
         for relation_id, copy in plan.copies.items():
-            before = entries.get(relation_id) or next((e for e in entries.values() if e.topic == copy.topic), None)
-            entries = {key: entry for key, entry in entries.items() if entry.topic != copy.topic}
+            before, entries = _taken_out(entries, relation_id, copy.topic)
             entries[relation_id] = _copying_entry(relation_id, copy, before, relations)
+        certain = max(self.end_lsn, plan.epoch.consistent_point)
+        for trouble in troubles:
+            before, entries = _taken_out(entries, trouble.relation_id, trouble.topic)
+            goes_on = plan.copies.get(trouble.relation_id)
+            entries[trouble.relation_id] = replace(_left_entry(trouble, before, certain, relations), copy_from=goes_on)
         done = (_without_copy(entry, plan.end_lsn) for key, entry in entries.items() if key not in plan.copies)
         still = (entries[relation_id] for relation_id in plan.copies)
         return {entry.relation_id: entry for entry in [*done, *still] if entry is not None}
@@ -180,11 +198,31 @@ def _copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, 
         )
     state, since = before.state, before.since
     if state == SUPERSEDED or before.relation_id != relation_id:
-        state, since = "stale", before.since if state in ("stale", SUPERSEDED) else copy.start.commit_lsn
+        state, since = STALE, before.since if state in (*LEFT, SUPERSEDED) else copy.start.commit_lsn
     elif state == "current" and not table.key_columns:
         # Its changes wait until its rows are read, and are not in the topic before.
         state, since = "copying", copy.start.commit_lsn
     return replace(before, relation_id=relation_id, state=state, since=since, copy_from=copy)
+
+
+def _taken_out(
+    entries: dict[int, TableEntry], relation_id: int, topic: str
+) -> tuple[TableEntry | None, dict[int, TableEntry]]:
+    """What stood for a table, or for the one whose topic it has now; and the entries without those."""
+    before = entries.get(relation_id) or next((entry for entry in entries.values() if entry.topic == topic), None)
+    return before, {key: e for key, e in entries.items() if key != relation_id and e.topic != topic}
+
+
+def _left_entry(trouble: TableTrouble, before: TableEntry | None, certain: int, relations: Relations) -> TableEntry:
+    """``before``: what stood for the table; ``certain``: the LSN up to which all of it was applied."""
+    if before is None:
+        known = relations.get(trouble.schema_id)
+        namespace, name = (known.table.namespace, known.table.name) if known else ("", trouble.topic)
+        before = TableEntry(
+            trouble.relation_id, namespace, name, trouble.topic, "", None, trouble.schema_id, trouble.state, certain
+        )
+    since = before.since if before.state in (*LEFT, SUPERSEDED) else certain
+    return replace(before, relation_id=trouble.relation_id, state=trouble.state, since=since, why=trouble.why)
 
 
 def _without_copy(entry: TableEntry, end_lsn: int) -> TableEntry | None:

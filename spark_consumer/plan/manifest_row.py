@@ -31,6 +31,8 @@ class TableEntry:
     state: str
     since: int | None = None
     copy_from: CopyFrom | None = None
+    why: str | None = None
+    """Where trouble with this table alone brought it into its state."""
 
     @property
     def qualified_name(self) -> str:

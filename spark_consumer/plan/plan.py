@@ -10,14 +10,15 @@ that has no part in the plan are not read.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from walbridge.schemas.cut import Cut, Epoch, PartitionRange, TableChanges, chain_break, count_mismatch, merge_ranges
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import TableError
 from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, has_begin_beside
 from walbridge.spark_consumer.plan.segments import SUPERSEDED, Segment, TableHead, TableWalk
+from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 # Whoever carries out a plan needs what it is made of.
 __all__ = ["SUPERSEDED", "Plan", "Segment", "TableHead", "TablePlan", "cut_fault", "make_plan", "take_cuts"]
@@ -60,6 +61,8 @@ class Plan:
     tables: tuple[TablePlan, ...]
     copies: Mapping[int, CopyFrom] = field(default_factory=dict)
     """By relation id: every copy beside the stream that goes on after the plan."""
+    troubles: tuple[TableTrouble, ...] = ()
+    """Tables that have a part in its cuts and none in the plan, since the cuts alone say that it cannot be applied."""
 
     @property
     def rows(self) -> int:
@@ -128,17 +131,20 @@ def take_cuts(cuts: Sequence[tuple[int, Cut]], rows_max: int) -> int:
 
 
 def make_plan(
-    cuts: Sequence[tuple[int, Cut]], heads: Mapping[int, TableHead], copies: Mapping[int, CopyFrom] | None = None
+    cuts: Sequence[tuple[int, Cut]],
+    heads: Mapping[int, TableHead],
+    copies: Mapping[int, CopyFrom] | None = None,
+    left: Collection[int] = (),
 ) -> Plan:
     """The plan of these (offset, cut) pairs over the lake's tables and the copies that go on (by relation id).
 
-    Raises:
-        OperatorError: a table that this lake never copied (I7).
+    Args:
+        left: relations whose tables take no changes until a copy of them ends.
     """
     first, last = cuts[0][1], cuts[-1][1]
     of_tables = [_of_tables(cut) for _, cut in cuts]
     timed = [cut.commit_time_us for _, cut in cuts if cut.commit_time_us is not None]
-    tables, going_on = _table_plans(of_tables, heads, copies or {})
+    tables, going_on, troubles = _table_plans(of_tables, heads, copies or {}, left)
     return Plan(
         epoch=last.epoch,
         from_cut=first.cut_id,
@@ -151,6 +157,7 @@ def make_plan(
         ranges=_ranges(of_tables, tables),
         tables=tuple(tables),
         copies=going_on,
+        troubles=tuple(troubles),
     )
 
 
@@ -166,78 +173,88 @@ Changes = list[tuple[Cut, TableChanges]]
 
 
 def _table_plans(
-    cuts: Iterable[Cut], heads: Mapping[int, TableHead], copies: Mapping[int, CopyFrom]
-) -> tuple[list[TablePlan], dict[int, CopyFrom]]:
+    cuts: Iterable[Cut], heads: Mapping[int, TableHead], copies: Mapping[int, CopyFrom], left: Collection[int]
+) -> tuple[list[TablePlan], dict[int, CopyFrom], list[TableTrouble]]:
     changes: dict[int, Changes] = {}
     for cut in cuts:
         for table in cut.tables:
             changes.setdefault(table.relation_id, []).append((cut, table))
-    changes = _without_replaced(changes)
+    changes, troubles = _without_replaced(changes)
     # A table made anew under its name has another relation id: its copy replaces what is at its path,
     # and the path is no more that of the table which had the name in the copy before.
     by_topic = {head.topic: replace(head, state=SUPERSEDED) for head in heads.values()}
     plans: list[TablePlan] = []
-    going_on = dict(copies)
+    in_doubt = {trouble.topic for trouble in troubles}
+    going_on = {relation_id: copy for relation_id, copy in copies.items() if copy.topic not in in_doubt}
     for relation_id, of in changes.items():
         topic = of[-1][1].topic
         base = heads.get(relation_id)
         is_elsewhere = base is not None and base.topic != topic and (base.state == SUPERSEDED or _begins(of))
-        walk = TableWalk(by_topic.get(topic) if base is None or is_elsewhere else base, going_on.pop(relation_id, None))
-        table_plan = _table_plan(relation_id, topic, walk, of)
+        start = by_topic.get(topic) if base is None or is_elsewhere else base
+        walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in left)
+        try:
+            table_plan = _table_plan(relation_id, topic, walk, of)
+        except TableError as error:
+            troubles.append(_trouble(relation_id, of, error))
+            continue
         if table_plan is not None:
             plans.append(table_plan)
         if walk.copy is not None:
             going_on = {other: copy for other, copy in going_on.items() if copy.topic != topic}
             going_on[relation_id] = walk.copy
-    return plans, going_on
+    return plans, going_on, troubles
+
+
+def _trouble(relation_id: int, changes: Changes, error: TableError) -> TableTrouble:
+    schema_ids = [schema_id for _, table in changes for schema_id in table.schema_ids]
+    return TableTrouble(relation_id, changes[-1][1].topic, schema_ids[-1] if schema_ids else "", error)
 
 
 def _begins(changes: Changes) -> bool:
     return any(has_begin_beside(cut, table) for cut, table in changes)
 
 
-def _without_replaced(changes: Mapping[int, Changes]) -> dict[int, Changes]:
+def _without_replaced(changes: Mapping[int, Changes]) -> tuple[dict[int, Changes], list[TableTrouble]]:
     """Without relations that leave their topic to another one's copy: what they still say of themselves is void.
 
-    Raises:
-        OperatorError: two relations send to one topic.
+    Two relations that send to one topic, and neither of them copied, are both left.
     """
     by_topic: dict[str, list[int]] = {}
     for relation_id, of in changes.items():
         by_topic.setdefault(of[-1][1].topic, []).append(relation_id)
     kept = dict(changes)
+    troubles = []
     for topic, relation_ids in by_topic.items():
         begun = [relation_id for relation_id in relation_ids if _begins(changes[relation_id])]
         if len(relation_ids) > 1 and len(begun) != 1:
-            raise OperatorError(
-                f"topic {topic} holds records of two relations in one plan",
-                remedy=COPY_AGAIN,
-            )
+            error = TableError(f"topic {topic} holds records of two relations in one plan")
+            troubles.append(_trouble(relation_ids[-1], changes[relation_ids[-1]], error))
+            begun = []
         for relation_id in relation_ids:
             if len(relation_ids) > 1 and relation_id not in begun:
                 del kept[relation_id]
-    return kept
+    return kept, troubles
 
 
 def _table_plan(relation_id: int, topic: str, walk: TableWalk, changes: Changes) -> TablePlan | None:
-    """The table's part of the plan; None where it has none, since its copy goes on."""
-    if walk.copy is None and (walk.base is None or walk.base.state == SUPERSEDED):
+    """The table's part of the plan; None where it has none, since it waits for the end of a copy.
+
+    Raises:
+        TableError: its changes cannot be applied.
+    """
+    if walk.copy is None and not walk.is_left and (walk.base is None or walk.base.state == SUPERSEDED):
         barriers = [barrier.kind for _, table in changes for barrier in table.barriers]
         if {*barriers} == {"dropped"} and not any(table.row_count for _, table in changes):
             return None
         if "copy_begin" not in barriers:
-            raise OperatorError(
-                f"topic {topic} has changes of a table that this lake holds no copy of",
-                remedy=COPY_AGAIN,
-            )
+            raise TableError(f"topic {topic} has changes of a table that this lake holds no copy of")
     for cut, table in changes:
         walk.pass_cut(cut, table)
     walk.end()
     if len(walk.segments) > TXN_STRIDE:
-        raise OperatorError(
+        raise TableError(
             f"one cut changes the shape of the table of topic {topic} {len(walk.segments)} times, "
-            f"more than the {TXN_STRIDE} that one plan can apply",
-            remedy=COPY_AGAIN,
+            f"more than the {TXN_STRIDE} that one plan can apply"
         )
     if not walk.segments:
         return None

@@ -18,7 +18,11 @@ from walbridge.spark_consumer.plan.copy_from import CopyFrom, begins_beside, cop
 SUPERSEDED = "superseded"
 """State of a table of an older epoch while the new one is not yet published: it must be copied."""
 EMPTYING = frozenset({"truncate", "copy_begin"})
-_STATE_AFTER = {"copy_begin": "copying", "copy_end": "current", "dropped": "stale"}
+STALE, QUARANTINED = "stale", "quarantined"
+LEFT = frozenset({STALE, QUARANTINED})
+"""States of a table that equals the source no longer and takes no changes until a copy of it ends: what it takes
+is that copy, or something else before it."""
+_STATE_AFTER = {"copy_begin": "copying", "copy_end": "current", "dropped": STALE}
 """A table that left the publication keeps its rows, but equals the source no longer (I8)."""
 
 
@@ -27,7 +31,7 @@ class TableHead:
     """A table as the newest finished plan left it.
 
     ``version`` is the Delta version; ``schema_id`` the shape it has; ``state`` one of
-    current, copying, stale, superseded; ``since`` the LSN at which the state began.
+    current, copying, stale, quarantined, superseded; ``since`` the LSN at which the state began.
     """
 
     relation_id: int
@@ -66,6 +70,8 @@ class TableWalk:
 
     base: TableHead | None
     copy: CopyFrom | None
+    is_left: bool = False
+    """The table is stale or quarantined: nothing but a copy is for it."""
     state: str = ""
     segments: list[Segment] = field(default_factory=list)
     swapped: CopyFrom | None = None
@@ -78,7 +84,7 @@ class TableWalk:
         self._empties, self._copies = False, self.state == "copying"
         self._fed = self.copy is not None
         # A table that is copied anew is fed as long as it equals the source; any other waits for its copy.
-        self._is_open = self.copy is None or self.state == "current"
+        self._is_open = not self.is_left and (self.copy is None or self.state == "current")
 
     def pass_cut(self, cut: Cut, table: TableChanges) -> None:
         """What one cut says of the table."""
@@ -132,7 +138,8 @@ class TableWalk:
         if barrier.kind in EMPTYING and self._is_open:
             self.segments.clear()
             self._empties, self._copies = True, barrier.kind == "copy_begin"
-        self.state = _STATE_AFTER.get(barrier.kind, self.state)
+        if self._is_open:
+            self.state = _STATE_AFTER.get(barrier.kind, self.state)
         if self.copy is not None:
             self.copy = _copy_after(self.copy, barrier)
 

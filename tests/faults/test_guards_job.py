@@ -17,6 +17,7 @@ from deltalake.schema import PrimitiveType
 from pyspark.sql import SparkSession
 
 from tests import contract_writer
+from tests.contract_events import Row, copied, copy_begin, copy_end
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
@@ -25,7 +26,8 @@ from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 from walbridge.spark_consumer.job import Job
-from walbridge.spark_consumer.read import published
+from walbridge.spark_consumer.plan.manifest_row import TableEntry
+from walbridge.spark_consumer.read import published, tables_at
 
 pytestmark = pytest.mark.fault
 
@@ -40,11 +42,11 @@ class Lake:
     table: RelationRecord
     patch: pytest.MonkeyPatch
 
-    def run(self) -> None:
+    def run(self, on_table_error: str = "stop") -> None:
         settings = Settings(
             name=self.writer.pipeline,
             kafka={"bootstrap_servers": self.writer.bootstrap_servers},  # type: ignore[arg-type]
-            lake={"path": str(self.path), "visible_timeout_s": 1},  # type: ignore[arg-type]
+            lake={"path": str(self.path), "visible_timeout_s": 1, "on_table_error": on_table_error},  # type: ignore[arg-type]
         )
         job = Job(self.spark, settings, threading.Event())
         try:
@@ -55,6 +57,26 @@ class Lake:
     def insert(self) -> None:
         n = self.writer.cut_id
         self.writer.send([Event(self.table, "c", 0x2000 + 16 * n, 0, after={"id": n, "v": "secret words"})])
+
+    def published(self) -> tuple[TableEntry, ...]:
+        return published(str(self.path))[-1].tables
+
+    def another_table(self) -> RelationRecord:
+        """A table of one row, copied beside the stream."""
+        other = self.writer.relation("other", [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")], relation_id=2)
+        self._copy(other, {"id": 1, "v": "a"})
+        return other
+
+    def copy_again(self, row: Row) -> None:
+        """The table in trouble has this row alone."""
+        self._copy(self.table, row)
+
+    def _copy(self, of: RelationRecord, row: Row) -> None:
+        lsn = self.writer.end_lsn
+        begun, begin = copy_begin(of, lsn)
+        ended, end = copy_end(of, lsn)
+        self.writer.send([begun, *copied(of, lsn, row)], barriers=[begin])
+        self.writer.send([ended], barriers=[end])
 
     def standing(self) -> tuple[object, int]:
         """What readers see, and the data table's version."""
@@ -144,6 +166,38 @@ def test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was(settled: Lak
     assert remedy in refusal.value.remedy
     assert "secret words" not in str(refusal.value)
     assert settled.standing() == before
+
+
+TROUBLES: dict[str, tuple[Callable[[Lake], object], str, str]] = {
+    "event bytes that were changed": (_corrupt_bytes, "quarantined", "though they say so: partition 0 offsets"),
+}
+
+
+@pytest.mark.parametrize("state", TROUBLES)
+def test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_on(settled: Lake, state: str) -> None:
+    """I8: with Kafka, Spark and Delta; with each harm in memory in ``test_table_trouble.py``."""
+    bring, called, why = TROUBLES[state]
+    (before,) = settled.published()
+    with pytest.MonkeyPatch.context() as settled.patch:
+        bring(settled)
+    other = settled.another_table()
+    settled.run("quarantine")
+
+    found, beside = settled.published()
+    assert (found.state, found.version, why in (found.why or "")) == (called, before.version, True)
+    assert "secret words" not in (found.why or "")
+    assert (beside.name, beside.state) == ("other", "current")
+    with pytest.raises(OperatorError, match=f"public.t is {called} since") as refusal:
+        tables_at(settled.spark, str(settled.path))
+    assert "walbridge copy public.t" in refusal.value.remedy
+    assert [*tables_at(settled.spark, str(settled.path), tables=["public.other"])] == ["public.other"]
+
+    settled.copy_again({"id": 5, "v": "e"})
+    settled.writer.send([Event(other, "c", 0x9000, 0, after={"id": 2, "v": "b"})])
+    settled.run("quarantine")
+    frames = tables_at(settled.spark, str(settled.path))
+    assert [(row["id"], row["v"]) for row in frames["public.t"].collect()] == [(5, "e")]
+    assert frames["public.other"].count() == 2
 
 
 def test_manifest_of_newer_code_is_refused_by_job_and_readers(settled: Lake) -> None:

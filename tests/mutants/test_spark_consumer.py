@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.mutants.mutant import Mutant, Noticed
-from tests.spark_consumer import test_job_in_memory, two_tables
+from tests.spark_consumer import test_job_in_memory, test_table_trouble, two_tables
 from tests.spark_consumer.apply import (
     test_apply_without_spark,
     test_bags,
@@ -27,7 +27,7 @@ from tests.spark_consumer.fold import test_key_changes, test_keyless, test_local
 from tests.spark_consumer.kafka import test_counted_records, test_cuts_source, test_kafka_log, test_metadata_topic
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.memory_topics import MemoryTopics
-from tests.spark_consumer.plan import test_cuts_that_fit, test_lake_state, test_plan_limits
+from tests.spark_consumer.plan import test_cuts_that_fit, test_lake_state, test_plan_limits, test_segments
 from walbridge.schemas import cut
 from walbridge.spark_consumer.apply import changes, head, merge, reshape, unknown_values
 from walbridge.spark_consumer.apply.apply import Application
@@ -46,6 +46,7 @@ from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.plan import lake_state, plan
 from walbridge.spark_consumer.plan.lake_state import LakeState
+from walbridge.spark_consumer.plan.segments import TableWalk
 from walbridge.spark_consumer.plan_runner import PlanRunner
 
 Test = Callable[[], object]
@@ -183,9 +184,25 @@ NOTICED = {
         Mutant(Job._resume, "self._plans.manifest.finished_before(opened) if opened else newest", "newest"),
         over_topics(test_job_in_memory.test_a_job_killed_at_any_step_applies_every_row_once, "job:table-applied"),
     ),
-    "a failed table does not fail its plan": Noticed(
-        Mutant(PlanRunner._apply_tables, "for each in applied]", "for each in applied if not each.exception()]"),
-        over_topics(test_job_in_memory.test_table_that_cannot_be_applied_fails_its_plan),
+    "a failed table does not fail its plan where it should": Noticed(
+        Mutant(PlanRunner.carry_out, "self.refuse_troubles(troubles)", "pass"),
+        in_lake(
+            lambda lake: test_job_in_memory.test_table_that_cannot_be_applied_fails_its_plan_where_the_settings_say_so(
+                two_tables.begun(), lake
+            )
+        ),
+    ),
+    "a table that could not be written is called current": Noticed(
+        Mutant(lake_state._left_entry, "state=trouble.state", "state=before.state"),
+        over_topics(test_table_trouble.test_half_applied_table_shows_nothing_of_it),
+    ),
+    "a table that was left takes changes": Noticed(
+        Mutant(TableWalk.__post_init__, "not self.is_left and ", ""),
+        test_segments.test_a_table_that_was_left_takes_nothing_whatever_comes_of_it,
+    ),
+    "a new table has the versions of the one that is gone": Noticed(
+        Mutant(Application._opened, "table is not None and table.version >= base.version", "True"),
+        over_topics(test_table_trouble.test_versions_that_rows_of_cuts_name_are_never_those_of_a_new_table, "gone"),
     ),
     "cuts that were applied are applied again": Noticed(
         Mutant(Job._apply_new, "self._state.next_offset", "0"),
@@ -214,7 +231,7 @@ NOTICED = {
         test_lake_state.test_nothing_is_published_inside_a_transaction,
     ),
     "two tables are at one path": Noticed(
-        Mutant(LakeState._entries_after, " if entry.path != head.path", ""),
+        Mutant(LakeState._entries_after, " if e.path != head.path and e.topic != head.topic", ""),
         test_lake_state.test_a_table_made_anew_takes_the_place_of_the_one_that_was_at_its_path,
     ),
     "tables of an older epoch take changes of the new one": Noticed(

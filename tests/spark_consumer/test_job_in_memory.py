@@ -249,21 +249,25 @@ def test_open_plan_over_other_versions_stops_the_job(pipeline: MemoryPipeline, r
         run()
 
 
-def test_table_that_cannot_be_applied_fails_its_plan(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
-    """I8: without it, readers would see half of a transaction. The others are finished first."""
-    run()
-    transfer(pipeline, 1)
+def test_table_that_cannot_be_applied_fails_its_plan_where_the_settings_say_so(
+    pipeline: MemoryPipeline, lake: Path
+) -> None:
+    """I8: the other tables are finished first, and nothing is published before the table is there again."""
     moved, other = lake / "public" / "accounts", lake / "public" / "history"
-    moved.rename(lake / "elsewhere")
-    before = DeltaTable(str(other)).version()
-    with pytest.raises(OperatorError, match="is gone"):
+    with job_over(pipeline, lake, on_table_error="stop") as run:
         run()
-    assert cut_rows(lake)[-1].kind == "plan"
-    assert DeltaTable(str(other)).version() > before
-    assert published_history(lake) == [0]
+        transfer(pipeline, 1)
+        moved.rename(lake / "elsewhere")
+        before = DeltaTable(str(other)).version()
+        with pytest.raises(OperatorError, match="is gone") as stop:
+            run()
+        assert 'on_table_error = "quarantine"' in stop.value.remedy
+        assert cut_rows(lake)[-1].kind == "plan"
+        assert DeltaTable(str(other)).version() > before
+        assert published_history(lake) == [0]
 
-    (lake / "elsewhere").rename(moved)
-    run()
+        (lake / "elsewhere").rename(moved)
+        run()
     assert shown(lake) == {"accounts": [1], "history": [0, 1]}
 
 

@@ -1,4 +1,4 @@
-"""Cuts, schemas and rows that do not fit: the job stops before it touches a table."""
+"""Cuts, schemas and rows that do not fit: the job stops before it touches a table, or leaves the one concerned."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from tests.contract_writer import ContractWriter, Event
+from tests.contract_events import copied, copy_begin, copy_end
+from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.spark_consumer.accounts import ACCOUNT, Run, newest, rows
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.topics import cuts_topic
+from walbridge.spark_consumer.read import tables_at
 
 
-def test_changes_of_a_table_that_the_new_epoch_did_not_copy_stop_the_job(
-    writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run
+def test_changes_of_a_table_that_the_new_epoch_did_not_copy_leave_that_table(
+    writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, lake: Path
 ) -> None:
     """I7."""
     writer.copy([(accounts, []), (history, [])])
@@ -26,8 +28,11 @@ def test_changes_of_a_table_that_the_new_epoch_did_not_copy_stop_the_job(
     writer.copy([(accounts, [])])
     writer.send([Event(history, "c", 0x9000, 0, after={"id": 1, "delta": 1})])
 
-    with pytest.raises(OperatorError, match="holds no copy"):
-        run()
+    run()
+
+    found = {entry.name: (entry.state, entry.why) for entry in newest(lake).tables}
+    assert found["accounts"] == ("current", None)
+    assert (found["history"][0], "holds no copy" in (found["history"][1] or "")) == ("stale", True)
 
 
 def test_a_cut_that_counts_wrongly_stops_the_job_before_it_is_applied(
@@ -91,3 +96,33 @@ def test_a_schema_without_its_record_stops_the_job(writer: ContractWriter, run: 
 
     with pytest.raises(OperatorError, match="lacks the record of schema"):
         run()
+
+
+def test_a_table_without_a_key_that_loses_a_row_it_does_not_hold_is_stale_until_it_is_copied(
+    spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
+) -> None:
+    """I8: the other table of the transaction has its change, and readers of all are refused."""
+    bag = writer.relation("bag", [ColumnSpec("n", "int4")], relation_id=4, replica_identity="f")
+    writer.copy([(history, []), (bag, [{"n": 1}, {"n": 2}])])
+    run()
+    certain = newest(lake).end_lsn
+    writer.send(
+        [
+            Event(bag, "d", 0x2000, 0, before={"n": 9}, before_image="full"),
+            Event(history, "c", 0x2000, 1, after={"id": 1, "delta": 1}),
+        ]
+    )
+    run()
+    (entry,) = (entry for entry in newest(lake).tables if entry.name == "bag")
+    assert (entry.state, entry.since) == ("stale", certain)
+    assert "loses 1 different rows that the lake does not hold often enough" in (entry.why or "")
+    with pytest.raises(OperatorError, match=r"public\.bag is stale since .* often enough"):
+        tables_at(spark, str(lake))
+    assert tables_at(spark, str(lake), tables=["public.history"])["public.history"].count() == 1
+
+    marker, begin = copy_begin(bag, 0x3000)
+    writer.send([marker, *copied(bag, 0x3000, {"n": 1}, {"n": 3})], barriers=[begin], end_lsn=0x3000)
+    marker, end = copy_end(bag, 0x3000)
+    writer.send([marker], barriers=[end])
+    run()
+    assert rows(spark, lake, "bag") == [(1,), (3,)]

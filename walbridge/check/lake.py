@@ -4,27 +4,29 @@ In: settings, and what Kafka holds. Out: findings. A folder is tried by writing 
 removing it again, and whatever folders that took.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from deltalake.exceptions import DeltaError
 
 from walbridge.check.finding import LAKE, Finding, Severity, advice, error, ok, refused, warning
 from walbridge.runtime.host import probe_folder
-from walbridge.schemas.errors import COPY_AGAIN, RetryableError, foreign_lake
+from walbridge.schemas.errors import COPY_AGAIN, RetryableError, copy_command, foreign_lake
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.delta.manifest_reader import newest_rows, open_table
 from walbridge.spark_consumer.errors import unwritable_lake
 from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.segments import LEFT
 
 
 def lake_findings(settings: Settings) -> Iterator[Finding]:
     """Writing, then what is there."""
     writable = _writable(settings.lake.path)
     yield writable
-    row = newest_row(settings)
+    rows = _newest_rows(settings)
+    row = rows[0] if rows else None
     if row is None:
         if writable.severity is not Severity.ERROR:
             yield ok(LAKE, "empty: the first copy will fill it")
@@ -32,6 +34,18 @@ def lake_findings(settings: Settings) -> Iterator[Finding]:
         yield refused(LAKE, foreign_lake(settings.lake.path, row.pipeline, settings.name))
     else:
         yield ok(LAKE, f"of this pipeline, at cut {row.to_cut}, {format_lsn(row.end_lsn)}")
+        yield from _in_trouble(rows)
+
+
+def _in_trouble(rows: Sequence[CutRow]) -> Iterator[Finding]:
+    """Tables that the job left as they were: nothing stops, and readers are refused them."""
+    # A plan's row names only what it touches.
+    tables = next((row.tables for row in rows if row.kind != "plan"), ())
+    for entry in sorted(tables, key=lambda entry: entry.qualified_name):
+        if entry.why is not None and entry.state in LEFT:
+            since = "" if entry.since is None else f" since {format_lsn(entry.since)}"
+            what = f"table {entry.qualified_name} is {entry.state}{since}: {entry.why}"
+            yield warning(LAKE, what, copy_command(entry.qualified_name))
 
 
 def standing_findings(
@@ -66,15 +80,19 @@ def newest_row(settings: Settings) -> CutRow | None:
         OperatorError: whether there is one cannot be seen.
         RetryableError: it cannot be read.
     """
+    return next(iter(_newest_rows(settings)), None)
+
+
+def _newest_rows(settings: Settings) -> list[CutRow]:
+    """The newest row, and one before it."""
     if "://" not in settings.lake.path and not Path(settings.lake.path).is_dir():
-        return None
+        return []
     options = flatten(settings.lake.storage_options)
     try:
         table = open_table(settings.lake.path, options)
-        rows = newest_rows(table, 1) if table is not None else []
+        return newest_rows(table, 2) if table is not None else []
     except (DeltaError, OSError) as failure:
         raise RetryableError(f"_cuts cannot be read: {type(failure).__name__}") from None
-    return rows[0] if rows else None
 
 
 def _writable(path: str) -> Finding:

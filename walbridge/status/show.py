@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walbridge.quantities import bytes_text, moment_text, seconds_text
+from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.slot_row import Slot, Source
 from walbridge.status.standing import Lag, Lake, Published, Silent, Standing, TableState
@@ -177,7 +178,8 @@ def _named(tables: Sequence[TableState]) -> Iterator[str]:
     width = max((len(table.table) for table in tables), default=0)
     for table in tables:
         since = f" since {format_lsn(table.since_lsn)}" if table.since_lsn is not None else ""
-        yield f"{table.table:<{width}}  {table.state}{since}"
+        why = f": {table.why} ({copy_command(table.table)})" if table.why is not None else ""
+        yield f"{table.table:<{width}}  {table.state}{since}{why}"
 
 
 def _answered(peer: Any, shown: Any) -> dict[str, Any]:
@@ -249,7 +251,7 @@ def _lake_json(lake: Lake) -> dict[str, Any]:
 
 def _table_json(table: TableState) -> dict[str, Any]:
     since = None if table.since_lsn is None else format_lsn(table.since_lsn)
-    return {"table": table.table, "state": table.state, "since_lsn": since}
+    return {"table": table.table, "state": table.state, "since_lsn": since, "why": table.why}
 
 
 def _lag_json(lag: Lag) -> dict[str, Any]:

@@ -55,11 +55,12 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table of the lake. ``since_lsn``: from where on it has this state."""
+    """A table of the lake. ``since_lsn``: from where on it has this state; ``why``: what brought it there."""
 
     table: str
     state: str
     since_lsn: int | None
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

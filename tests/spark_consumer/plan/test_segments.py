@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.spark_consumer.plan.cuts import HEAD, at, changes, cut, numbered
+from tests.spark_consumer.plan.cuts import HEAD, at, changes, cut, numbered, part
 from walbridge.schemas.cut import Barrier
-from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.plan import (
     SUPERSEDED,
     Segment,
@@ -95,15 +95,34 @@ def test_a_shape_begins_a_segment_of_its_schema() -> None:
     )
 
 
-def test_a_table_that_was_never_copied_is_refused() -> None:
+@pytest.mark.parametrize("base", [None, replace(HEAD, state=SUPERSEDED)])
+def test_a_table_that_was_never_copied_or_not_in_this_epoch_is_left(base: TableHead | None) -> None:
     """I7: changes over rows that are not there would look like a table."""
-    with pytest.raises(OperatorError, match="holds no copy"):
-        only_table(base=None)
+    plan = make_plan(
+        numbered(cut(1, changes(), changes(relation_id=2, topic="p.b"))), {} if base is None else {1: base}
+    )
+
+    assert (plan.tables, [*plan.ranges]) == ((), [])
+    assert [(each.relation_id, each.state) for each in plan.troubles] == [(1, "stale"), (2, "stale")]
+    assert "holds no copy" in plan.troubles[0].why
 
 
-def test_a_table_of_an_older_epoch_is_refused_without_a_new_copy() -> None:
-    with pytest.raises(OperatorError, match="holds no copy"):
-        only_table(base=replace(HEAD, state=SUPERSEDED))
+def test_a_table_that_was_left_takes_nothing_whatever_comes_of_it() -> None:
+    """I8: also where the lake never had a row of it."""
+    barriers = [Barrier(kind, at(100), "v2") for kind in ("truncate", "shape", "copy_end", "dropped")]
+    for heads in ({}, {1: replace(HEAD, state="stale")}):
+        plan = make_plan(numbered(cut(1, changes(*barriers, rows=5), parts=[part(0, 5)])), heads, {}, [1])
+
+        assert (plan.tables, plan.ranges, plan.copies, plan.troubles) == ((), {}, {}, ())
+
+
+def test_a_table_that_was_left_is_current_with_the_end_of_a_copy() -> None:
+    for heads in ({}, {1: replace(HEAD, state="quarantined")}):
+        begun = make_plan(numbered(cut(1, changes(Barrier("copy_begin", at(200, -1), "v2")))), heads, {}, [1])
+        ended = make_plan(numbered(cut(2, changes(Barrier("copy_end", at(300, -1))))), heads, begun.copies, [1])
+
+        assert (begun.tables, [*begun.copies]) == ((), [1])
+        assert [(table.state, table.segments[0].empties) for table in ended.tables] == [("current", True)]
 
 
 def test_the_copy_of_a_table_made_anew_starts_from_what_is_at_its_topic() -> None:
@@ -131,9 +150,13 @@ def test_a_topic_passes_to_another_relation_only_between_plans() -> None:
     assert take_cuts(cuts, 100) == 1
 
 
-def test_one_topic_of_two_relations_in_one_plan_is_refused() -> None:
-    with pytest.raises(OperatorError, match="records of two relations"):
-        make_plan(numbered(cut(1, changes(), changes(relation_id=2))), {1: HEAD})
+def test_one_topic_of_two_relations_in_one_plan_leaves_its_table() -> None:
+    """A copy that goes on would miss records that nobody can tell apart."""
+    goes_on = {2: CopyFrom(HEAD.topic, (CopyShape(50, -1, "v1"),))}
+    plan = make_plan(numbered(cut(1, changes(), changes(relation_id=2))), {1: HEAD}, goes_on)
+
+    assert (plan.tables, plan.copies) == ((), {})
+    assert [(each.topic, "records of two relations" in each.why) for each in plan.troubles] == [(HEAD.topic, True)]
 
 
 BARRIERS = st.lists(

@@ -1,0 +1,33 @@
+"""One table's trouble: why it takes no more changes, while all others go on.
+
+In: an error that concerns one table. Out: the state that the lake gives it. Pure.
+
+The table is as certain as the plan before left it, so its state begins where that plan ended; whatever
+was written of the plan that failed is behind the version that ``_cuts`` names, and no reader's. It takes
+nothing more until the end of a copy, which needs nothing of what is there (I8).
+"""
+
+from dataclasses import dataclass
+
+from walbridge.schemas.errors import TableError
+from walbridge.spark_consumer.plan.segments import QUARANTINED, STALE
+
+
+@dataclass(frozen=True, slots=True)
+class TableTrouble:
+    """``schema_id``: one that the table has or gets, by which its name is known."""
+
+    relation_id: int
+    topic: str
+    schema_id: str
+    error: TableError
+
+    @property
+    def state(self) -> str:
+        """Quarantined where a copy would fail likewise."""
+        return STALE if self.error.first is None else QUARANTINED
+
+    @property
+    def why(self) -> str:
+        """As ``_cuts`` keeps it: what happened, and what has to be mended before a copy."""
+        return self.error.what if self.error.first is None else f"{self.error.what}; {self.error.first}"

@@ -1,0 +1,313 @@
+"""One table's trouble is a state of that table: readers are refused it, all others go on, and a copy mends it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.contract_events import Event, copied, copy_begin, copy_end
+from tests.faults import kill_points
+from tests.spark_consumer.events import column, relation
+from tests.spark_consumer.memory_pipeline import MemoryPipeline, job_over
+from tests.spark_consumer.two_tables import ACCOUNTS, HISTORY, Run, begun, cut_rows, killed_at, transfer
+from walbridge.schemas.cut import Barrier
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer.delta.manifest_reader import open_table
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+
+TEXT = relation([column("id", "int4", is_key=True), column("n")], name="accounts", relation_id=1, revision=1)
+MORE = relation([column("id", "int4", is_key=True), column("n"), column("m", "int4")], name="more", relation_id=3)
+
+
+@pytest.fixture
+def pipeline() -> MemoryPipeline:
+    return begun()
+
+
+@pytest.fixture
+def run(pipeline: MemoryPipeline, lake: Path) -> Iterator[Run]:
+    with job_over(pipeline, lake) as run_job:
+        yield run_job
+
+
+def accounts(row: CutRow) -> TableEntry:
+    (entry,) = (entry for entry in row.tables if entry.topic == ACCOUNTS.topic)
+    return entry
+
+
+def rows_of(lake: Path, entry: TableEntry) -> list[int | str]:
+    return sorted(DeltaTable(f"{lake}/{entry.path}", version=entry.version).to_pyarrow_table()["n"].to_pylist())
+
+
+def history(lake: Path) -> list[int | str]:
+    (entry,) = (entry for entry in cut_rows(lake)[-1].tables if entry.topic == HISTORY.topic)
+    assert entry.state == "current"
+    return rows_of(lake, entry)
+
+
+def logs(lake: Path) -> list[Path]:
+    return sorted((lake / "public" / "accounts" / "_delta_log").glob("*.json"))
+
+
+def remove(lake: Path) -> None:
+    shutil.rmtree(lake / "public" / "accounts")
+
+
+def lose_files(lake: Path) -> None:
+    for file in (lake / "public" / "accounts").glob("*.parquet"):
+        file.unlink()
+
+
+def damage_files(lake: Path) -> None:
+    for file in (lake / "public" / "accounts").glob("*.parquet"):
+        file.write_bytes(b"PAR1 and nothing else")
+
+
+HARM: dict[str, tuple[Callable[[Path], object], str]] = {
+    "gone": (remove, "the lake's table public/accounts is gone"),
+    "log gone": (lambda lake: shutil.rmtree(logs(lake)[0].parent), "is gone"),
+    "rolled back": (lambda lake: logs(lake)[-1].unlink(), "before version 1 that was published"),
+    "first commit gone": (lambda lake: logs(lake)[0].unlink(), "its log is damaged"),
+    "log overwritten": (lambda lake: logs(lake)[-1].write_text("no log"), "its log is damaged"),
+    "files lost": (lose_files, "has lost files"),
+    "files overwritten": (damage_files, "has lost files, or they are damaged"),
+}
+
+
+def copy_again(pipeline: MemoryPipeline, n: int) -> None:
+    """The source has one account, with this n."""
+    lsn = 0x2008 + 16 * n
+    marker, begin = copy_begin(ACCOUNTS, lsn)
+    pipeline.send(marker, *copied(ACCOUNTS, lsn, {"id": 1, "n": n}), barriers=[begin])
+    marker, end = copy_end(ACCOUNTS, lsn)
+    pipeline.send(marker, barriers=[end])
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_table_that_another_program_harmed_is_stale_until_it_is_copied(
+    pipeline: MemoryPipeline, run: Run, lake: Path, harm: str
+) -> None:
+    """I8: it stays as it was at the last cut that was certain, and takes nothing more."""
+    run()
+    certain = cut_rows(lake)[-1]
+    bring, why = HARM[harm]
+    bring(lake)
+    for n in (1, 2):
+        transfer(pipeline, n)
+        run()
+        row = cut_rows(lake)[-1]
+        entry = accounts(row)
+        assert (row.kind, entry.state, entry.since) == ("published", "stale", certain.end_lsn)
+        assert why in (entry.why or "")
+        assert (entry.path, entry.version) == (accounts(certain).path, accounts(certain).version)
+        assert history(lake) == [*range(n + 1)]
+
+    copy_again(pipeline, 2)
+    run()
+    entry = accounts(cut_rows(lake)[-1])
+    assert (entry.state, entry.why, rows_of(lake, entry)) == ("current", None, [2])
+    transfer(pipeline, 3)
+    run()
+    assert rows_of(lake, accounts(cut_rows(lake)[-1])) == [3]
+    assert history(lake) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("harm", ["gone", "log gone", "rolled back", "first commit gone"])
+def test_versions_that_rows_of_cuts_name_are_never_those_of_a_new_table(
+    pipeline: MemoryPipeline, run: Run, lake: Path, harm: str
+) -> None:
+    """I8: begun anew in its folder, the table would have rows of today under a version of yesterday."""
+    for n in (1, 2, 3):
+        transfer(pipeline, n)
+        run()
+    HARM[harm][0](lake)
+    left = logs(lake)
+    transfer(pipeline, 4)
+    run()
+    copy_again(pipeline, 4)
+    assert killed_at("apply:table-created", run)
+    run()
+    for n in (5, 6, 7, 8):
+        transfer(pipeline, n)
+        run()
+
+    newest = accounts(cut_rows(lake)[-1])
+    assert newest.path.startswith("public/accounts~")
+    assert rows_of(lake, newest) == [8]
+    assert logs(lake) == left
+
+
+@pytest.mark.parametrize("passing", range(2))
+@pytest.mark.parametrize("point", kill_points.JOB)
+def test_a_job_killed_at_any_step_gives_the_table_the_same_state(
+    pipeline: MemoryPipeline, run: Run, lake: Path, point: str, passing: int
+) -> None:
+    """I5, I8: before or after the row that says it."""
+    run()
+    certain = cut_rows(lake)[-1]
+    remove(lake)
+    transfer(pipeline, 1)
+    killed_at(point, run, passing=passing)
+    killed_at(point, run)
+    transfer(pipeline, 2)
+    run()
+
+    entry = accounts(cut_rows(lake)[-1])
+    assert (entry.state, entry.since, entry.version) == ("stale", certain.end_lsn, accounts(certain).version)
+    assert history(lake) == [0, 1, 2]
+    assert all(accounts(row).state == "stale" for row in cut_rows(lake)[-2:] if row.kind == "published")
+
+
+def test_a_table_that_is_back_before_its_state_was_published_is_current(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I8: the plan is made again over the same base, and nothing of it is lost."""
+    run()
+    transfer(pipeline, 1)
+    (lake / "public" / "accounts").rename(lake / "elsewhere")
+    assert killed_at("job:before-publish", run)
+    (lake / "elsewhere").rename(lake / "public" / "accounts")
+    run()
+
+    entry = accounts(cut_rows(lake)[-1])
+    assert (entry.state, entry.why, rows_of(lake, entry)) == ("current", None, [1])
+
+
+def test_half_applied_table_shows_nothing_of_it(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    """I8: the first segment is committed, the second cannot be: readers have the version before both."""
+    pipeline.announce(TEXT)
+    run()
+    altered = Barrier("shape", Position(Lsn(0x3000), 1), TEXT.schema_id)
+    pipeline.send(
+        Event(ACCOUNTS, "u", 0x3000, 0, after={"id": 1, "n": 7}),
+        Event(TEXT, "u", 0x3000, 1, after={"id": 1, "n": "8"}),
+        barriers=[(TEXT, altered)],
+    )
+    run()
+
+    entry = accounts(cut_rows(lake)[-1])
+    assert DeltaTable(f"{lake}/{entry.path}").version() > (entry.version or 0)
+    assert (entry.state, rows_of(lake, entry)) == ("stale", [0])
+    assert "was int4 and is text now" in (entry.why or "")
+
+
+def change_newest(pipeline: MemoryPipeline, change: Callable[[bytes], bytes]) -> None:
+    """The last record has other bytes."""
+    value = pipeline.log.rows[-1]["value"]
+    assert isinstance(value, bytes)
+    pipeline.log.rows[-1] = pipeline.log.rows[-1] | {"value": change(value)}
+
+
+def cut_off(value: bytes) -> bytes:
+    return value[:-3]
+
+
+RECORDS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "unreadable": (cut_off, "though they say so"),
+    "foreign": (lambda _: b"{}", "holds 1 records that walbridge did not write"),
+    "of an unknown schema": (lambda value: value[:2] + bytes(8) + value[10:], "which the metadata topic does not hold"),
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_table_with_a_record_that_cannot_be_taken_is_quarantined_and_others_go_on(
+    pipeline: MemoryPipeline, run: Run, lake: Path, kind: str
+) -> None:
+    """I7: whoever wrote it may write another one, also into a copy; somebody has to look first."""
+    run()
+    change, why = RECORDS[kind]
+    pipeline.send(Event(ACCOUNTS, "u", 0x2000, 0, after={"id": 1, "n": 1}))
+    change_newest(pipeline, change)
+    transfer(pipeline, 1)
+    run()
+
+    entry = accounts(cut_rows(lake)[-1])
+    assert (entry.state, why in (entry.why or "")) == ("quarantined", True)
+    assert history(lake) == [0, 1]
+    copy_again(pipeline, 1)
+    run()
+    entry = accounts(cut_rows(lake)[-1])
+    assert (entry.state, rows_of(lake, entry)) == ("current", [1])
+
+
+def test_a_copy_that_fails_at_its_end_leaves_the_table_as_it_was_and_the_next_copy_mends_it(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I8: also one whose first copy it is, of which the lake has nothing."""
+    run()
+    pipeline.announce(MORE)
+    for _ in (1, 2):
+        marker, begin = copy_begin(MORE, 0x3000)
+        pipeline.send(marker, *copied(MORE, 0x3000, {"id": 1, "n": "1"}), barriers=[begin])
+        change_newest(pipeline, cut_off)
+        marker, end = copy_end(MORE, 0x3000)
+        pipeline.send(marker, barriers=[end])
+        transfer(pipeline, 1)
+        run()
+        (entry,) = (entry for entry in cut_rows(lake)[-1].tables if entry.name == "more")
+        assert (entry.state, entry.version, entry.copy_from) == ("quarantined", None, None)
+
+    pipeline.send(Event(MORE, "c", 0x5000, 0, after={"id": 5, "n": "5"}))
+    marker, begin = copy_begin(MORE, 0x6000)
+    pipeline.send(marker, *copied(MORE, 0x6000, {"id": 1, "n": "1"}), barriers=[begin])
+    marker, end = copy_end(MORE, 0x6000)
+    pipeline.send(marker, barriers=[end])
+    run()
+    (entry,) = (entry for entry in cut_rows(lake)[-1].tables if entry.name == "more")
+    assert (entry.state, rows_of(lake, entry)) == ("current", ["1"])
+
+
+def test_unknown_value_of_a_row_that_the_lake_does_not_hold_leaves_its_table(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I6."""
+    pipeline.announce(MORE)
+    pipeline.copy(MORE, id=1, n="x", m=1)
+    run()
+    pipeline.send(Event(MORE, "u", 0x2000, 0, after={"id": 9, "n": None, "m": 2}, unchanged=["n"]))
+    transfer(pipeline, 1)
+    run()
+
+    (entry,) = (entry for entry in cut_rows(lake)[-1].tables if entry.name == "more")
+    assert (entry.state, rows_of(lake, entry)) == ("stale", ["x"])
+    assert "leave out columns of rows that the lake does not hold" in (entry.why or "")
+    assert history(lake) == [0, 1]
+
+
+def test_changes_of_a_table_that_the_lake_holds_no_copy_of_leave_it_and_nobody_else(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I7: also in cuts that leave no row of their own."""
+    run()
+    pipeline.announce(MORE)
+    pipeline.send(Event(MORE, "c", 0x1800, 0, after={"id": 1, "n": "1"}), complete=False)
+    run()
+    transfer(pipeline, 1)
+    assert killed_at("job:plan-open", run)
+    run()
+
+    (entry,) = (entry for entry in cut_rows(lake)[-1].tables if entry.name == "more")
+    assert (entry.state, entry.version, "holds no copy of" in (entry.why or "")) == ("stale", None, True)
+    assert history(lake) == [0, 1]
+
+
+def test_lake_that_is_lost_as_a_whole_stops_the_job(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    """I8: its tables are gone with it, and none of them is what is in trouble."""
+    run()
+    transfer(pipeline, 1)
+
+    def unmounted(*_: object) -> None:
+        lake.rename(lake.parent / "elsewhere")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "walbridge.spark_consumer.plan_runner.kill_point", lambda at: unmounted() if at == "job:plan-open" else None
+        )
+        with pytest.raises(OperatorError, match="was there when this job started"):
+            run()
+    assert open_table(str(lake)) is None
