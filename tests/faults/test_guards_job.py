@@ -59,7 +59,7 @@ class Lake:
         self.writer.send([Event(self.table, "c", 0x2000 + 16 * n, 0, after={"id": n, "v": "secret words"})])
 
     def published(self) -> tuple[TableEntry, ...]:
-        return published(str(self.path))[-1].tables
+        return tuple(sorted(published(str(self.path))[-1].tables, key=lambda entry: entry.relation_id))
 
     def another_table(self) -> RelationRecord:
         """A table of one row, copied beside the stream."""
