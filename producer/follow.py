@@ -73,6 +73,7 @@ def follow_once(
         ):
             session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version, reader, requests)
             metrics.watch_pending(session.pending)
+            metrics.watch_copies(lambda: session.copy_standings)
             session.run(waits.should_stop)
 
 

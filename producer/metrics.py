@@ -8,15 +8,16 @@ setting (I10).
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import Counter, Enum, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from walbridge.producer.batch.progress import Batch
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.session.copy_progress import CopyStanding
 from walbridge.producer.session.pending_transactions import PendingTransactions
 from walbridge.runtime.health import STARTING, STOPPED, WAITING, Pulse
 from walbridge.runtime.http_endpoint import new_registry
@@ -40,6 +41,8 @@ class ProducerMetrics:
         self._pending: PendingTransactions | None = None
         self._publisher_counts = _PublisherCounts()
         self.registry.register(self._publisher_counts)
+        self._copies = _Copies()
+        self.registry.register(self._copies)
         self._rows = self._counter("rows", "Rows committed to Kafka, by topic", "topic")
         self._copied_rows = self._counter("copied_rows", "Of these, rows of a first copy")
         self._bytes = self._counter("bytes", "Bytes of the rows committed to Kafka")
@@ -91,6 +94,10 @@ class ProducerMetrics:
     def watch_pending(self, pending: PendingTransactions) -> None:
         """Show what waits for its commit in this session."""
         self._pending = pending
+
+    def watch_copies(self, standings: Callable[[], Iterable[CopyStanding]]) -> None:
+        """Show how far the copies of this session are."""
+        self._copies.standings = standings
 
     def batch_committed(self, batch: Batch, cut: Cut, commit_s: float) -> None:
         """Kafka holds a batch."""
@@ -151,3 +158,20 @@ class _PublisherCounts(Collector):
             "Kafka transactions given up; their rows came again",
             publisher.aborted_count if publisher else 0,
         )
+
+
+class _Copies(Collector):
+    """Of copies beside the stream, while they go on: a table that is whole is shown no more."""
+
+    standings: Callable[[], Iterable[CopyStanding]] = staticmethod(tuple)
+
+    def collect(self) -> Iterator[Metric]:
+        rows = GaugeMetricFamily(f"{_PREFIX}_table_copy_rows", "Rows that a copy holds so far", labels=["topic"])
+        size = GaugeMetricFamily(f"{_PREFIX}_table_copy_bytes", "Bytes of these rows", labels=["topic"])
+        share = GaugeMetricFamily(f"{_PREFIX}_table_copy_share", "Of the table's rows, by estimate", labels=["topic"])
+        for copy in self.standings():
+            rows.add_metric([copy.topic], copy.rows)
+            size.add_metric([copy.topic], copy.bytes)
+            if copy.share is not None:
+                share.add_metric([copy.topic], copy.share)
+        yield from (rows, size, share)

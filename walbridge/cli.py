@@ -132,6 +132,43 @@ def status(
 
 
 @app.command()
+def tables(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
+) -> None:
+    """Show each table: its state, how much of it is copied, its topic, its folder in the lake."""
+    from walbridge.schemas.settings_file import load_settings
+    from walbridge.tables.show import show
+
+    raise typer.Exit(show(load_settings(config), as_json_text=as_json, say=_say))
+
+
+@app.command()
+def copy(
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE", help="schema.table, or a name that only one has.")],
+    config: Config = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the copies until all of them are current.")] = False,
+) -> None:
+    """Ask the producer to copy tables again, beside the stream; all others flow meanwhile."""
+    from walbridge.schemas.settings_file import load_settings
+    from walbridge.tables.copy import copy as ask_for_copies
+
+    raise typer.Exit(ask_for_copies(load_settings(config), tables, wait=wait, say=_say))
+
+
+@app.command()
+def forget(
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE", help="schema.table of one that left.")],
+    config: Config = None,
+) -> None:
+    """Forget tables that left the publication; say what remains of them."""
+    from walbridge.schemas.settings_file import load_settings
+    from walbridge.tables.forget import forget as forget_tables
+
+    raise typer.Exit(forget_tables(load_settings(config), tables, say=_say))
+
+
+@app.command()
 def tail(
     table: Annotated[str | None, typer.Argument(metavar="TABLE", help="schema.table")] = None,
     config: Config = None,

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.copying.visibility import Before, Snapshot
 from walbridge.producer.errors import spool_unwritable
 from walbridge.producer.postgres import catalog
@@ -22,6 +23,7 @@ from walbridge.producer.postgres.connection import TableLocked, connect_sql
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.key_order import Bound
 from walbridge.producer.postgres.row_spool import RowSpool
+from walbridge.producer.postgres.table_size import table_sizes
 from walbridge.schemas.errors import RetryableError, WalbridgeError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
@@ -68,6 +70,7 @@ class TableFound:
     """A table in a moment in which nobody could alter it: what committed at or above ``lsn`` was made later.
 
     ``key_names``: columns of its key in their order; None where it has none that rows could be read by.
+    ``size``: an estimate, for who waits.
     """
 
     table: PublishedTable
@@ -76,6 +79,7 @@ class TableFound:
     shape: str
     key_names: tuple[str, ...] | None
     lsn: Lsn
+    size: TableSize | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +208,8 @@ class CopyReader:
             raise RetryableError(f"table {table.qualified_name} is gone")
         types = catalog.type_facts(connection, {column.type_oid for column in facts.columns})
         names = None if read.key is None else read.key.names
-        return TableFound(table, facts, types, _shape(read), names, read.insert_lsn)
+        size = table_sizes(connection, [table.relation_id]).get(table.relation_id)
+        return TableFound(table, facts, types, _shape(read), names, read.insert_lsn, size)
 
     def _chunk(self, read: TableRead, number: int, wanted: ChunkWanted) -> Iterator[Answer]:
         if _shape(read) != wanted.shape:

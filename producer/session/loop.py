@@ -23,6 +23,7 @@ from walbridge.producer.postgres.copy_reader import CopyReader
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.changes import Changes
+from walbridge.producer.session.copy_progress import CopyStanding
 from walbridge.producer.session.copy_records import CopyRecords
 from walbridge.producer.session.dropped_tables import Change
 from walbridge.producer.session.fast_path import FastPath
@@ -106,6 +107,11 @@ class Session:
                 is_told_since=followed.is_told_since,
             )
             self._changes.copies, dropped.on_left_out = self._copies, self._copies.notice
+
+    @property
+    def copy_standings(self) -> tuple[CopyStanding, ...]:
+        """How far each copy beside the stream is; another thread may ask."""
+        return () if self._copies is None else self._copies.progress.standings
 
     def _follow(self, relation_id: int) -> None:
         self._followed.add(relation_id)

@@ -27,6 +27,7 @@ from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copied_table import CopiedTable
 from walbridge.producer.session.copy_answers import CopyAnswers
+from walbridge.producer.session.copy_progress import CopyProgress
 from walbridge.producer.session.copy_questions import CopyQuestions
 from walbridge.producer.session.copy_reading import CopyReading
 from walbridge.producer.session.copy_records import CopyRecords
@@ -85,6 +86,7 @@ class TableCopies:
             is_told_since=is_told_since,
             put_off=self._answers.put_off,
         )
+        self.progress = CopyProgress()
         self._questions = CopyQuestions(self._reading, settings.producer, self._steps.end)
 
     # What the session tells.
@@ -129,6 +131,7 @@ class TableCopies:
         """Do what can be done now."""
         for relation_id in self._reading.requested.take():
             self._reading.to_copy.hurry(relation_id)
+        self.progress.look(self._reading.copied)
         if self.is_at_rest and not self._watch.appeared:
             return
         progress = self._out.tracker.progress

@@ -6,6 +6,7 @@ import pytest
 
 from walbridge.producer.batch.progress import Batch
 from walbridge.producer.metrics import COPYING, STREAMING, ProducerMetrics
+from walbridge.producer.session.copy_progress import CopyStanding
 from walbridge.schemas.cut import Cut, Epoch, TableChanges
 from walbridge.schemas.position import Lsn
 
@@ -43,3 +44,17 @@ def copied_rows(state: str, *, complete: bool) -> float | None:
     metrics.enter(state)
     metrics.batch_committed(Batch(row_count=ROWS), cut(complete=complete), commit_s=0.01)
     return metrics.registry.get_sample_value("walbridge_producer_copied_rows_total")
+
+
+def test_copies_beside_the_stream_are_shown_by_topic_while_they_go_on() -> None:
+    metrics = ProducerMetrics()
+    going_on = [CopyStanding("p.public.orders", 50, 1000, 0.25), CopyStanding("p.public.items", 1, 20, None)]
+    metrics.watch_copies(lambda: going_on)
+
+    def value(name: str, topic: str) -> float | None:
+        return metrics.registry.get_sample_value(f"walbridge_producer_table_copy_{name}", {"topic": topic})
+
+    assert [value(name, "p.public.orders") for name in ("rows", "bytes", "share")] == [50, 1000, 0.25]
+    assert [value(name, "p.public.items") for name in ("rows", "share")] == [1, None]
+    going_on.clear()
+    assert value("rows", "p.public.orders") is None

@@ -1,0 +1,155 @@
+"""Names of tables, and what ``walbridge copy`` and ``walbridge tables`` say of each: no server is needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from walbridge.producer.copying.copy_share import TableSize, seconds_left
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import TableCopy, TableProgress
+from walbridge.schemas.table_request import READ_OPTION, to_copy_option
+from walbridge.tables.copy import CopyWait, is_wanted, refuse_without_requests
+from walbridge.tables.known import KnownTable, named, the_one
+from walbridge.tables.look import InPostgres, Look
+from walbridge.tables.standing import LakeEntry, as_json, lines, standings
+
+ORDERS, ITEMS, OTHERS = 16_385, 16_390, 16_398
+HALF = TableCopy(Lsn(0x2BC), rows=50_000, bytes=1_234_567, chunks=7)
+COPYING = TableProgress(ORDERS, "copying", since=Lsn(0x2BC), copy=HALF)
+CURRENT = TableProgress(ORDERS, "current", since=Lsn(0x100))
+STALE = TableProgress(ORDERS, "stale", since=Lsn(0x200), why="its topic is gone")
+
+
+def known(
+    name: str, relation_id: int = ORDERS, progress: TableProgress | None = CURRENT, *, published: bool | None = True
+) -> KnownTable:
+    return KnownTable(relation_id, name, f"p.{name}", progress, published)
+
+
+def progress(*tables: TableProgress, read: int = 10, asked: frozenset[int] = frozenset()) -> Progress:
+    options = {READ_OPTION: str(read)} | to_copy_option(asked)
+    return Progress("streaming", "7", 1, "s", "shop", tables={t.relation_id: t for t in tables}, options=options)
+
+
+def look(*tables: KnownTable, asked: frozenset[int] = frozenset(), rows: int = 100_000) -> Look:
+    sizes = {table.relation_id: TableSize(rows, 10**7) for table in tables}
+    of_progress = [table.progress for table in tables if table.progress is not None]
+    return Look(progress(*of_progress, asked=asked), list(tables), InPostgres([], sizes, producer_runs=True))
+
+
+@pytest.mark.parametrize("name", ["public.orders", "orders", '"public"."orders"', '"orders"'])
+def test_table_is_named_with_and_without_its_schema_and_as_sql_quotes_it(name: str) -> None:
+    orders = known("public.orders")
+    assert named(name, [orders, known("public.items", ITEMS)]) == [orders]
+
+
+def test_name_that_is_in_two_schemas_has_to_be_told_with_its_schema() -> None:
+    both = [known("a.items", ITEMS), known("b.items", OTHERS)]
+    with pytest.raises(OperatorError) as refused:
+        the_one("items", named("items", both))
+    assert "items may be any of a.items, b.items" in refused.value.what
+    assert the_one("b.items", named("b.items", both)).relation_id == OTHERS
+
+
+def test_of_a_table_that_was_made_again_under_its_name_the_newest_is_meant() -> None:
+    both = [known("public.items", ITEMS), known("public.items", OTHERS)]
+    assert the_one("items", named("items", both)).relation_id == OTHERS
+
+
+@pytest.mark.parametrize(
+    ("standing", "asked", "words"),
+    [
+        (CURRENT, frozenset(), []),
+        (STALE, frozenset(), []),
+        (COPYING, frozenset(), ["public.orders: is being copied already 50 %"]),
+        (CURRENT, frozenset({ORDERS}), ["public.orders: asked for already; its copy has not begun"]),
+        (None, frozenset(), ["public.orders: came a moment ago; the producer copies it by itself"]),
+    ],
+)
+def test_copy_is_asked_for_unless_it_comes_anyway(
+    standing: TableProgress | None, asked: frozenset[int], words: list[str]
+) -> None:
+    said: list[str] = []
+    table = known("public.orders", progress=standing)
+    assert is_wanted(table, look(table, asked=asked), said.append) == (not words)
+    assert said == words
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "result"),
+    [
+        (CURRENT, progress(CURRENT, read=7), None),
+        (CURRENT, progress(CURRENT, asked=frozenset({ORDERS})), None),
+        (CURRENT, progress(COPYING), None),
+        (CURRENT, progress(replace(CURRENT, since=Lsn(0x400))), ""),
+        (CURRENT, progress(replace(CURRENT, why="not copied again: it has no key")), "not copied again: it has no key"),
+        (CURRENT, progress(CURRENT), "it left the publication meanwhile"),
+        (CURRENT, progress(), "it is gone from the pipeline"),
+        (STALE, progress(STALE), "it is stale: its topic is gone"),
+        (STALE, progress(CURRENT), ""),
+    ],
+    ids=["not read", "not begun", "copying", "copied", "refused", "left", "gone", "still stale", "stale no more"],
+)
+def test_wait_ends_when_the_table_is_current_or_will_not_be(
+    before: TableProgress, now: Progress, result: str | None
+) -> None:
+    assert CopyWait(known("public.orders", progress=before), 7).result(now) == result
+
+
+def test_nothing_is_asked_of_a_pipeline_that_would_not_read_it() -> None:
+    earlier = replace(progress(CURRENT), options={})
+    with pytest.raises(OperatorError, match="of an earlier version"):
+        refuse_without_requests(Settings(name="p"), earlier)
+    with pytest.raises(OperatorError, match="the first copy of pipeline p is not complete"):
+        refuse_without_requests(Settings(name="p"), replace(earlier, state="copying"))
+    refuse_without_requests(Settings(name="p"), progress(CURRENT))
+
+
+def test_lines_say_state_share_topic_and_where_in_the_lake() -> None:
+    tables = [
+        known("public.items", ITEMS, replace(CURRENT, relation_id=ITEMS)),
+        known("public.orders", progress=COPYING),
+        known("public.others", OTHERS, replace(STALE, relation_id=OTHERS)),
+    ]
+    lake = {ITEMS: LakeEntry(ITEMS, "current", "public/items", 7), OTHERS: LakeEntry(OTHERS, "stale", "public/o", 3)}
+    found = standings(look(*tables), lake)
+
+    assert [" ".join(line.split()) for line in lines(found, lake_is_known=True)] == [
+        "public.items current topic p.public.items lake public/items version 7",
+        "public.orders copying 50 % 50,000 rows, 1.2 MB topic p.public.orders not in the lake",
+        "public.others stale since 0/200: its topic is gone topic p.public.others lake public/o version 3 stale",
+    ]
+    assert as_json(found[1]) == {
+        "table": "public.orders",
+        "relation_id": ORDERS,
+        "state": "copying",
+        "since_lsn": "0/2BC",
+        "why": None,
+        "copy_is_asked_for": False,
+        "copy": {"begun_lsn": "0/2BC", "rows": 50_000, "bytes": 1_234_567, "chunks": 7, "share": 0.5},
+        "topic": "p.public.orders",
+        "lake": None,
+    }
+
+
+def test_share_is_of_the_rows_that_the_server_expects_and_never_whole() -> None:
+    assert TableSize(1000, 10**6).share(250, 1) == 0.25
+    assert TableSize(1000, 10**6).share(5000, 1) == 0.99
+    assert TableSize(0, 0).share(0, 0) == 0.99
+
+
+def test_share_of_a_table_that_was_never_analysed_is_told_by_its_size() -> None:
+    never = TableSize(None, 128_000)
+    assert never.share(0, 0) is None
+    assert never.share(100, 10_000) == 0.1
+
+
+def test_time_left_is_that_of_the_pace_so_far() -> None:
+    assert seconds_left(0.5, 0.25, 10) == 20
+    assert seconds_left(0.5, 0.5, 10) is None
+    assert seconds_left(None, 0.5, 10) is None

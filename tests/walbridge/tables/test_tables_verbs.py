@@ -1,0 +1,91 @@
+"""``walbridge copy``, ``tables`` and ``forget`` beside a running producer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.faults.followed import settings_of
+from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.tables.copy import copy
+from walbridge.tables.forget import forget
+from walbridge.tables.show import show
+
+
+@pytest.fixture
+def shop(producer: ProducerUnderTest) -> ProducerUnderTest:
+    """``items`` is in two schemas; ``aside`` is not published."""
+    producer.database.execute(
+        "CREATE TABLE orders (id int PRIMARY KEY); INSERT INTO orders SELECT generate_series(1, 2000);"
+        "CREATE TABLE items (id int PRIMARY KEY); CREATE SCHEMA other; CREATE TABLE other.items (id int PRIMARY KEY);"
+        "CREATE TABLE aside (id int PRIMARY KEY); CREATE TABLE left_it (id int PRIMARY KEY)"
+    )
+    producer.publish("orders", "items", "other.items", "left_it")
+    return producer
+
+
+def states(settings: Settings) -> dict[str, str]:
+    shown: list[str] = []
+    assert show(settings, as_json_text=True, say=lambda line: None, out=shown.append) == 0
+    return {table["table"]: table["state"] for table in json.loads(shown[0])["tables"]}
+
+
+def refusal(settings: Settings, name: str) -> OperatorError:
+    with pytest.raises(OperatorError) as refused:
+        copy(settings, [name], wait=False, say=lambda line: None)
+    return refused.value
+
+
+def test_tables_are_copied_again_shown_and_forgotten_while_the_producer_runs(shop: ProducerUnderTest) -> None:
+    shop.settings["producer"] = {"batch_rows_max": 200}
+    shop.settings["lake"] = {"path": str(shop.folder / "lake")}
+    shop.start().wait_for_log("streaming")
+    settings, said = settings_of(shop), list[str]()
+
+    assert states(settings) == dict.fromkeys(
+        ("other.items", "public.items", "public.left_it", "public.orders"), "current"
+    )
+    assert copy(settings, ["orders", "public.orders", "other.items"], wait=True, say=said.append, line_s=0.1) == 0
+    assert said[0].startswith("public.orders: asked to be copied again; its changes go on")
+    assert said[1].startswith("other.items: asked to be copied again")
+    assert {"public.orders: copied, and current", "other.items: copied, and current"} < set(said)
+    assert set(states(settings).values()) == {"current"}
+    shop.check_equal()
+
+    assert "items may be any of other.items, public.items" in refusal(settings, "items").what
+    assert "this pipeline has no table conjured" in refusal(settings, "conjured").what
+    with pytest.raises(OperatorError, match="orders is in publication walbridge"):
+        forget(settings, ["orders"], say=said.append)
+
+    shop.database.execute("ALTER PUBLICATION walbridge DROP TABLE left_it")
+    wait_until(lambda: states(settings)["public.left_it"] == "dropped", "the table to be dropped")
+    assert "left_it is not in publication walbridge" in refusal(settings, "left_it").what
+    said.clear()
+    assert forget(settings, ["left_it"], say=said.append) == 0
+    assert "forgotten; the lake keeps its rows as they were" in said[0]
+    assert f"--delete --topic {shop.name}.public.left_it" in said[1]
+    assert said[2].endswith(f"rm -r {shop.folder}/lake/public/left_it")
+    wait_until(lambda: "public.left_it" not in states(settings), "the table to be forgotten")
+    shop.database.execute("ALTER PUBLICATION walbridge ADD TABLE left_it")
+    wait_until(lambda: states(settings).get("public.left_it") == "current", "the table to be copied when it is back")
+    shop.check_equal()
+
+
+def test_request_waits_for_a_producer_that_does_not_run(shop: ProducerUnderTest) -> None:
+    """It is durable; a copy that is asked for twice is made once."""
+    shop.write_settings()
+    settings = settings_of(shop)
+    assert "has no progress in Kafka" in refusal(settings, "orders").what
+    shop.start_streaming().stop()
+    shop.slot_at_rest()
+    said: list[str] = []
+    assert [copy(settings, ["orders"], wait=False, say=said.append) for _ in range(2)] == [0, 0]
+    assert "walbridge produce does not run now" in said[1]
+    running = shop.start_streaming()
+    running.wait_for_log("table is copied")
+    shop.check_equal()
+    assert running.log.count("copy of a table begins") == 1

@@ -1,0 +1,165 @@
+"""``walbridge copy TABLE…``: asks the producer to copy tables again beside the stream, and follows it if told to.
+
+In: names. Out: requests in the progress topic, durable when this returns; words on what happens next. All names are
+looked up before anything is asked, so a mistake asks for nothing.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress
+from walbridge.schemas.table_request import COPY, TableRequest, read_until, to_copy
+from walbridge.tables.known import KnownTable, named, the_one, unknown
+from walbridge.tables.look import Look, look
+from walbridge.tables.request import write
+from walbridge.tables.standing import copy_text, share_of, share_text
+
+LINE_S = 10.0
+"""A line at least this often."""
+_LOOK_S = 1.0
+
+Say = Callable[[str], None]
+
+
+def copy(settings: Settings, names: Sequence[str], *, wait: bool, say: Say, line_s: float = LINE_S) -> int:
+    """Ask for copies; 0 when the requests are durable, with ``wait`` when all tables are current.
+
+    Raises:
+        OperatorError: a name means no table, or a table that cannot be copied.
+        RetryableError: a server is away.
+    """
+    seen = look(settings, needs_postgres=True)
+    refuse_without_requests(settings, seen.progress)
+    chosen = [_chosen(settings, name, seen) for name in dict.fromkeys(names)]
+    wanted = [table for table in dict.fromkeys(chosen) if is_wanted(table, seen, say)]
+    offset = -1
+    if wanted:
+        requests = [TableRequest(COPY, table.relation_id, time.time_ns() // 1000) for table in wanted]
+        offset = write(settings, requests)
+        for table in wanted:
+            say(f"{table.name}: asked to be copied again; {_meanwhile(table)}")
+    assert seen.postgres is not None
+    if not seen.postgres.producer_runs:
+        say("walbridge produce does not run now: copies begin, or go on, when it does")
+    if not wait:
+        return 0
+    waits = [CopyWait(table, offset if table in wanted else -1) for table in dict.fromkeys(chosen)]
+    return _follow(settings, waits, say, line_s)
+
+
+def _chosen(settings: Settings, name: str, seen: Look) -> KnownTable:
+    found = named(name, seen.tables)
+    if not found:
+        raise unknown(name, seen.tables)
+    published = [table for table in found if table.is_published is not False]
+    if not published:
+        table = the_one(name, found)
+        publication = settings.postgres.publication
+        raise OperatorError(
+            f"table {table.name} is not in publication {publication}",
+            remedy=f"ALTER PUBLICATION {publication} ADD TABLE {table.name}; the running producer copies it by itself",
+        )
+    return the_one(name, published)
+
+
+def refuse_without_requests(settings: Settings, progress: Progress) -> None:
+    """Refuse what no producer would read.
+
+    Raises:
+        OperatorError: the first copy is not complete, or earlier code runs.
+    """
+    if progress.state != "streaming":
+        raise OperatorError(
+            f"the first copy of pipeline {settings.name} is not complete",
+            remedy="let walbridge produce finish it: it holds all tables; walbridge status shows how far it is",
+        )
+    if read_until(progress) is None:
+        raise OperatorError(
+            f"the producer of pipeline {settings.name} that ran last is of an earlier version, and reads no requests",
+            remedy="start walbridge produce of this version, then run this command again",
+        )
+
+
+def is_wanted(table: KnownTable, seen: Look, say: Say) -> bool:
+    """Whether it has to be asked for; says why not."""
+    standing = table.progress
+    if standing is None:
+        say(f"{table.name}: came a moment ago; the producer copies it by itself")
+    elif standing.state == COPYING:
+        share = share_of(standing.copy, seen.size(table.relation_id))
+        say(f"{table.name}: is being copied already{share_text(share)}")
+    elif table.relation_id in to_copy(seen.progress):
+        say(f"{table.name}: asked for already; its copy has not begun")
+    else:
+        return True
+    return False
+
+
+def _meanwhile(table: KnownTable) -> str:
+    if table.progress is not None and table.progress.state == CURRENT:
+        return "its changes go on, and the lake swaps its rows when the copy is whole"
+    return "it is current once the copy is whole"
+
+
+@dataclass(slots=True)
+class CopyWait:
+    """A table whose copy is waited for. ``offset``: of its request; -1 where it was asked for before."""
+
+    table: KnownTable
+    offset: int
+    said: str = ""
+    said_s: float = field(default=0.0)
+
+    @property
+    def since(self) -> int | None:
+        """As it was when the copy was asked for."""
+        return None if self.table.progress is None else self.table.progress.since
+
+    def result(self, progress: Progress) -> str | None:
+        """What became of it: empty words where it is current, other words why not; None while it goes on."""
+        standing = progress.tables.get(self.table.relation_id)
+        if (read_until(progress) or 0) <= self.offset or self.table.relation_id in to_copy(progress):
+            return None
+        if standing is None:
+            return None if self.table.progress is None else "it is gone from the pipeline"
+        if standing.state == COPYING:
+            return None
+        if standing.state == CURRENT and standing.since != self.since:
+            return ""
+        if standing.state == CURRENT:
+            return standing.why or ("" if self.offset < 0 else "it left the publication meanwhile")
+        return f"it is {standing.state}" + (f": {standing.why}" if standing.why else "")
+
+    def line(self, progress: Progress, seen: Look) -> str:
+        """Where it is."""
+        standing: TableProgress | None = progress.tables.get(self.table.relation_id)
+        if standing is not None and standing.state == COPYING and standing.copy is not None:
+            share = share_of(standing.copy, seen.size(self.table.relation_id))
+            return f"{self.table.name}: copying{share_text(share)}, {copy_text(standing.copy)}"
+        why = f": {standing.why}" if standing is not None and standing.why else ""
+        return f"{self.table.name}: waits for its copy to begin{why}"
+
+
+def _follow(settings: Settings, waits: list[CopyWait], say: Say, line_s: float) -> int:
+    """Until each has come to its end; 2 where one did not become current."""
+    failed = False
+    while True:
+        seen = look(settings, needs_postgres=True)
+        now_s = time.monotonic()
+        for each in list(waits):
+            result = each.result(seen.progress)
+            if result is not None:
+                waits.remove(each)
+                failed |= bool(result)
+                say(f"{each.table.name}: {'not copied: ' + result if result else 'copied, and current'}")
+                continue
+            if now_s - each.said_s >= line_s:
+                each.said_s = now_s
+                say(each.line(seen.progress, seen))
+        if not waits:
+            return EXIT_OPERATOR if failed else 0
+        time.sleep(_LOOK_S)

@@ -1,0 +1,30 @@
+"""The tables of the lake's newest published cut. Imported when it is looked at: it needs the extra spark."""
+
+from deltalake.exceptions import DeltaError
+
+from walbridge.schemas.errors import RetryableError, foreign_lake
+from walbridge.schemas.settings import Settings, flatten
+from walbridge.spark_consumer.delta.manifest_reader import newest_published, open_table
+from walbridge.tables.standing import LakeEntry
+
+
+def lake_entries(settings: Settings) -> dict[int, LakeEntry]:
+    """By relation id; none where nothing is published yet.
+
+    Raises:
+        OperatorError: the lake is another pipeline's, or newer code wrote it.
+        RetryableError: the lake cannot be read.
+    """
+    path = settings.lake.path
+    try:
+        table = open_table(path, flatten(settings.lake.storage_options))
+        row = None if table is None else newest_published(table)
+    except (DeltaError, OSError) as error:
+        raise RetryableError(f"the lake at {path} cannot be read: {type(error).__name__}") from None
+    if row is None:
+        return {}
+    if row.pipeline != settings.name:
+        raise foreign_lake(path, row.pipeline, settings.name)
+    return {
+        entry.relation_id: LakeEntry(entry.relation_id, entry.state, entry.path, entry.version) for entry in row.tables
+    }

@@ -1,0 +1,48 @@
+"""``walbridge tables``: one line for each table of the pipeline."""
+
+import json
+from collections.abc import Callable
+
+from walbridge.extras import missing_package
+from walbridge.schemas.errors import WalbridgeError
+from walbridge.schemas.settings import Settings
+from walbridge.tables.look import look
+from walbridge.tables.standing import LakeEntry, as_json, lines, standings
+
+
+def show(
+    settings: Settings, *, as_json_text: bool, say: Callable[[str], None], out: Callable[[str], object] = print
+) -> int:
+    """Print them. Lake and Postgres may be silent: then what only they know is left out, and said.
+
+    Raises:
+        OperatorError: there is no such pipeline.
+        RetryableError: Kafka is away.
+    """
+    seen = look(settings, needs_postgres=False)
+    lake, silent = _lake(settings)
+    found = standings(seen, lake)
+    if as_json_text:
+        out(json.dumps({"pipeline": settings.name, "tables": [as_json(each) for each in found]}, ensure_ascii=False))
+    else:
+        for line in lines(found, lake_is_known=lake is not None):
+            out(line)
+    for what, reason in (("Postgres", seen.postgres_is_silent), ("the lake", silent)):
+        if reason is not None:
+            say(f"{what} is not shown: {reason}")
+    return 0
+
+
+def _lake(settings: Settings) -> tuple[dict[int, LakeEntry] | None, str | None]:
+    """By relation id; or why not."""
+    try:
+        from walbridge.tables.lake import lake_entries  # the producer's machine need not have what reads a lake
+
+        return lake_entries(settings), None
+    except WalbridgeError as error:
+        return None, getattr(error, "what", None) or str(error)
+    except ModuleNotFoundError as error:
+        missing = missing_package(error)
+        if missing is None:
+            raise
+        return None, f"{missing.name} is not installed here ({missing.install})"

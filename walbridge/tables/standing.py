@@ -1,0 +1,135 @@
+"""Where each table of a pipeline stands, in words and as values. Pure.
+
+In: a ``Look``, and the lake's newest published cut. Out: a line for each table.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from walbridge.producer.copying.copy_share import TableSize
+from walbridge.quantities import bytes_text
+from walbridge.schemas.position import format_lsn
+from walbridge.schemas.table_progress import COPYING, CURRENT, TableCopy, TableProgress
+from walbridge.schemas.table_request import to_copy
+from walbridge.tables.known import KnownTable
+from walbridge.tables.look import Look
+
+NEW = "new"
+"""State of a table that is published, and that the producer has not noticed yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeEntry:
+    """A table in the lake's newest published cut. ``version`` None: its folder does not exist yet."""
+
+    relation_id: int
+    state: str
+    path: str
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStanding:
+    """One table. ``share``: of its rows, those that are copied; None where that is not known, or nothing is copied."""
+
+    relation_id: int
+    name: str
+    state: str
+    topic: str | None
+    since: int | None
+    why: str | None
+    copy: TableCopy | None
+    share: float | None
+    is_asked: bool
+    lake: LakeEntry | None
+
+
+def standings(look: Look, lake: Mapping[int, LakeEntry] | None) -> list[TableStanding]:
+    """All tables by name; those that left and are in no lake are forgotten by ``walbridge forget`` only."""
+    asked = to_copy(look.progress)
+    return [_standing(table, look, lake or {}, is_asked=table.relation_id in asked) for table in look.tables]
+
+
+def _standing(table: KnownTable, look: Look, lake: Mapping[int, LakeEntry], *, is_asked: bool) -> TableStanding:
+    standing = table.progress or TableProgress(table.relation_id, NEW)
+    return TableStanding(
+        table.relation_id,
+        table.name,
+        standing.state,
+        table.topic,
+        standing.since,
+        standing.why,
+        standing.copy,
+        share_of(standing.copy, look.size(table.relation_id)),
+        is_asked,
+        lake.get(table.relation_id),
+    )
+
+
+def share_of(copy: TableCopy | None, size: TableSize | None) -> float | None:
+    """How much of the table is copied."""
+    return None if copy is None or size is None else size.share(copy.rows, copy.bytes)
+
+
+def state_text(standing: TableStanding) -> str:
+    """``current``, ``copying 42 %``, ``stale since 0/2BC: why``."""
+    asked = ", to be copied again" if standing.is_asked and standing.state != COPYING else ""
+    if standing.state == COPYING:
+        return f"copying{share_text(standing.share)}"
+    since = "" if standing.since is None or standing.state in (CURRENT, NEW) else f" since {format_lsn(standing.since)}"
+    why = f": {standing.why}" if standing.why else ""
+    return f"{standing.state}{since}{asked}{why}"
+
+
+def share_text(share: float | None) -> str:
+    """`` 42 %``, nothing where it is not known."""
+    return "" if share is None else f" {share:.0%}".replace("%", " %")
+
+
+def copy_text(copy: TableCopy) -> str:
+    """``1,000 rows, 2.0 MB``."""
+    return f"{copy.rows:,} row{'' if copy.rows == 1 else 's'}, {bytes_text(copy.bytes)}"
+
+
+def lines(found: Iterable[TableStanding], *, lake_is_known: bool) -> list[str]:
+    """One for each table, in columns."""
+    rows = [_row(standing, lake_is_known=lake_is_known) for standing in found]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(len(rows[0]))] if rows else []
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _row(standing: TableStanding, *, lake_is_known: bool) -> list[str]:
+    row = [standing.name, state_text(standing), copy_text(standing.copy) if standing.copy else ""]
+    row.append(f"topic {standing.topic}" if standing.topic else "no topic")
+    return [*row, _lake_text(standing.lake)] if lake_is_known else row
+
+
+def _lake_text(entry: LakeEntry | None) -> str:
+    if entry is None or entry.version is None:
+        return "not in the lake"
+    state = "" if entry.state == CURRENT else f" {entry.state}"
+    return f"lake {entry.path} version {entry.version}{state}"
+
+
+def as_json(standing: TableStanding) -> dict[str, Any]:
+    """LSNs as Postgres prints them; null where it is not known."""
+    copy, lake = standing.copy, standing.lake
+    return {
+        "table": standing.name,
+        "relation_id": standing.relation_id,
+        "state": standing.state,
+        "since_lsn": None if standing.since is None else format_lsn(standing.since),
+        "why": standing.why,
+        "copy_is_asked_for": standing.is_asked,
+        "copy": copy
+        and {
+            "begun_lsn": format_lsn(copy.begun_lsn),
+            "rows": copy.rows,
+            "bytes": copy.bytes,
+            "chunks": copy.chunks,
+            "share": None if standing.share is None else round(standing.share, 4),
+        },
+        "topic": standing.topic,
+        "lake": lake and {"state": lake.state, "path": lake.path, "version": lake.version},
+    }
