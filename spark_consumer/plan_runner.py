@@ -24,7 +24,7 @@ from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.delta.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
-from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.plan.lake_state import LakeState, Relations
@@ -68,7 +68,7 @@ class PlanRunner:
             kill_point("job:plan-open")
         watch.lap("plan_ms")
         heads, troubles = self._apply_tables(plan, relations, watch) if plan.tables else ([], [])
-        self.refuse_troubles(troubles)
+        self.refuse_troubles(troubles, lake_is_empty=state.epoch is None)
         row = state.applied(plan, heads, relations, troubles)
         # There is nothing to remember but where to read on: not worth a row of _cuts.
         if not plan.tables and row.kind != "published":
@@ -86,13 +86,18 @@ class PlanRunner:
         self._maintenance.after_plan([head.path for head in heads])
         return LakeState.after(self._pipeline, row)
 
-    def refuse_troubles(self, troubles: Iterable[TableTrouble]) -> None:
+    def refuse_troubles(self, troubles: Iterable[TableTrouble], *, lake_is_empty: bool = False) -> None:
         """Where the settings say so, one table's trouble stops all.
+
+        An empty lake may be a mount point without its storage. Records that are kept no more are then no table's
+        trouble: the lake may hold them.
 
         Raises:
             OperatorError: there is one.
         """
         for trouble in troubles:
+            if lake_is_empty and isinstance(trouble.error, RecordsLost):
+                raise trouble.error
             if self._stops_at_trouble:
                 raise OperatorError(
                     trouble.why,

@@ -6,8 +6,8 @@ measures each partition and fills a cache. Tables of few records then have them 
 others as a DataFrame (topic, partition, offset, key, value). Values of more than ``LARGE_BYTES``
 are in neither, and null there: of them only place and size are kept (``LargeRecord``), and whoever
 decodes asks for them one at a time, so that no task, slice or batch is larger than its bound (I9).
-A count that is not the cuts' stops the job (I7): something was lost, repeated or written by
-somebody else.
+A count that is not the cuts' is the trouble of its table (I7): something was lost, repeated or
+written by somebody else.
 """
 
 import threading
@@ -25,8 +25,8 @@ from pyspark.sql import functions as F
 
 from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
 from walbridge.schemas.cut import PartitionRange
-from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE, sorting_errors
+from walbridge.schemas.errors import TableError
+from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
 from walbridge.spark_consumer.kafka.ranges import RECORD, Place
@@ -99,6 +99,8 @@ class PlannedRecords:
         self._is_persisted = False
         self._persisting = threading.Lock()
         self.measures: Sequence[Measure] = ()
+        self.troubles: Mapping[str, TableError] = {}
+        """By topic: why its records are not to be taken."""
         fetched: pa.Table | None = None
         large: pa.Table | None = None
         total = sum(rows.values())
@@ -118,7 +120,13 @@ class PlannedRecords:
         self._fetched = {} if fetched is None else _by_topic(fetched)
 
     def of(self, topic: str) -> TableRecords:
-        """Those of one topic."""
+        """Those of one topic.
+
+        Raises:
+            TableError: they are not what the cuts promise, or cannot be had.
+        """
+        if topic in self.troubles:
+            raise self.troubles[topic]
         volumes = self._volumes.get(topic, {})
         few = self._few_of(topic, sum(volumes.values(), Volume()))
         frame = partial(self._from_spark, topic) if few is None else partial(self._from_driver, few)
@@ -181,46 +189,50 @@ def _by_topic(records: pa.Table) -> dict[str, pa.Table]:
 
 @contextmanager
 def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
-    """The records of a plan, until the block ends.
+    """The records of a plan, until the block ends. What is wrong with one topic is raised to whoever asks for it.
 
     Raises:
-        OperatorError: records are gone, never become visible, or their count is not the cuts'.
         RetryableError: the broker is away.
     """
     ranges = {place: (part.start_offset, part.end_offset) for place, part in plan.ranges.items() if part.records}
-    if ranges:
-        log.wait_visible(ranges)
+    troubles: dict[str, TableError] = dict(log.lost(ranges))
+    troubles |= log.too_large({place: of for place, of in ranges.items() if place[0] not in troubles})
+    ranges = {place: of for place, of in ranges.items() if place[0] not in troubles}
+    planned = {place: part for place, part in plan.ranges.items() if place[0] not in troubles}
     rows: Counter[str] = Counter()
-    for part in plan.ranges.values():
+    for part in planned.values():
         rows[part.topic] += part.records
-    log.refuse_larger(ranges)
     # Where large records allow fewer readers than cores, what they have read is spread before it is folded.
     tasks = log.heap.cores if plan.rows > TASK_ROWS and log.heap.readers < log.heap.cores else None
     records = PlannedRecords(log.read(ranges, plan.rows), rows, log.values, tasks)
     try:
-        refuse_other_counts(plan.ranges, _counted(records.measures))
+        troubles |= other_counts(planned, _counted(records.measures))
         for each in records.large:
             if each.size > log.heap.largest_record:
-                raise log.heap.too_large(each.topic, each.partition, each.offset, each.size)
+                troubles[each.topic] = log.heap.too_large(each.topic, each.partition, each.offset, each.size)
+        records.troubles = troubles
         yield records
     finally:
         records.close()
 
 
-def refuse_other_counts(planned: Mapping[Place, PartitionRange], counted: Mapping[Place, tuple[int, int, int]]) -> None:
-    """``counted``: records, first and last offset by partition.
+def other_counts(
+    planned: Mapping[Place, PartitionRange], counted: Mapping[Place, tuple[int, int, int]]
+) -> dict[str, TableError]:
+    """By topic: partitions whose records are not exactly those that their cuts promise.
 
-    Raises:
-        OperatorError: a partition whose records are not exactly those that its cuts promise.
+    Args:
+        counted: records, first and last offset by partition.
     """
+    found: dict[str, TableError] = {}
     for place, part in planned.items():
         count, first, last = counted.get(place, (0, part.start_offset, part.end_offset - 1))
         if count != part.records or first < part.start_offset or last >= part.end_offset:
-            raise OperatorError(
+            found[place[0]] = TableError(
                 f"{place[0]}[{place[1]}] holds {count} records in [{part.start_offset}, {part.end_offset}), "
-                f"its cuts say {part.records}",
-                remedy=CHANGED_FROM_OUTSIDE,
+                f"its cuts say {part.records}: the topic was changed from outside"
             )
+    return found
 
 
 def _sizes(records: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ from walbridge.runtime.heap import (
     size_bytes,
     spark_share,
 )
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import TableError
 from walbridge.schemas.settings import Settings
 
 _MIB = 2**20
@@ -43,15 +43,14 @@ class DriverHeap:
     def largest_record(self) -> int:
         return largest_record(self.heap_bytes, self.spark_share)
 
-    def too_large(self, topic: str, partition: int, offset: int, size: int | None) -> OperatorError:
+    def too_large(self, topic: str, partition: int, offset: int, size: int | None) -> TableError:
         """The error for a record that the heap cannot take; ``size`` is None where fetching it took all memory."""
         said = "more bytes than the heap has room for" if size is None else f"{size:,} bytes"
         setting = more_memory(size or 2 * self.largest_record, self.spark_share)
-        return OperatorError(
+        return TableError(
             f"the record at {topic}[{partition}] offset {offset} takes {said}: the Spark driver's heap of "
             f"{self.heap_bytes // _MIB:,} MiB takes records of up to {self.largest_record:,} bytes",
-            remedy=f"nothing of it was applied: {setting} or more"
-            + (" and start again" if size else ", until it is fetched"),
+            first=f"{setting} or more" + ("" if size else ", until it is fetched"),
         )
 
 

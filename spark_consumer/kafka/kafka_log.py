@@ -10,7 +10,7 @@ is never set (I7).
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from types import MappingProxyType
@@ -20,8 +20,9 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, OperatorError, RetryableError
+from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, OperatorError, RetryableError, TableError
 from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import class_name, messages, sorting_errors, told_by_name
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.large_records import (
@@ -51,6 +52,22 @@ FETCH_BYTES = 128 * 2**10
 as much at most: 32 MiB, which one record may take by default."""
 TASK_ROWS = 20_000
 """A read of more rows is split over all cores, also where the topic has one partition."""
+
+
+class RecordsLost(TableError):
+    """Records of a table's topic that its cuts promise cannot be read."""
+
+
+class MissingTopics(OperatorError):
+    """Topics that the broker does not have."""
+
+    def __init__(self, topics: Sequence[str], bootstrap_servers: str) -> None:
+        self.topics, self._bootstrap_servers = topics, bootstrap_servers
+        super().__init__(self.said_of(topics[0]), remedy=f"was it deleted? Then {COPY_AGAIN}")
+
+    def said_of(self, topic: str) -> str:
+        """What is wrong with one of them."""
+        return f"topic {topic} does not exist at {self._bootstrap_servers}"
 
 
 class KafkaLog:
@@ -117,40 +134,63 @@ class KafkaLog:
             OperatorError: records are gone, or not visible after ``lake.visible_timeout_s``.
             RetryableError: the broker is away.
         """
-        deadline = time.monotonic() + self._visible_timeout_s
-        while late := self._below(self.ends(ranges), ranges):
-            if time.monotonic() > deadline:
-                raise OperatorError(
-                    f"records of {late[0]}[{late[1]}] are not visible after {self._visible_timeout_s} s, "
-                    "though their cut is: a transaction hangs on this partition, or the topic was made anew",
-                    remedy="abort what kafka-transactions.sh find-hanging shows; or raise [lake] visible_timeout_s",
-                )
-            time.sleep(VISIBLE_POLL_S)
-        starts = self.starts(ranges)
-        for place, (start, _) in ranges.items():
-            if starts[place] > start:
-                raise OperatorError(
-                    f"records of {place[0]}[{place[1]}] from offset {start} on are gone, the log begins at "
-                    f"{starts[place]}",
-                    remedy="this job was away for longer than records are kept: raise [topics] retention_ms, "
-                    f"then {COPY_AGAIN}",
-                )
+        for lost in self.lost(ranges).values():
+            raise OperatorError(lost.what, remedy=lost.first or lost.remedy)
 
-    @staticmethod
-    def _below(ends: Mapping[Place, int], ranges: Mapping[Place, Range]) -> Place | None:
-        return next((place for place, (_, end) in ranges.items() if ends[place] < end), None)
-
-    def refuse_larger(self, ranges: Mapping[Place, Range]) -> None:
-        """Where the settings allow records that the heap does not take: look for one before Spark reads.
+    def lost(self, ranges: Mapping[Place, Range]) -> dict[str, RecordsLost]:
+        """By topic: why records of it cannot be read. All others are decided, and there.
 
         Raises:
-            OperatorError: there is one (I9).
             RetryableError: the broker is away.
         """
+        found: dict[str, RecordsLost] = {}
+        deadline = time.monotonic() + self._visible_timeout_s
+        while late := _below(self._of_those_there(self.ends, ranges, found), ranges):
+            if time.monotonic() > deadline:
+                found |= {topic: _undecided(topic, partition, self._visible_timeout_s) for topic, partition in late}
+                break
+            time.sleep(VISIBLE_POLL_S)
+        starts = self._of_those_there(self.starts, ranges, found)
+        for place, (start, _) in ranges.items():
+            if place[0] not in found and starts[place] > start:
+                found[place[0]] = RecordsLost(
+                    f"records of {place[0]}[{place[1]}] from offset {start} on are gone, the log begins at "
+                    f"{starts[place]}: this job was away for longer than [topics] retention_ms"
+                )
+        return found
+
+    def _of_those_there(
+        self,
+        asked: Callable[[Iterable[Place]], dict[Place, int]],
+        ranges: Mapping[Place, Range],
+        found: dict[str, RecordsLost],
+    ) -> dict[Place, int]:
+        """The answer for all topics that have nothing found against them yet; one that does not exist has."""
+        while places := [place for place in ranges if place[0] not in found]:
+            try:
+                return asked(places)
+            except MissingTopics as missing:
+                # A broker that knows no topic of this pipeline says nothing of a single table.
+                if self.partition_count(cuts_topic(self._name)) == 0:
+                    raise
+                found |= {topic: RecordsLost(missing.said_of(topic)) for topic in missing.topics}
+        return {}
+
+    def too_large(self, ranges: Mapping[Place, Range]) -> dict[str, TableError]:
+        """By topic, where the settings allow records that the heap does not take: looked for before Spark reads (I9).
+
+        Raises:
+            RetryableError: the broker is away.
+        """
+        found: dict[str, TableError] = {}
         if self.heap.record_bytes_max > self.heap.largest_record:
             with self._reading(PROPERTIES) as reader:
                 for place, bounds in ranges.items():
-                    reader.refuse_larger(place, bounds, self.heap)
+                    try:
+                        reader.refuse_larger(place, bounds, self.heap)
+                    except TableError as error:
+                        found[place[0]] = error
+        return found
 
     def values(self, records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
         """The values of single records, one at a time.
@@ -214,12 +254,9 @@ class KafkaLog:
 
     def _refuse_missing_topics(self, places: Iterable[Place]) -> None:
         """Refuse a topic that does not exist: asking for its offsets times out, as if the broker were away."""
-        for topic in sorted({topic for topic, _ in places}):
-            if self.partition_count(topic) == 0:
-                raise OperatorError(
-                    f"topic {topic} does not exist at {self._bootstrap_servers}",
-                    remedy=f"was it deleted? Then {COPY_AGAIN}",
-                )
+        topics = sorted({topic for topic, _ in places})
+        if missing := [topic for topic in topics if self.partition_count(topic) == 0]:
+            raise MissingTopics(missing, self._bootstrap_servers)
 
     def _call(self, question: Any) -> Any:
         try:
@@ -266,6 +303,19 @@ class KafkaLog:
 
     def _is_a(self, cause: Any, java_class: str) -> bool:
         return bool(is_instance_of(self._spark.sparkContext._gateway, cause, java_class))
+
+
+def _below(ends: Mapping[Place, int], ranges: Mapping[Place, Range]) -> list[Place]:
+    """Those whose ranges are not decided yet."""
+    return [place for place, end in ends.items() if end < ranges[place][1]]
+
+
+def _undecided(topic: str, partition: int, timeout_s: float) -> RecordsLost:
+    return RecordsLost(
+        f"records of {topic}[{partition}] are not visible after {timeout_s} s, "
+        "though their cut is: a transaction hangs on this partition, or the topic was made anew",
+        first="abort what kafka-transactions.sh find-hanging shows; or raise [lake] visible_timeout_s",
+    )
 
 
 def _offsets_json(values: Mapping[Place, int], list_of: bool = False) -> str:

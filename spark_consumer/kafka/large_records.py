@@ -87,7 +87,7 @@ class RecordReader:
         """Walk the range, and stop at a record that the heap does not take.
 
         Raises:
-            OperatorError: there is one.
+            TableError: there is one.
         """
         partition = self._jvm.org.apache.kafka.common.TopicPartition(*place)
         offset, end = bounds

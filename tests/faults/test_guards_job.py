@@ -170,6 +170,7 @@ def test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was(settled: Lak
 
 TROUBLES: dict[str, tuple[Callable[[Lake], object], str, str]] = {
     "event bytes that were changed": (_corrupt_bytes, "quarantined", "though they say so: partition 0 offsets"),
+    "data topic made anew": (_data_topic_made_anew, "quarantined", "are not visible after 1 s"),
 }
 
 

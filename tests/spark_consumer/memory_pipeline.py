@@ -6,7 +6,7 @@ Tables are real, by delta-rs. Records come to the driver, as those of small tabl
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from tests.contract_writer import Event
 from tests.spark_consumer.events import EPOCH, PIPELINE, Log
 from tests.spark_consumer.memory_topics import MemoryTopics
 from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.errors import TableError
 from walbridge.schemas.metadata_record import RelationRecord, encode_metadata
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic
@@ -38,6 +39,8 @@ class MemoryPipeline:
 
     topics: MemoryTopics = field(default_factory=MemoryTopics)
     log: Log = field(default_factory=Log)
+    lost: dict[str, TableError] = field(default_factory=dict)
+    """Topics whose records cannot be had."""
     last: Cut = field(default=Cut(EPOCH, 0, 0x1000, 0x1000, None, None, 0, True, 0))
 
     def announce(self, *relations: RelationRecord) -> None:
@@ -75,7 +78,7 @@ class MemoryPipeline:
 
     @contextmanager
     def planned(self, _log: object, plan: Plan) -> Iterator[PlannedInMemory]:
-        yield PlannedInMemory(self.log, plan)
+        yield PlannedInMemory(self.log, plan, self.lost)
 
     def follow(self, source: CutsSource, act: Callable[[CutsFrom], None]) -> None:
         """A stream whose checkpoint was lost: it has a trigger for each cut there is, the log's end is the same."""
@@ -90,8 +93,11 @@ class PlannedInMemory:
 
     log: Log
     plan: Plan
+    lost: Mapping[str, TableError]
 
     def of(self, topic: str) -> TableRecords:
+        if topic in self.lost:
+            raise self.lost[topic]
         part = self.plan.ranges.get((topic, 0))
         rows = self.log.rows[part.start_offset : part.end_offset] if part else []
         mine = [row for row in rows if row["topic"] == topic]

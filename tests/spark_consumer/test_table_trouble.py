@@ -18,6 +18,7 @@ from walbridge.schemas.cut import Barrier
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.delta.manifest_reader import open_table
+from walbridge.spark_consumer.kafka.kafka_log import RecordsLost
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 TEXT = relation([column("id", "int4", is_key=True), column("n")], name="accounts", relation_id=1, revision=1)
@@ -294,6 +295,34 @@ def test_changes_of_a_table_that_the_lake_holds_no_copy_of_leave_it_and_nobody_e
     (entry,) = (entry for entry in cut_rows(lake)[-1].tables if entry.name == "more")
     assert (entry.state, entry.version, "holds no copy of" in (entry.why or "")) == ("stale", None, True)
     assert history(lake) == [0, 1]
+
+
+def test_table_whose_records_are_lost_is_stale_and_its_others_go_on(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I7: they are asked for no more."""
+    run()
+    pipeline.lost[ACCOUNTS.topic] = RecordsLost("records are gone")
+    transfer(pipeline, 1)
+    run()
+    pipeline.lost.clear()
+    transfer(pipeline, 2)
+    run()
+
+    entry = accounts(cut_rows(lake)[-1])
+    assert (entry.state, entry.why, rows_of(lake, entry)) == ("stale", "records are gone", [0])
+    assert history(lake) == [0, 1, 2]
+
+
+def test_records_that_are_lost_before_an_empty_lake_was_filled_stop_the_job(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I8: its storage may not be mounted, and the copy that would mend a table is of no use then."""
+    pipeline.lost[ACCOUNTS.topic] = RecordsLost("records are gone")
+
+    with pytest.raises(OperatorError, match=r"was empty at the start, and records are gone"):
+        run()
+    assert [row.kind for row in cut_rows(lake)] == ["plan"]
 
 
 def test_lake_that_is_lost_as_a_whole_stops_the_job(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:

@@ -1,6 +1,7 @@
 """Reading a plan's records: exact ranges, counted, with waiting and refusing told apart."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
+from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.runtime import heap
 from walbridge.schemas.cut import Cut, PartitionRange
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, TableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import change_reader
 from walbridge.spark_consumer.kafka.change_reader import planned_records
@@ -148,10 +150,11 @@ def test_a_record_that_the_heap_does_not_take_is_refused_by_its_place(
         writer.copy([(table, [{"id": i} for i in range(5)])]), writer.send([Event(table, "c", 0x2000, 0, after=large)])
     )
     if promised > 1:
-        monkeypatch.setattr(log, "read", None)
+        reads_nothing = partial(log.read, {})
+        monkeypatch.setattr(log, "read", lambda ranges, _: reads_nothing() if not ranges else pytest.fail("it is read"))
 
-    with pytest.raises(OperatorError) as refused, planned_records(log, plan):
-        pass
+    with planned_records(log, plan) as records, pytest.raises(TableError) as refused:
+        records.of(table.topic)
     said = re.fullmatch(r"the record at (\S+)\[0\] offset (\d+) takes ([\d,]+) bytes: .*", refused.value.what)
     assert said is not None
     assert (said[1], int(said[2])) == (table.topic, plan.ranges[table.topic, 0].end_offset - 1)
@@ -186,15 +189,24 @@ def test_records_of_an_open_transaction_are_waited_for_and_then_the_job_stops(
     impatient.wait_visible(beyond)
 
 
-def test_records_that_retention_removed_stop_the_job(log: KafkaLog, kafka: KafkaBroker, writer: ContractWriter) -> None:
-    """I7."""
+def test_records_that_retention_removed_are_the_trouble_of_their_table_alone(
+    log: KafkaLog, kafka: KafkaBroker, writer: ContractWriter
+) -> None:
+    """I7: so is a topic that was deleted."""
+    deleted, whole = (writer.relation(name, COLUMNS, relation_id=n) for n, name in enumerate("uv", 2))
     table = writer.relation("t", COLUMNS, relation_id=1)
-    cut = writer.copy([(table, [{"id": i} for i in range(5)])])
+    cut = writer.copy([(of, [{"id": i} for i in range(5)]) for of in (table, deleted, whole)])
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     admin.delete_records([TopicPartition(table.topic, 0, 3)])[TopicPartition(table.topic, 0)].result(30)
+    admin.delete_topics([deleted.topic])[deleted.topic].result(30)
+    wait_until(lambda: deleted.topic not in admin.list_topics(timeout=30).topics, f"{deleted.topic} to be gone")
 
-    with pytest.raises(OperatorError, match="are gone"), planned_records(log, plan_of(cut)):
-        pass
+    with planned_records(log, plan_of(cut)) as records:
+        with pytest.raises(TableError, match="are gone"):
+            records.of(table.topic)
+        with pytest.raises(TableError, match=r"does not exist|not visible"):
+            records.of(deleted.topic)
+        assert sum(volume.rows for volume in records.of(whole.topic).volumes.values()) == 6
 
 
 def test_a_deleted_topic_is_told_from_a_broker_that_is_away(log: KafkaLog) -> None:
@@ -202,7 +214,7 @@ def test_a_deleted_topic_is_told_from_a_broker_that_is_away(log: KafkaLog) -> No
         log.ends([("no-such-topic", 0)])
 
 
-def test_a_cut_that_promises_more_than_is_there_stops_before_anything_is_touched(
+def test_a_cut_that_promises_more_than_is_there_is_the_trouble_of_its_table(
     log: KafkaLog, writer: ContractWriter
 ) -> None:
     """I7: a transaction marker takes an offset, so a range over it holds one record less."""
@@ -213,5 +225,5 @@ def test_a_cut_that_promises_more_than_is_there_stops_before_anything_is_touched
     longer = PartitionRange(part.topic, 0, part.start_offset, part.end_offset + 2, part.records + 2)
     plan = plan_of(Cut(**{name: getattr(first, name) for name in first.__slots__} | {"partitions": (longer,)}))
 
-    with pytest.raises(OperatorError, match=r"holds 3 records .* its cuts say 4"), planned_records(log, plan):
-        pass
+    with planned_records(log, plan) as records, pytest.raises(TableError, match=r"holds 3 records .* its cuts say 4"):
+        records.of(table.topic)

@@ -20,7 +20,7 @@ from walbridge.runtime.heap import BASE_BYTES
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
-from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, MissingTopics
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
 from walbridge.spark_consumer.kafka.ranges import Place
 
@@ -166,6 +166,29 @@ def test_records_that_are_gone_or_never_decided_stop_the_job(starts: list[int], 
         Bounds(starts, ends, visible_timeout_s=0).wait_visible(RANGES)
 
 
+def test_records_of_one_topic_that_are_lost_say_nothing_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I7: gone, never decided, or without their topic: each is found, whatever the others are."""
+    log = Bounds([0], [0], visible_timeout_s=0)
+    bounds = {"whole": (0, 9), "gone": (6, 9), "open": (0, 8)}
+
+    def ask(question: str, places: Iterable[Place]) -> dict[Place, int]:
+        if "deleted" in {topic for topic, _ in places}:
+            raise MissingTopics(["deleted"], "broker")
+        return {place: bounds[place[0]][question == "endOffsets"] for place in places}
+
+    monkeypatch.setattr(log, "_ask", ask)
+    monkeypatch.setattr(log, "partition_count", lambda _topic: 1)
+    lost = log.lost({(topic, 0): (5, 9) for topic in [*bounds, "deleted"]})
+
+    assert {topic: trouble.what.split(" ")[-1] for topic, trouble in lost.items()} == {
+        "deleted": "broker", "open": "anew", "gone": "retention_ms"
+    }  # fmt: skip
+
+    monkeypatch.setattr(log, "partition_count", lambda _topic: 0)
+    with pytest.raises(MissingTopics):
+        log.lost({("deleted", 0): (5, 9)})
+
+
 @pytest.mark.parametrize(("partitions", "expected"), [(None, OperatorError), ([1], RetryableError)])
 def test_topic_that_is_not_there_is_told_from_a_broker_that_is_away(
     partitions: Any, expected: type[Exception], monkeypatch: pytest.MonkeyPatch
@@ -199,6 +222,6 @@ def test_a_broker_that_goes_away_while_large_records_are_read_is_waited_for(
     log.heap = DriverHeap(BASE_BYTES, 2, 2**20)
 
     with pytest.raises(RetryableError, match="went away"):
-        log.refuse_larger({("a", 0): (5, 9)})
+        log.too_large({("a", 0): (5, 9)})
     with pytest.raises(RetryableError, match="went away"):
         next(log.values([LargeRecord("a", 0, 5, None, None, 300_000)]))
