@@ -185,7 +185,7 @@ NOTICED = {
         over_topics(test_job_in_memory.test_a_job_killed_at_any_step_applies_every_row_once, "job:table-applied"),
     ),
     "a failed table does not fail its plan where it should": Noticed(
-        Mutant(PlanRunner.carry_out, "self.refuse_troubles(troubles)", "pass"),
+        Mutant(PlanRunner.carry_out, "self.refuse_troubles(troubles, lake_is_empty=state.epoch is None)", "pass"),
         in_lake(
             lambda lake: test_job_in_memory.test_table_that_cannot_be_applied_fails_its_plan_where_the_settings_say_so(
                 two_tables.begun(), lake
