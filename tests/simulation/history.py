@@ -32,6 +32,9 @@ CONSISTENT_POINT = Lsn(1_000)
 """The copy ended here; everything after it is streamed."""
 KEYED, OTHER, KEYLESS = 16_384, 16_390, 16_396
 TABLES = {KEYED: "keyed", OTHER: "other", KEYLESS: "keyless"}
+COPIED = 16_402
+"""A table that comes while the stream runs (``copied.py``)."""
+NAMES = TABLES | {COPIED: "copied"}
 
 Row = dict[str, Any]
 
@@ -80,7 +83,7 @@ def relation(relation_id: int, version: int = 1) -> Relation:
     columns = [RelationColumn(True, "id", INT4, -1), RelationColumn(full, "note", TEXT, -1)]
     if version == 2:
         columns.append(RelationColumn(full, "extra", INT4, -1))
-    return Relation(relation_id, "public", TABLES[relation_id], "f" if full else "d", tuple(columns))
+    return Relation(relation_id, "public", NAMES[relation_id], "f" if full else "d", tuple(columns))
 
 
 class Writer:
@@ -142,6 +145,13 @@ class Writer:
         self._add(Update(relation_id, self._tuple(old_id, None), None, self._tuple(new_id, note)))
         self._expect(relation_id, "d", before, None)
         self._expect(relation_id, "c", before, self._row(new_id, note))
+
+    def move_toast(self, relation_id: int, old_id: int, new_id: int) -> None:
+        """A key change of a row whose note was not touched and lies out of line."""
+        before = self._row(old_id, None)
+        self._add(Update(relation_id, self._tuple(old_id, None), None, self._tuple(new_id, Unsent.UNCHANGED_TOAST)))
+        self._expect(relation_id, "d", before, None)
+        self._expect(relation_id, "c", before, self._row(new_id, None), ("note",))
 
     def delete(self, relation_id: int, id_: int, note: str) -> None:
         """With the key, or the whole old row."""
@@ -221,7 +231,7 @@ def _truncate(writer: Writer, random: Random, table: int) -> None:
     writer.truncate([table] if random.random() < 0.6 else [KEYED, table] if table != KEYED else [KEYED, KEYLESS])
 
 
-_CHANGES: list[Callable[[Writer, Random, int], None]] = [
+CHANGES: list[Callable[[Writer, Random, int], None]] = [
     *[_insert] * 6,
     *[_update] * 4,
     *[_move] * 3,
@@ -246,7 +256,7 @@ def make_history(random: Random) -> list[Transaction]:
         for _ in range(random.choice(_SIZES)):
             if random.random() < 0.01:
                 writer.version = version = 2
-            random.choice(_CHANGES)(writer, random, random.choice(tables) if len(tables) > 1 else KEYED)
+            random.choice(CHANGES)(writer, random, random.choice(tables) if len(tables) > 1 else KEYED)
         origin = "node" if random.random() < 0.1 else None
         done = writer.commit(lsn + random.choice((0, 0, 24)), random.choice((32, 48)), origin)
         history.append(done)

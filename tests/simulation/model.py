@@ -7,14 +7,16 @@ the transactions below its end (I8). ``durable_lsn`` is how far Postgres may be 
 """
 
 import json
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import fastavro
 
 from tests.simulation.broker import COMMITTED, SCHEMA_ID, Broker, Committed, Entry, Place
+from tests.simulation.copied_reader import CopiedReader
 from tests.simulation.early import resent_from
-from tests.simulation.history import CONSISTENT_POINT, TABLES, Event, Transaction
+from tests.simulation.history import CONSISTENT_POINT, COPIED, NAMES, Event, Transaction
 from tests.simulation.world import Finished, Violation, World
 from walbridge.schemas.avro_codec import decode_body
 from walbridge.schemas.cut import Cut, PartitionRange, chain_break, count_mismatch, decode_cut
@@ -41,17 +43,28 @@ class Model:
     Args:
         may_be_torn: the run holds an EndTxn that nobody could have noticed: the producer cannot
             prevent the damage, the reader must find it before it takes a single event.
+        copied: reads the table that comes; its changes count from where its copy begins.
     """
 
     def __init__(
-        self, world: World, name: str, history: list[Transaction], *, may_be_torn: bool, two_phase: bool = False
+        self,
+        world: World,
+        name: str,
+        history: list[Transaction],
+        *,
+        may_be_torn: bool,
+        two_phase: bool = False,
+        copied: CopiedReader | None = None,
     ) -> None:
         self._world = world
         self._may_be_torn = may_be_torn
         self._two_phase = two_phase
         self._history = history
-        self._expected = {(e.commit_lsn, e.ordinal): e for t in history for e in t.events}
-        self._topics = {data_topic(name, "public", table, {}): relation_id for relation_id, table in TABLES.items()}
+        self.copied = copied
+        self._without = [_left_out(transaction) for transaction in history]
+        """The events of each transaction, as long as changes of the table that comes are left out."""
+        self._numbers = {int(each.commit_lsn): n for n, each in enumerate(history)}
+        self._topics = {data_topic(name, "public", table, {}): relation_id for relation_id, table in NAMES.items()}
         self._cuts, self._metadata = (cuts_topic(name), 0), metadata_topic(name)
         self._progress = progress_topic(name)
         self._applied: dict[tuple[int, int], set[int]] = {}
@@ -67,12 +80,18 @@ class Model:
         self.records_read = 0
         self.broker: Broker
 
+    def _events(self, n: int) -> list[Event]:
+        """What must be published of a transaction."""
+        transaction, copied = self._history[n], self.copied
+        is_followed = copied is None or (copied.begun is not None and transaction.commit_lsn >= copied.begun)
+        return transaction.events if is_followed else self._without[n]
+
     # -- what may be confirmed ---------------------------------------------------------------
 
     def durable_lsn(self) -> int:
         """The first commit or prepare record of which Kafka lacks something; a slot there sends it again."""
         history = self._history
-        while self._durable < len(history) and all(self._is_whole(event) for event in history[self._durable].events):
+        while self._durable < len(history) and all(map(self._is_whole, self._events(self._durable))):
             self._durable += 1
         missing = history[self._durable :]
         return min((resent_from(each, two_phase=self._two_phase) for each in missing), default=1 << 62)
@@ -80,9 +99,10 @@ class Model:
     def half_published(self) -> Transaction | None:
         """The transaction of which Kafka holds a part."""
         self.durable_lsn()
-        first = self._history[self._durable] if self._durable < len(self._history) else None
-        is_begun = first is not None and any((e.commit_lsn, e.ordinal) in self._applied for e in first.events)
-        return first if is_begun else None
+        if self._durable == len(self._history):
+            return None
+        is_begun = any((e.commit_lsn, e.ordinal) in self._applied for e in self._events(self._durable))
+        return self._history[self._durable] if is_begun else None
 
     def _is_whole(self, event: Event) -> bool:
         found = self._applied.get((event.commit_lsn, event.ordinal))
@@ -126,6 +146,9 @@ class Model:
             for entry in entries:
                 self._apply((part.topic, part.partition), entry)
         self._check_barriers(cut)
+        if self.copied is not None:
+            kinds = [b.kind for table in cut.tables if table.relation_id == COPIED for b in table.barriers]
+            self.copied.end_cut(cut.end_lsn, kinds, is_complete=cut.complete)
         if cut.complete:
             self._check_complete(cut)
         elif cut.end_lsn != cut.previous_end_lsn:
@@ -173,7 +196,12 @@ class Model:
         envelope = decode_body(entry.value, _parsed(relation.value_schema))
         source = envelope["source"]
         position = Position(source["commit_lsn"], source["ordinal"])
-        event = self._expected.get((position.commit_lsn, position.ordinal))
+        if self.copied is not None and self._topics[place[0]] == COPIED:
+            self.copied.take(position, place, envelope)
+        if position.ordinal < 0:
+            self._check_order(place, entry, position)
+            return
+        event = self._expected(position)
         if event is None:
             raise Violation(f"I4: nothing stands at {position}")
         self._check_content(event, place, relation, envelope)
@@ -183,12 +211,22 @@ class Model:
         if event.op == "t" and not partitions:
             self._truncates.append((event.relation_id, event.commit_lsn, event.ordinal))
         partitions.add(place[1])
-        if self._last.get(place, (-1, -1)) >= position:
+        if self._last.get(place) == position:
+            raise Violation(f"I3: {position} twice in {place}")
+        self._check_order(place, entry, position)
+        self.records_read += 1
+
+    def _expected(self, position: Position) -> Event | None:
+        n = self._numbers.get(position.commit_lsn)
+        events = [] if n is None else self._events(n)
+        return events[position.ordinal] if position.ordinal < len(events) else None
+
+    def _check_order(self, place: Place, entry: Entry, position: Position) -> None:
+        if self._last.get(place, (-1, -1)) > position:
             raise Violation(f"I3: {position} after {self._last[place]} in {place}")
         self._last[place] = position
         if entry.key is not None and self._homes.setdefault((place[0], entry.key), place[1]) != place[1]:
             raise Violation("I3: one key in two partitions")
-        self.records_read += 1
 
     def _check_content(self, event: Event, place: Place, relation: RelationRecord, envelope: dict[str, Any]) -> None:
         found = (
@@ -213,9 +251,9 @@ class Model:
             raise Violation(f"I8: cut {cut.cut_id} has truncate barriers {marked}, but truncates {self._truncates}")
 
     def _check_complete(self, cut: Cut) -> None:
-        for transaction in self._history:
+        for n, transaction in enumerate(self._history):
             is_below = transaction.commit_lsn < cut.end_lsn
-            for event in transaction.events:
+            for event in self._events(n):
                 if is_below and not self._is_whole(event):
                     raise Violation(f"lost: {event} is not in cut {cut.cut_id}, complete at {cut.end_lsn}")
                 if not is_below and (event.commit_lsn, event.ordinal) in self._applied:
@@ -225,3 +263,8 @@ class Model:
         """At the end everything is there."""
         if self.durable_lsn() != 1 << 62:
             raise Violation(f"lost: {self._history[self._durable]}")
+
+
+def _left_out(transaction: Transaction) -> list[Event]:
+    rest = [event for event in transaction.events if event.relation_id != COPIED]
+    return [replace(event, ordinal=n) for n, event in enumerate(rest)]

@@ -54,6 +54,8 @@ class Server:
         self.stream_share = 0.0
         """How often a transaction comes in blocks."""
         self.two_phase = False
+        self.work_share = 0.5
+        """How often the application commits where it may."""
         self._walsender: Walsender | None = None
 
     @property
@@ -68,7 +70,7 @@ class Server:
 
     def work(self) -> None:
         """The application commits."""
-        if self.visible < len(self.history) and self._world.chance(0.5):
+        if self.visible < len(self.history) and self._world.chance(self.work_share):
             self.visible += 1
 
     def identify(self) -> ServerIdentity:

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from pydantic import SecretStr
 
 from tests.simulation.broker import COMMITTED, Broker
+from tests.simulation.copied import CopiedSource
+from tests.simulation.copied_reader import CopiedReader
 from tests.simulation.early import prepare_some
 from tests.simulation.history import CONSISTENT_POINT, TABLES, Transaction, make_history
 from tests.simulation.model import Model
@@ -88,6 +90,8 @@ class Case:
     pause_share: float | None = None
     keepalive_share: float | None = None
     stream_share: float | None = None
+    has_copy: bool = False
+    """A table comes, and is copied beside the stream."""
     prepare: Callable[["Run"], None] = lambda run: None
     """Anything else: called before the producer starts."""
 
@@ -105,6 +109,8 @@ class Outcome:
     steps: int = 0
     records: int = 0
     confirmations: int = 0
+    copies: int = 0
+    """That have come to their end."""
     trace: list[str] = field(default_factory=list)
 
 
@@ -122,17 +128,25 @@ class Run:
             random.random() < 0.4,
         )
         two_phase = self.settings.postgres.two_phase
-        history = make_history(random) if case.history is None else case.history
+        self.copied = CopiedSource(world, random) if case.has_copy else None
+        if self.copied is not None:
+            history = self.copied.history
+        else:
+            history = make_history(random) if case.history is None else case.history
         world.plan = sorted(_faults(random) if case.faults is None else case.faults, reverse=True)
         hidden = any(fault in HIDDEN for _, fault in world.plan)
         if two_phase:
             prepare_some(random, history)
-        self.model = Model(world, self.settings.name, history, may_be_torn=hidden, two_phase=two_phase)
+        reader = None if self.copied is None else CopiedReader(self.copied.at)
+        self.model = Model(world, self.settings.name, history, may_be_torn=hidden, two_phase=two_phase, copied=reader)
         self.broker = Broker(world, random.random() < 0.5, self.model.on_commit)
         self.model.broker = self.broker
         self.broker.rival = self._take_over
         self.server = Server(world, history, self.model.durable_lsn, self.model.half_published)
         self.server.two_phase = two_phase
+        if self.copied is not None:
+            self.copied.server = self.server
+            self.server.work_share = random.choice((0.5, 0.1, 0.03))  # so that much of it comes while rows are read
         self.server.stream_share = random.choice((0.0, 0.4, 0.8)) if case.stream_share is None else case.stream_share
         self.server.pause_share = case.pause_share or random.choice((0.01, 0.05, 0.3))
         self.server.keepalive_share = case.keepalive_share or random.choice((0.03, 0.1, 0.4))
@@ -165,6 +179,8 @@ class Run:
         server = self.server
         if server.must_be_refused == "a gap":
             return False  # the slot was moved by somebody else: what it confirms says nothing of what was published
+        if self.model.copied is not None and not self.model.copied.is_current:
+            return False
         return server.visible == len(server.history) and server.confirmed >= server.end_lsn
 
     def _should_stop(self) -> bool:
@@ -236,7 +252,7 @@ def run_seed(seed: int, case: Case | None = None, *, traced: bool = False) -> Ou
     """The outcome of one seed."""
     outcome = Outcome(seed)
     run = Run(seed, case or Case(), traced=traced)
-    with installed(run.world, run.server, run.broker):
+    with installed(run.world, run.server, run.broker, run.copied):
         try:
             outcome.refusal = run.to_the_end()
         except Finished:
@@ -246,5 +262,6 @@ def run_seed(seed: int, case: Case | None = None, *, traced: bool = False) -> Ou
         except Exception as error:  # an exception of the producer's own is as bad
             outcome.violation = f"{type(error).__name__}: {error}"
     outcome.faults, outcome.boots, outcome.steps = run.world.struck, run.boots, run.world.step_count
+    outcome.copies = run.model.copied.copies if run.model.copied is not None else 0
     outcome.records, outcome.confirmations = run.model.records_read, run.server.confirmations
     return replace(outcome, trace=run.world.trace or [])

@@ -13,12 +13,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.simulation.broker import Broker
+from tests.simulation.copied import FACTS, CopiedSource, Reader
+from tests.simulation.history import COPIED
 from tests.simulation.kafka_consumer import Consumer
 from tests.simulation.kafka_producer import Producer
 from tests.simulation.postgres import Select, Server, Walsender
 from tests.simulation.world import Clock, Silence, World
 from walbridge.producer.kafka.topics import TopicSpec
-from walbridge.producer.postgres.facts import PublicationState
+from walbridge.producer.postgres.facts import PublicationState, TableFacts
 from walbridge.producer.postgres.publication import EVERY_TABLE
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
@@ -32,9 +34,14 @@ _MODULES = (
     "walbridge.producer.guards.source_watch",
     "walbridge.producer.waits",
     "walbridge.producer.session.transaction_spool",
+    "walbridge.producer.session.copied_table",
+    "walbridge.producer.session.copy_answers",
+    "walbridge.producer.session.copy_records",
+    "walbridge.producer.session.copy_steps",
     "walbridge.producer.session.dropped_tables",
     "walbridge.producer.session.loop",
     "walbridge.producer.session.replay",
+    "walbridge.producer.session.tables_to_copy",
     "walbridge.producer.relations.tables",
     "walbridge.producer.session.pending_transactions",
     "walbridge.producer.kafka.control_topics",
@@ -80,6 +87,11 @@ def _no_facts(connection: object, relation_id: int) -> None:
     """The catalogue says now, the WAL says then: it does not know the table any more."""
 
 
+def _facts(connection: object, relation_id: int) -> TableFacts | None:
+    """But that which comes."""
+    return FACTS if relation_id == COPIED else None
+
+
 def _nobody_alters(connection: object, relation_id: int) -> None:
     """Nor does anybody hold a lock on it."""
 
@@ -91,7 +103,9 @@ def _no_types(connection: object, oids: Iterable[int]) -> dict[int, TypeFacts]:
 _SETTINGS = {"wal_level": "logical", "server_encoding": "UTF8"}
 
 
-def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dict[str, Any]]:
+def _replacements(
+    world: World, server: Server, broker: Broker, copied: CopiedSource | None
+) -> dict[str, dict[str, Any]]:
     """Module → name → what stands there during a run."""
 
     def kill_point(name: str) -> None:
@@ -126,9 +140,13 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
             "identify": lambda *_: server.identify(),
             "inspect": lambda *_: server.inspect(),
         },
-        "walbridge.producer.follow": {"CopyReader": lambda *_: nullcontext()},  # nothing is copied beside the stream
+        "walbridge.producer.follow": {
+            # Without a table that comes nothing is copied beside the stream.
+            "CopyReader": lambda *_: nullcontext() if copied is None else Reader(copied, world)
+        },
         "walbridge.producer.guards.source_watch": {
-            "other_members": lambda *_: set(),
+            "other_members": lambda connection, name, there: set() if copied is None else copied.members(there),
+            "next_xid": lambda *_: copied.next_xid() if copied is not None else 1,
             "publication_state": _every_table,
             "partition_trees": lambda *_: [],
             "published_tables_unless_locked": lambda *_: [],
@@ -138,12 +156,15 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
         "walbridge.producer.postgres.catalog": {
             "publication_exists": lambda *_: True,
             "setting": lambda connection, name: _SETTINGS[name],
-            "table_facts": _no_facts,
-            "tables_facts": lambda *_: ({}, None),
+            "table_facts": _no_facts if copied is None else _facts,
+            "tables_facts": lambda *_: ({} if copied is None else {COPIED: FACTS}, None),
             "wait_for_alterations": _nobody_alters,
             "type_facts": _no_types,
         },
     }
+    if copied is not None:
+        limits = zip(("LISTED_BYTES_READ", "LISTED_BYTES_MAX"), copied.listed_bytes, strict=True)
+        special["walbridge.producer.copying.copy_state"] = dict(limits)
     wanted = {name: dict(special.get(name, {})) for name in {*_MODULES, *special}}
     for name in _MODULES:
         module = importlib.import_module(name)
@@ -152,11 +173,11 @@ def _replacements(world: World, server: Server, broker: Broker) -> dict[str, dic
 
 
 @contextmanager
-def installed(world: World, server: Server, broker: Broker) -> Iterator[None]:
+def installed(world: World, server: Server, broker: Broker, copied: CopiedSource | None = None) -> Iterator[None]:
     """The world is under the producer."""
     saved: list[tuple[Any, str, Any]] = []
     try:
-        for module_name, names in _replacements(world, server, broker).items():
+        for module_name, names in _replacements(world, server, broker, copied).items():
             module = importlib.import_module(module_name)
             for name, value in names.items():
                 saved.append((module, name, getattr(module, name)))

@@ -1,0 +1,82 @@
+"""A table that comes is copied beside the stream, seed by seed: from then on each cut is the source (I1, I3, I4, I8).
+
+A seed is a history of the table and of others, commits that are in the WAL and not visible yet, chunks of few rows
+between whose snapshot and entry the application goes on, prepared and streamed transactions with savepoints that are
+rolled back, and the faults of ``test_seeds.py``, kills at any step above all. What must be true is in
+``copied_reader.py``.
+"""
+
+from collections import Counter
+
+import pytest
+
+from tests.mutants.mutant import Mutant, made
+from tests.simulation.cases import refused
+from tests.simulation.run import Case, Outcome, run_seed
+from walbridge.producer.session.changes import Changes
+from walbridge.producer.session.loop import Session
+
+COMES = Case(has_copy=True)
+QUIET = Case(has_copy=True, faults=[])
+SHORT, SEED_COUNT, SOAK_SEED_COUNT = 40, 400, 20_000
+CHUNK = 200
+SEEDS_MAX = 400
+"""In which a mistake must be found."""
+
+
+def _outcomes(seeds: range, case: Case = COMES) -> list[Outcome]:
+    return [run_seed(seed, case) for seed in seeds]
+
+
+def test_table_that_comes_is_copied_through_faults_and_restarts() -> None:
+    """I1, I3, I4, I7, I8. The runs must also have met what they are there for."""
+    outcomes = _outcomes(range(SHORT))
+
+    assert refused(iter(outcomes)) == []
+    assert sum(outcome.copies for outcome in outcomes) > 0.8 * SHORT
+    assert Counter(fault for outcome in outcomes for fault in outcome.faults)["crash"] > SHORT / 5
+
+
+_CHUNKS = [
+    pytest.param(first, marks=[pytest.mark.soak] if first >= SHORT + SEED_COUNT else [])
+    for first in range(SHORT, SHORT + SOAK_SEED_COUNT, CHUNK)
+]
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("first", _CHUNKS)
+def test_every_cut_after_a_copy_is_the_source(first: int) -> None:
+    """I1, I3, I4, I7, I8"""
+    assert refused(iter(_outcomes(range(first, first + CHUNK)))) == []
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(
+    ("seed", "apart"), [(3, 9), pytest.param(5, 1, marks=pytest.mark.soak), pytest.param(8, 1, marks=pytest.mark.soak)]
+)
+def test_kill_at_any_step_of_a_copy_leaves_it_whole(seed: int, apart: int) -> None:
+    """I1, I4: and another one a little later, so that a copy is taken up from progress more than once."""
+    steps = range(1, run_seed(seed, QUIET).steps, apart)
+    outcomes = [run_seed(seed, Case(has_copy=True, faults=[(n, "crash"), (n + 60, "crash")])) for n in steps]
+
+    assert refused(iter(outcomes)) == []
+
+
+MUTANTS = {
+    "a transaction is not told before its changes": Mutant(Session._begin, "if self._copies is not None:", "if False:"),
+    "changes of a table that is copied take the fast path": Mutant(
+        Changes._begun, "self.copies.has_copy(relation_id)", "False"
+    ),
+    "a table that is copied is left out all the same": Mutant(
+        Session._follow, "self._followed.add(relation_id)", "pass"
+    ),
+}
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+def test_mistake_in_a_copy_is_found(mutant: Mutant) -> None:
+    with made(mutant):
+        found = next((seed for seed in range(SEEDS_MAX) if run_seed(seed, COMES).violation is not None), None)
+
+    assert found is not None, f"not found in {SEEDS_MAX} seeds"
