@@ -20,12 +20,14 @@ from walbridge.producer.kafka.topics import (
     control_topics,
     data_topic_spec,
 )
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError, copy_command
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import STALE
+from walbridge.schemas.table_progress import CURRENT, DROPPED
+from walbridge.tables.known import known_tables
+from walbridge.tables.standing import copied_text
 
 BROKER = "broker"
 TOPICS = "topics"
@@ -109,13 +111,25 @@ def _replication(facts: BrokerFacts, wanted: int) -> Iterator[Finding]:
         )
 
 
-def left_out_findings(progress: Progress | None) -> Iterator[Finding]:
-    """Tables that came after the copy: nothing stops, and readers have no such table, or a stale one."""
-    for table in progress.tables.values() if progress is not None else ():
-        if table.name is not None and table.state == STALE:
-            since = "" if table.since is None else f" since {format_lsn(table.since)}"
-            text = f"table {table.name} is not published{since}: {table.why}"
-            yield warning(TOPICS, text, f"to follow it, {COPY_AGAIN}")
+def left_out_findings(progress: Progress | None, known: Iterable[RelationRecord] = ()) -> Iterator[Finding]:
+    """Tables that are not followed: nothing stops, and readers have no such table, or a stale one. Copies that go on.
+
+    Args:
+        known: the relations of the metadata topic, oldest first.
+    """
+    if progress is None or progress.state != "streaming":
+        return
+    for table in known_tables(progress, known, None):
+        standing = table.progress
+        if standing is None or standing.state in (CURRENT, DROPPED):
+            continue
+        since = "" if standing.since is None else f" since {format_lsn(standing.since)}"
+        if standing.copy is not None:
+            copied = copied_text(standing.copy.rows, standing.copy.bytes)
+            yield ok(TOPICS, f"table {table.name} is being copied{since}: {copied}")
+        else:
+            text = f"table {table.name} is {standing.state} and not published{since}: {standing.why}"
+            yield warning(TOPICS, text, copy_command(table.name))
 
 
 def topic_findings(

@@ -4,19 +4,27 @@ In: settings. Out: a ``Standing``. No transactional instance is opened, which wo
 running producer, and no group is joined; so it may run beside everything and as often as wanted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from walbridge.control_records import WrittenCut, newest_cut, newest_progress
+from walbridge.control_records import WrittenCut, newest_cut, newest_progress, relations
 from walbridge.extras import missing_package
+from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.postgres.connection import connect_sql
 from walbridge.schemas.errors import WalbridgeError
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import STALE
+from walbridge.schemas.settings_file import dsn_of
+from walbridge.schemas.table_progress import COPYING, CURRENT, DROPPED, TableProgress
 from walbridge.slot_row import source_of
-from walbridge.status.standing import Lake, LeftOut, NewestCut, Published, Silent, Standing
+from walbridge.status.standing import Copying, Lake, LeftOut, NewestCut, Published, Silent, Standing
+from walbridge.tables.known import known_tables
+from walbridge.tables.look import sizes_unless_locked
+from walbridge.tables.standing import share_of
 
 T = TypeVar("T")
 
@@ -34,8 +42,16 @@ def look(settings: Settings) -> Standing:
             at=datetime.now(UTC),
             source=source.result(),
             published=published.result(),
-            lake=lake.result(),
+            lake=without_forgotten(lake.result(), published.result()),
         )
+
+
+def without_forgotten(lake: Lake | Silent, published: Published | Silent) -> Lake | Silent:
+    """The lake without tables that ``walbridge forget`` took out of progress: ``_cuts`` names them for ever."""
+    if isinstance(lake, Silent) or isinstance(published, Silent) or published.known is None:
+        return lake
+    known = published.known
+    return replace(lake, tables=tuple(t for t in lake.tables if t.state == CURRENT or t.relation_id in known))
 
 
 def _answer(ask: Callable[[], T]) -> T | Silent:
@@ -65,12 +81,32 @@ def published_of(settings: Settings) -> Published:
     """
     topics = TopicAdmin(settings).partition_counts()
     progress, newest = newest_progress(settings, topics), newest_cut(settings, topics)
-    left_out = (table for table in progress.tables.values() if table.name and table.state == STALE) if progress else ()
+    cut = _newest_cut(newest) if newest else None
+    if progress is None:
+        return Published(None, cut)
+    others = [table for table in progress.tables.values() if table.state not in (CURRENT, DROPPED)]
+    # Nothing is read for tables that are current: there may be thousands, and somebody watches.
+    known = known_tables(progress, relations(settings, topics) if others else (), None)
+    names = {table.relation_id: table.name for table in known}
+    left_out = [table for table in others if table.state != COPYING]
     return Published(
-        progress.state if progress else None,
-        _newest_cut(newest) if newest else None,
-        tuple(LeftOut(table.name or "", table.since, table.why) for table in left_out),
+        progress.state,
+        cut,
+        tuple(LeftOut(names[table.relation_id], table.since, table.why, table.state) for table in left_out),
+        tuple(_copying(settings, others, names)),
+        frozenset(progress.tables) if progress.state == "streaming" else None,
     )
+
+
+def _copying(settings: Settings, tables: Sequence[TableProgress], names: Mapping[int, str]) -> Iterator[Copying]:
+    """Those beside the stream: the first copy of a pipeline is told by its state."""
+    copied = [(table.relation_id, table.copy) for table in tables if table.copy is not None]
+    sizes: Mapping[int, TableSize] = {}
+    if copied:
+        with suppress(WalbridgeError), connect_sql(dsn_of(settings), "walbridge status") as connection:
+            sizes = sizes_unless_locked(connection, [relation_id for relation_id, _ in copied])
+    for relation_id, copy in copied:
+        yield Copying(names[relation_id], copy.rows, copy.bytes, share_of(copy, sizes.get(relation_id)))
 
 
 def _newest_cut(newest: WrittenCut) -> NewestCut:

@@ -1,6 +1,7 @@
 """What ``walbridge status`` prints: rows of heading and text for people, one object for programs."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -11,6 +12,7 @@ from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.slot_row import Slot, Source
 from walbridge.status.standing import Lag, Lake, Published, Silent, Standing, TableState
+from walbridge.tables.standing import copied_text, share_text
 
 TABLES_SHOWN_MAX = 30
 
@@ -30,6 +32,7 @@ def rows(standing: Standing) -> list[tuple[str, str]]:
         ("in Kafka", _in_kafka(standing)),
         ("in the lake", _in_lake(standing)),
         *(("not in Kafka" if index == 0 else "", line) for index, line in enumerate(_left_out(standing.published))),
+        *(("copied now" if index == 0 else "", line) for index, line in enumerate(_copying(standing.published))),
         *(("tables" if index == 0 else "", line) for index, line in enumerate(_tables(standing))),
     ]
 
@@ -171,7 +174,12 @@ def _left_out(published: Published | Silent) -> Iterator[str]:
         return
     for left in published.left_out:
         since = "" if left.since_lsn is None else f" since {format_lsn(left.since_lsn)}"
-        yield f"{left.table}  stale{since}: {left.why}"
+        yield f"{left.table}  {left.state}{since}: {left.why}"
+
+
+def _copying(published: Published | Silent) -> Iterator[str]:
+    for copy in () if isinstance(published, Silent) else published.copying:
+        yield f"{copy.table}  copying{share_text(copy.share)}, {copied_text(copy.rows, copy.bytes)}"
 
 
 def _named(tables: Sequence[TableState]) -> Iterator[str]:
@@ -230,10 +238,15 @@ def _kafka_json(published: Published) -> dict[str, Any]:
 
 def _producer_json(published: Published) -> dict[str, Any]:
     left_out = [
-        {"table": left.table, "since_lsn": left.since_lsn and format_lsn(left.since_lsn), "why": left.why}
+        {
+            "table": left.table,
+            "state": left.state,
+            "since_lsn": left.since_lsn and format_lsn(left.since_lsn),
+            "why": left.why,
+        }
         for left in published.left_out
     ]
-    return {"state": published.state, "left_out": left_out}
+    return {"state": published.state, "left_out": left_out, "copying": [asdict(copy) for copy in published.copying]}
 
 
 def _lake_json(lake: Lake) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from walbridge.schemas.errors import WalbridgeError
+from walbridge.schemas.table_progress import STALE
 from walbridge.slot_row import Source
 
 
@@ -42,15 +43,31 @@ class LeftOut:
     table: str
     since_lsn: int | None
     why: str | None
+    state: str = STALE
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """A table that is copied beside the stream. ``share``: of its rows, by estimate; None where it is not known."""
+
+    table: str
+    rows: int
+    bytes: int
+    share: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the producer has published. ``state`` None: it never started."""
+    """What the producer has published. ``state`` None: it never started.
+
+    ``known``: relation ids of all tables that progress speaks of; None where that is not all of them yet.
+    """
 
     state: str | None
     cut: NewestCut | None
     left_out: tuple[LeftOut, ...] = ()
+    copying: tuple[Copying, ...] = ()
+    known: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +78,7 @@ class TableState:
     state: str
     since_lsn: int | None
     why: str | None = None
+    relation_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,5 +26,6 @@ def lake_entries(settings: Settings) -> dict[int, LakeEntry]:
     if row.pipeline != settings.name:
         raise foreign_lake(path, row.pipeline, settings.name)
     return {
-        entry.relation_id: LakeEntry(entry.relation_id, entry.state, entry.path, entry.version) for entry in row.tables
+        entry.relation_id: LakeEntry(entry.relation_id, entry.state, entry.path, entry.version, entry.why)
+        for entry in row.tables
     }

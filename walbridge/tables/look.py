@@ -82,12 +82,13 @@ def in_postgres(settings: Settings, progress: Progress) -> InPostgres:
     with connect_sql(dsn_of(settings), "walbridge tables") as connection:
         published = published_tables_unless_locked(connection, settings.postgres.publication)
         copied = [each for each, table in progress.tables.items() if table.state == COPYING]
-        sizes = _sizes(connection, copied) if copied else {}
+        sizes = sizes_unless_locked(connection, copied) if copied else {}
         state = slot.inspect(connection, settings.postgres.slot)
         return InPostgres(published, sizes, state is not None and state.active_pid is not None)
 
 
-def _sizes(connection: psycopg.Connection[Any], relation_ids: list[int]) -> dict[int, TableSize]:
+def sizes_unless_locked(connection: psycopg.Connection[Any], relation_ids: list[int]) -> dict[int, TableSize]:
+    """As ``table_sizes``; none where one of them is being altered."""
     try:
         connection.execute("SELECT set_config('lock_timeout', %s, false)", (LOCK_TIMEOUT,))
         return table_sizes(connection, relation_ids)

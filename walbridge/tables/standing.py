@@ -27,6 +27,7 @@ class LakeEntry:
     state: str
     path: str
     version: int | None
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,14 @@ def share_text(share: float | None) -> str:
     return "" if share is None else f" {share:.0%}".replace("%", " %")
 
 
-def copy_text(copy: TableCopy) -> str:
+def copied_text(rows: int, size_bytes: int) -> str:
     """``1,000 rows, 2.0 MB``."""
-    return f"{copy.rows:,} row{'' if copy.rows == 1 else 's'}, {bytes_text(copy.bytes)}"
+    return f"{rows:,} row{'' if rows == 1 else 's'}, {bytes_text(size_bytes)}"
+
+
+def copy_text(copy: TableCopy | None) -> str:
+    """The same of a copy that goes on."""
+    return "" if copy is None else copied_text(copy.rows, copy.bytes)
 
 
 def lines(found: Iterable[TableStanding], *, lake_is_known: bool) -> list[str]:
@@ -100,7 +106,11 @@ def lines(found: Iterable[TableStanding], *, lake_is_known: bool) -> list[str]:
 
 
 def _row(standing: TableStanding, *, lake_is_known: bool) -> list[str]:
-    row = [standing.name, state_text(standing), copy_text(standing.copy) if standing.copy else ""]
+    row = [
+        standing.name,
+        state_text(standing),
+        copy_text(standing.copy),
+    ]
     row.append(f"topic {standing.topic}" if standing.topic else "no topic")
     return [*row, _lake_text(standing.lake)] if lake_is_known else row
 
@@ -109,7 +119,8 @@ def _lake_text(entry: LakeEntry | None) -> str:
     if entry is None or entry.version is None:
         return "not in the lake"
     state = "" if entry.state == CURRENT else f" {entry.state}"
-    return f"lake {entry.path} version {entry.version}{state}"
+    why = f": {entry.why}" if entry.why else ""
+    return f"lake {entry.path} version {entry.version}{state}{why}"
 
 
 def as_json(standing: TableStanding) -> dict[str, Any]:
@@ -131,5 +142,5 @@ def as_json(standing: TableStanding) -> dict[str, Any]:
             "share": None if standing.share is None else round(standing.share, 4),
         },
         "topic": standing.topic,
-        "lake": lake and {"state": lake.state, "path": lake.path, "version": lake.version},
+        "lake": lake and {"state": lake.state, "path": lake.path, "version": lake.version, "why": lake.why},
     }

@@ -8,7 +8,6 @@ import pytest
 
 from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.check.topics import BrokerFacts, broker_findings, left_out_findings
-from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
@@ -96,9 +95,9 @@ def test_tables_that_came_after_the_copy_are_warned_of_and_no_others() -> None:
         2: TableProgress(2, "dropped", since=Lsn(5)),
         3: TableProgress(3, "stale", name="public.late", since=Lsn(0x2BC), why="added after the copy"),
     }
-    text = "table public.late is not published since 0/2BC: added after the copy"
+    text = "table public.late is stale and not published since 0/2BC: added after the copy"
 
     assert [*left_out_findings(Progress("streaming", "7", 1, "s", "shop", tables=tables))] == [
-        warning("topics", text, f"to follow it, {COPY_AGAIN}")
+        warning("topics", text, "walbridge copy public.late")
     ]
     assert [*left_out_findings(None)] == []

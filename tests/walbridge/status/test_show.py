@@ -10,8 +10,9 @@ from rich.text import Text
 
 from tests.walbridge.status.test_standing import AWAY, standing
 from walbridge.slot_row import Prepared, Slot, Source
+from walbridge.status.look import without_forgotten
 from walbridge.status.show import TABLES_SHOWN_MAX, as_json, as_table, as_text
-from walbridge.status.standing import UNKNOWN, Lake, LeftOut, Published, Silent, Standing, TableState
+from walbridge.status.standing import UNKNOWN, Copying, Lake, LeftOut, Published, Silent, Standing, TableState
 
 SLOT = Slot(
     active_pid=42, wal_status="reserved", retained_bytes=12_345, safe_wal_size_bytes=None, confirmed_flush_lsn=1
@@ -169,5 +170,34 @@ def test_tables_that_came_after_the_copy_are_named_with_since_and_why() -> None:
     assert as_json(shown)["producer"] == {
         "reachable": True,
         "state": "streaming",
-        "left_out": [{"table": "public.late", "since_lsn": "0/2BC", "why": "added after the copy"}],
+        "left_out": [
+            {"table": "public.late", "state": "stale", "since_lsn": "0/2BC", "why": "added after the copy"},
+        ],
+        "copying": [],
     }
+
+
+def test_copies_that_go_on_are_shown_with_their_share() -> None:
+    there = standing()
+    assert isinstance(there.published, Published)
+    copying = (Copying("public.late", 1000, 12_345, 0.42), Copying("public.new", 1, 20, None))
+    shown = replace(there, published=replace(there.published, copying=copying))
+
+    assert "copied now   public.late  copying 42 %, 1,000 rows, 12.3 kB" in as_text(shown).splitlines()
+    assert "             public.new  copying, 1 row, 20 B" in as_text(shown).splitlines()
+    assert as_json(shown)["producer"]["copying"][0] == {
+        "table": "public.late",
+        "rows": 1000,
+        "bytes": 12_345,
+        "share": 0.42,
+    }
+
+
+def test_table_that_was_forgotten_is_shown_no_more() -> None:
+    lake = Lake(
+        True, "p", None, (TableState("public.a", "stale", 1, relation_id=1), TableState("b", "stale", 1, None, 2))
+    )
+    assert without_forgotten(lake, Published("streaming", None, known=frozenset({2}))) == replace(
+        lake, tables=lake.tables[1:]
+    )
+    assert without_forgotten(lake, Published("copying", None)) == lake

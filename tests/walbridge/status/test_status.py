@@ -55,7 +55,7 @@ def test_running_pipeline_shows_slot_cuts_tables_and_no_lag(pipeline: PipelineUn
     shown = seen(pipeline.settings)
 
     assert shown.keys() == SECTIONS
-    assert shown["producer"] == {"reachable": True, "state": "streaming", "left_out": []}
+    assert shown["producer"] == {"reachable": True, "state": "streaming", "left_out": [], "copying": []}
     assert (shown["slot"]["active"], shown["slot"]["wal_status"]) == (True, "reserved")
     published = pipeline.published()[-1]
     assert (shown["lake"]["cut"]["id"], parse_lsn(shown["lake"]["cut"]["lsn"])) == (published.to_cut, published.end_lsn)

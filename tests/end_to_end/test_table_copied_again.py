@@ -1,0 +1,62 @@
+"""``walbridge copy`` and ``walbridge forget``, from the command to the lake (I8)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.faults.test_table_copied import MADE, Habits
+from tests.fix_pipeline import PipelineUnderTest
+from tests.wait import wait_until
+from walbridge.tables.copy import copy
+from walbridge.tables.forget import forget
+from walbridge.tables.look import look
+
+
+def test_table_that_is_copied_again_stays_readable_and_equals_the_source(pipeline: PipelineUnderTest) -> None:
+    """Its rows of before are published until the copy is whole, and each published cut equals the source."""
+    producer, execute = pipeline.producer, pipeline.database.execute
+    execute("CREATE TABLE t (id serial PRIMARY KEY, v int); INSERT INTO t (v) VALUES (0)")
+    execute(MADE.format(rows=1000))
+    producer.publish("t", "u")
+    producer.settings["producer"] = {"batch_rows_max": 100}
+    running = producer.start_streaming()
+    pipeline.check_equal()
+    with Habits(producer, 1000) as habits:
+        assert copy(pipeline.settings, ["u"], wait=False, say=print) == 0
+        running.wait_for_log("copy of a table begins")
+        pipeline.catch_up()
+        assert {entry.state for entry in pipeline.published()[-1].tables} == {"current"}
+        running.wait_for_log("table is copied")
+        habits.wait_for(20)
+    pipeline.check_equal()
+    assert {(entry.state, entry.copy_from) for entry in pipeline.published()[-1].tables} == {("current", None)}
+
+
+def test_table_that_is_forgotten_leaves_topic_and_folder_that_may_be_deleted(pipeline: PipelineUnderTest) -> None:
+    """The remedies are followed to the letter; all other tables go on, and the table may come again."""
+    producer, execute = pipeline.producer, pipeline.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
+    producer.publish("t", "u")
+    producer.start_streaming()
+    pipeline.check_equal()
+    execute("ALTER PUBLICATION walbridge DROP TABLE u; INSERT INTO t VALUES (1)")
+
+    def states() -> dict[str, str]:
+        tables = look(pipeline.settings, needs_postgres=True).tables
+        return {table.name: table.progress.state for table in tables if table.progress is not None}
+
+    wait_until(lambda: states() == {"public.t": "current", "public.u": "dropped"}, "the table to be dropped")
+    pipeline.catch_up()
+    said: list[str] = []
+    assert forget(pipeline.settings, ["u"], say=said.append) == 0
+    wait_until(lambda: states() == {"public.t": "current"}, "the table to be forgotten")
+    folder = Path(said[2].rpartition(" rm -r ")[2])
+    assert folder.is_dir()
+    shutil.rmtree(folder)
+    execute("INSERT INTO t VALUES (2)")
+    pipeline.catch_up()
+    assert sorted(row["id"] for row in pipeline.contents("t")) == [1, 2]
+    execute("ALTER PUBLICATION walbridge ADD TABLE u; INSERT INTO u VALUES (2)")
+    wait_until(lambda: states().get("public.u") == "current", "the table to be copied")
+    pipeline.check_equal()
