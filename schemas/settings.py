@@ -98,6 +98,8 @@ class Producer(_Section):
     spool_dir: str | None = None
     """Where transactions wait that came before their commit; not set: ``TMPDIR``, else ``/var/tmp``."""
     spool_bytes_max: int = Field(default=64 * 2**30, ge=2**20)
+    copy_bytes_per_s: int = Field(default=0, ge=0)
+    """How fast tables are read that are copied beside the stream; 0: as fast as they can be."""
     on_unknown_value: Literal["refuse", "stale"] = "refuse"
     """When a row filter turns an UPDATE into an INSERT without its unchanged values: stop, or mark the table stale."""
 

@@ -7,7 +7,7 @@ the chunk that is read now, what to ask for next.
 import time
 from dataclasses import dataclass, field, replace
 
-from walbridge.producer.copying.chunk_size import SMALLEST_ROWS, ChunkSize
+from walbridge.producer.copying.chunk_size import SMALLEST_BYTES, SMALLEST_ROWS, ChunkSize
 from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.row_keys import KeyNotSent, RowKeys
 from walbridge.producer.copying.visibility import Before
@@ -115,6 +115,8 @@ class CopiedTable:
         assert copy is not None
         self.window = Window(self.keys(self.writer), replace(before, begun=max(before.begun, self.begun)))
         bytes_max = min(self.size.size_bytes, limits.batch_bytes_max)
+        if limits.copy_bytes_per_s:
+            bytes_max = min(bytes_max, max(limits.copy_bytes_per_s, SMALLEST_BYTES))  # no second without a rest
         rows_max = min(self.size.row_count, limits.batch_rows_max)
         average = copy.size_bytes // copy.row_count if copy.row_count else bytes_max // FIRST_ROWS
         rows_max = min(rows_max, max(SMALLEST_ROWS, bytes_max // max(average, 1)))

@@ -39,7 +39,7 @@ class CopyQuestions:
             self._reading.received = None
 
     def _ask_of(self, copied: CopiedTable) -> bool:
-        """The next question about a table whose copy has begun."""
+        """The next question about a table whose copy has begun; False where another table's may come before it."""
         relation_id = copied.state.relation_id
         if copied.state.copy is not None and copied.state.copy.is_whole and not copied.is_altered and copied.writer:
             self._end(copied)
@@ -49,6 +49,8 @@ class CopyQuestions:
             if table is not None:
                 self._ask_what(table)
             return table is not None
+        if self._reading.rest_s:
+            return True
         assert self._reading.received is not None
         self._reading.ask(relation_id, copied.open_window(self._reading.received.before(), self._limits))
         return True

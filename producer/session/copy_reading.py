@@ -4,6 +4,7 @@ answer is due.
 In: what is asked, what has come of the answer. Out: the same, to whoever asks next, takes an answer or publishes.
 """
 
+import time
 from dataclasses import dataclass
 
 from walbridge.producer.copying.visibility import ReceivedTransactions
@@ -31,6 +32,11 @@ class CopyReading:
     asked: int | None = None
     found: TableFound | None = None
     chunk: ChunkRead | None = None
+    bytes_per_s: int = 0
+    """What is read of all tables together; 0: no limit."""
+    asked_s: float = 0.0
+    rests_until_s: float = 0.0
+    """No chunk is asked for before."""
     waits_s: float = 0.0
     """Since when the stream has been waited for; 0: it is not."""
 
@@ -41,8 +47,18 @@ class CopyReading:
 
     def ask(self, relation_id: int, wanted: Wanted) -> None:
         """Its answer is due from here on."""
-        self.asked, self.waits_s = relation_id, 0.0
+        self.asked, self.waits_s, self.asked_s = relation_id, 0.0, time.monotonic()
         self.reader.ask(wanted)
+
+    @property
+    def rest_s(self) -> float:
+        """How long no chunk is to be asked for, so that the limit is kept."""
+        return max(0.0, self.rests_until_s - time.monotonic())
+
+    def enter(self, size_bytes: int) -> None:
+        """The chunk that was asked for last entered; it had so many bytes."""
+        if self.bytes_per_s:
+            self.rests_until_s = self.asked_s + size_bytes / self.bytes_per_s
 
     def end(self) -> None:
         """No answer is due any more: it has been used, or it is void."""

@@ -132,6 +132,7 @@ class CopySteps:
 
         self._records.enter(writer, rows, lambda: self._record(copied, state_after()), self._stream.received)
         copied.size = copied.size.after_entry()
+        self._reading.enter(chunk.size_bytes)
         self._reading.end()
 
     def _record(self, copied: CopiedTable, state: TableState) -> TableProgress:

@@ -72,7 +72,7 @@ class TableCopies:
         copied = {table.relation_id: CopiedTable(state_of(table)) for table in known if table.state == COPYING}
         left_out = {table.relation_id for table in known if table.state == STALE and table.name is not None}
         to_copy = TablesToCopy(left_out | copied.keys() | requested.to_copy)
-        self._reading = CopyReading(reader, copied, to_copy, requested)
+        self._reading = CopyReading(reader, copied, to_copy, requested, bytes_per_s=settings.producer.copy_bytes_per_s)
         self._answers = CopyAnswers(self._reading, stream, out, leave_out)
         start = CopyStart(tables, out.tracker, watch)
         self._steps = CopySteps(
@@ -94,7 +94,9 @@ class TableCopies:
     @property
     def pause_s(self) -> float:
         """How long the session may wait for the stream."""
-        return ANSWER_S if self._reading.asked is not None else 1.0
+        if self._reading.asked is not None:
+            return ANSWER_S
+        return min(self._reading.rest_s or 1.0, 1.0)
 
     @property
     def is_at_rest(self) -> bool:

@@ -33,7 +33,7 @@ from walbridge.producer.postgres.copy_reader import (
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.producer.postgres.key_order import Bound
 from walbridge.producer.postgres.row_spool import RowSpool
-from walbridge.producer.session import copied_table, copy_steps, tables_to_copy
+from walbridge.producer.session import copied_table, copy_reading, copy_steps, tables_to_copy
 from walbridge.producer.session.table_copies import TableCopies
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress
@@ -254,7 +254,7 @@ def copied(tables: Mapping[int, TableProgress] | None = None) -> Iterator[Copied
     """A session at rest; ``tables``: as an earlier one left them."""
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        for module in (copied_table, copy_steps, tables_to_copy):
+        for module in (copied_table, copy_reading, copy_steps, tables_to_copy):
             patch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
         made = Copied(COPIED if tables is None else replace(COPIED, tables=dict(tables)), clock)
         try:

@@ -6,6 +6,7 @@ it in its time, and that progress says what the topic holds.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,7 @@ from tests.producer.copied_session import (
 from tests.producer.kept import ITEMS, ORDERS
 from tests.producer.pgoutput.encoder import tuple_data
 from walbridge.producer.copying import copy_state
+from walbridge.producer.copying.visibility import Before
 from walbridge.producer.kafka.publisher import BatchAborted
 from walbridge.producer.pgoutput.messages import Begin, Commit, Delete, Insert, Truncate, Unsent
 from walbridge.producer.postgres.copy_reader import (
@@ -44,6 +46,7 @@ from walbridge.producer.postgres.copy_reader import (
 from walbridge.producer.postgres.key_order import Bound
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
+from walbridge.schemas.settings import Producer
 
 BEGIN, END = ("m", None, None), ("m", None, None)
 TRUNCATE = Truncate(False, False, (LATE,))
@@ -476,3 +479,22 @@ def test_nothing_enters_while_a_transaction_is_open() -> None:
         assert session.told() == [BEGIN]
         session.feed(Commit(Lsn(500), Lsn(540), 7))
         assert session.told() == [BEGIN, ("c", 2, "two"), ("r", 1, "one")]
+
+
+def test_chunks_are_asked_for_no_faster_than_the_limit_says() -> None:
+    """From question to question: what a chunk took counts."""
+    with copied() as session:
+        session.begin()
+        session.copies._reading.bytes_per_s = len(row(1, "one"))
+        session.pass_s(0.25)
+        assert session.chunk((1, "one")) is None
+        assert session.pass_s(0.5) is None
+        assert isinstance(session.pass_s(0.25), ChunkWanted)
+
+
+def test_chunk_holds_no_more_than_the_limit_lets_pass_in_a_second() -> None:
+    with copied() as session:
+        session.begin()
+        table = session.copies._reading.copied[LATE]
+        limits = Producer(copy_bytes_per_s=100_000)
+        assert table.open_window(Before(XID, array("I")), limits).bytes_max == 100_000
