@@ -46,18 +46,21 @@ _WITHOUT_BOUNDS = {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false
 """Switched off: a join would skip files outside its keys' bounds, and a file's bounds leave NaN out."""
 _UNWRITABLE = re.compile(r"Unsupported table features required: \[[\w, ]+\]|table is append-only")
 """Also a failed commit to delta-rs, but one that no other attempt mends."""
-_DAMAGED_LOG = re.compile(r"Expected contiguous commit files|No table metadata or protocol found|Json error")
 
 Json = Any
 
 
+_OF_THE_SYSTEM = re.compile(r"os error (?!2\b)")
+"""Any other number than that of a file which is not there: too many open files, for instance."""
 _LOST_FILE = re.compile(r"Object at location \S+ not found|Parquet error")
 _SCRATCH = "walbridge-scratch-"
 
 
 def is_lost_file(error: Exception) -> bool:
     """Whether what failed is the reading of a file that a table's log names."""
-    return bool(_LOST_FILE.search(str(error))) and _SCRATCH not in str(error) and sorted_error(error) is error
+    text = str(error)
+    is_of_the_table = bool(_LOST_FILE.search(text)) and _SCRATCH not in text and not _OF_THE_SYSTEM.search(text)
+    return is_of_the_table and sorted_error(error) is error
 
 
 class ConcurrentCommit(RetryableError):
@@ -157,7 +160,10 @@ class LakeTable:
         try:
             delta = table_if_any(uri, storage_options)
         except DeltaError as error:
-            if _DAMAGED_LOG.search(str(error)):
+            found = sorted_error(error)
+            if found is not error:
+                raise found from error
+            if "Kernel error" in str(error) and not _OF_THE_SYSTEM.search(str(error)):
                 raise DamagedTable(uri) from error
             raise
         return None if delta is None else cls(uri, delta, storage_options)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,8 +39,8 @@ def by_id(rows: list[Row]) -> list[Row]:
     return sorted(({name: value for name, value in row.items() if value is not None} for row in rows), key=repr)
 
 
-def refuse_differences(source: Source, lake: Path) -> None:
-    """I8: over every row that readers may take."""
+def refuse_differences(source: Source, lake: Path, harmed: Collection[str] = ()) -> None:
+    """I8: over every row that readers may take. ``harmed``: folders whose versions may be gone."""
     for row in cut_rows(lake):
         names = [entry.name for entry in row.tables]
         assert len(names) == len({*names})
@@ -47,7 +49,8 @@ def refuse_differences(source: Source, lake: Path) -> None:
         for entry in row.tables:
             assert entry.state in ("current", "stale", "copying")
             assert (entry.version is None) == (entry.state == "copying")
-            if entry.state == "current":
+            assert (entry.why is not None) <= (entry.state == "stale")
+            if entry.state == "current" and entry.path not in harmed:
                 assert by_id(rows_of(lake, entry)) == by_id(source.states[row.end_lsn][entry.name])
 
 
@@ -101,6 +104,69 @@ def test_what_is_published_as_current_equals_the_source_whatever_is_copied_meanw
 ) -> None:
     """I5, I8: copies begin, begin anew and end, tables are left; changes, truncates, key changes, deaths of the job."""
     refuse_wrong(Source(random), tmp_path_factory.mktemp("lake"), steps=60)
+
+
+class Vandal:
+    """Another program that harms folders of tables; ``harmed``: those of which no version can be trusted."""
+
+    def __init__(self, source: Source, lake: Path) -> None:
+        self.source, self.lake = source, lake
+        self.harmed: set[str] = set()
+
+    def strike(self) -> None:
+        rows = cut_rows(self.lake)
+        entries = [
+            entry for entry in (rows[-1].tables if rows else ()) if (self.lake / entry.path / "_delta_log").exists()
+        ]
+        entries = [entry for entry in entries if entry.path and entry.path not in self.harmed]
+        if entries:
+            entry = self.source.random.choice(entries)
+            folder = self.lake / entry.path
+            logs = sorted((folder / "_delta_log").glob("*.json"))
+            how = self.source.random.choice(["gone", "emptied", "rolled back", "first commit gone", "files lost"])
+            if how == "emptied":  # by a commit, which is taken back
+                with suppress(DeltaError):
+                    DeltaTable(str(folder)).delete()
+                return
+            self.harmed.add(entry.path)
+            if how == "gone":
+                shutil.rmtree(folder)
+            elif how == "files lost":
+                for file in folder.glob("*.parquet"):
+                    file.unlink()
+            else:
+                logs[-1 if how == "rolled back" else 0].unlink()
+
+
+@pytest.mark.simulation
+@settings(max_examples=10, deadline=None)
+@given(random=st.randoms(use_true_random=False))
+def test_what_is_published_as_current_equals_the_source_whatever_becomes_of_its_folders(
+    tmp_path_factory: pytest.TempPathFactory, random: Random
+) -> None:
+    """I5, I8: folders are removed, rolled back, damaged or written to by others; nothing stops, and copies mend all."""
+    source, lake = Source(random), tmp_path_factory.mktemp("lake") / "lake"
+    vandal = Vandal(source, lake)
+    with job_over(source.pipeline, lake) as run, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuts_source, "OFFSETS_PER_READ", cuts_source.LARGE_OFFSETS_PER_READ)
+        for _ in range(60):
+            step(source, run)
+            if random.random() < 0.1 and (lake / "_cuts").exists():
+                vandal.strike()
+                refuse_differences(source, lake, vandal.harmed)
+        source.send()
+        run()
+        refuse_differences(source, lake, vandal.harmed)
+        for table in source.tables.values():
+            source.begin_copy(table)
+            while table.copying is not None:
+                source.copy_on(table)
+                source.send()
+        run()
+    newest = cut_rows(lake)[-1]
+    assert {entry.name: (entry.state, entry.why) for entry in newest.tables} == dict.fromkeys("abc", ("current", None))
+    for entry in newest.tables:
+        assert by_id(rows_of(lake, entry)) == by_id(source.states[newest.end_lsn][entry.name])
 
 
 def swapping(pipeline: MemoryPipeline) -> None:
