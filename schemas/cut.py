@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from walbridge.schemas.avro_codec import decode_control, encode_control
+from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.position import Position, format_lsn
 
 
@@ -127,6 +128,11 @@ def chain_break(previous: Cut | None, cut: Cut) -> str | None:
     if cut.end_lsn < cut.previous_end_lsn:
         return f"cut {cut.cut_id} ends before it begins"
     return None
+
+
+def changes_tables(cut: Cut) -> bool:
+    """Whether the state of a table at its end may be another than before it; logical messages are of no table."""
+    return not cut.complete or any(table.relation_id != MESSAGES_RELATION_ID for table in cut.tables)
 
 
 def count_mismatch(cut: Cut) -> PartitionRange | None:

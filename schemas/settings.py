@@ -112,6 +112,8 @@ class Lake(_Section):
     """Rows of one plan, rounded up to whole cuts."""
     apply_threads: int = Field(default=4, ge=1, le=64)
     trigger_interval_ms: int = Field(default=0, ge=0)
+    publish_interval_ms: int = Field(default=3_000, ge=0, le=3_600_000)
+    """A state is published at most so often; what comes meanwhile is gathered into the next one."""
     visible_timeout_s: int = Field(default=60, ge=1)
     """How long a cut's rows may take to become readable once the cut is."""
     start_timeout_s: int = Field(default=30, ge=1)

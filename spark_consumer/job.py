@@ -24,6 +24,7 @@ from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSourc
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import RUNNING, JobMetrics
+from walbridge.spark_consumer.pace import Pace
 from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.plan import Plan, cut_fault, make_plan, take_cuts
@@ -43,7 +44,8 @@ class Job:
         self._kafka = KafkaLog(spark, settings)
         self._source = CutsSource(spark, self._kafka, settings)
         metadata = MetadataTopic(self._kafka, settings.name)
-        self._plans = PlanRunner(self._kafka, metadata, settings, self._metrics)
+        self._pace = Pace(settings.lake.publish_interval_ms)
+        self._plans = PlanRunner(self._kafka, metadata, settings, self._metrics, self._pace)
         self._state = LakeState(settings.name)
         self.is_started = False
         """Kafka has answered once: from now on a silent broker is waited for, and is no operator's error."""
@@ -58,7 +60,10 @@ class Job:
             self._resume(newest, start, end)
             self._apply_new(lambda offset: self._source.read(offset, end))
         if not self._stop.is_set():
-            self._source.follow(end, self._apply_new, self._stop, self._metrics.pulse.beat, once=once)
+            self._source.follow(
+                end, self._apply_new, self._stop, self._rest, once=once, wait_s=lambda: self._pace.wait_s
+            )
+        self._state = self._plans.publish_idle(self._state, now=True)
 
     def close(self) -> None:
         """Let go of Kafka."""
@@ -116,6 +121,11 @@ class Job:
             # Cuts that a stop left out are no gap: those behind them must not be compared with the last applied one.
             if self._stop.is_set():
                 return
+
+    def _rest(self) -> None:
+        """Nothing is to be applied."""
+        self._metrics.pulse.beat()
+        self._state = self._plans.publish_idle(self._state)
 
     def _apply(self, cuts: Cuts) -> None:
         """Apply these cuts plan by plan, until the job is asked to stop."""

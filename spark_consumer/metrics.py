@@ -44,7 +44,8 @@ class JobMetrics:
         self._lsn = self._gauge("published_lsn", "Of the newest published cut, as a number")
         self._tables = Gauge(f"{_PREFIX}_tables", "Tables of the lake, by state", ("state",), registry=self.registry)
         self._gauge(
-            "published_age_seconds", "Since the newest commit in the published cut, or since the cut if it has none"
+            "published_age_seconds",
+            "Since the newest commit in the published cut, or since the newest cut that added nothing to it",
         ).set_function(lambda: max(time.time() - self._published_s, 0))
         self._gauge("since_progress_seconds", "Since a step of a plan ended or nothing was left to do").set_function(
             lambda: self.pulse.since_progress_s
@@ -75,6 +76,10 @@ class JobMetrics:
         self._tables.clear()
         for state, count in CountOf(entry.state for entry in row.tables).items():
             self._tables.labels(state).set(count)
+
+    def reached(self, idle: CutRow) -> None:
+        """The published cut is the source's state up to there: nothing that it follows has changed since."""
+        self._published_s = max(self._published_s, (idle.commit_time or idle.written_at).timestamp())
 
     def kafka_away(self, error: BaseException) -> None:
         """An attempt ended, and begins again after a pause."""

@@ -27,6 +27,7 @@ from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_r
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import JobMetrics
+from walbridge.spark_consumer.pace import Pace
 from walbridge.spark_consumer.plan.lake_state import LakeState, Relations
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
@@ -40,8 +41,10 @@ log = structlog.get_logger()
 class PlanRunner:
     """Carries out the plans of one job, one at a time."""
 
-    def __init__(self, kafka: KafkaLog, metadata: MetadataTopic, settings: Settings, metrics: JobMetrics) -> None:
-        self._kafka, self._metadata, self._metrics = kafka, metadata, metrics
+    def __init__(
+        self, kafka: KafkaLog, metadata: MetadataTopic, settings: Settings, metrics: JobMetrics, pace: Pace
+    ) -> None:
+        self._kafka, self._metadata, self._metrics, self._pace = kafka, metadata, metrics, pace
         self._pipeline, self._threads = settings.name, settings.lake.apply_threads
         self._stops_at_trouble = settings.lake.on_table_error == "stop"
         self._lake = settings.lake.path.rstrip("/")
@@ -60,7 +63,7 @@ class PlanRunner:
             OperatorError: only a person can go on; the plan stays open.
             RetryableError: Kafka is away.
         """
-        watch = Stopwatch()
+        watch, begun_s = Stopwatch(), self._pace.now_s()
         relations = self.relations(plan)
         if plan.tables and not is_open:
             kill_point("job:before-plan")
@@ -73,10 +76,13 @@ class PlanRunner:
         # There is nothing to remember but where to read on: not worth a row of _cuts.
         if not plan.tables and row.kind != "published":
             return state.passed(plan, relations)
+        if not plan.tables and state.is_idle(row):
+            return self.publish_idle(state.passed(plan, relations, row))
         _report_troubles([*plan.troubles, *troubles], row)
         kill_point("job:before-publish")
         self.manifest.append(row)
         kill_point("job:published")
+        self._pace.published(begun_s)
         watch.lap("publish_ms")
         self._metrics.plan_done(plan, row, watch.laps_ms)
         _report(plan, row, watch)
@@ -104,6 +110,23 @@ class PlanRunner:
                     remedy='mend that and start again; or set [lake] on_table_error = "quarantine", which leaves this '
                     "table as it was and goes on with all others, until walbridge copy has copied it",
                 ) from trouble.error
+
+    def publish_idle(self, state: LakeState, *, now: bool = False) -> LakeState:
+        """Publish cuts that changed nothing, once they are due, or ``now``; returns the state after it.
+
+        Without it the newest row would stay behind a source that is at rest.
+        """
+        if state.idle is None:
+            return state
+        self._metrics.pulse.beat()
+        self._metrics.reached(state.idle)
+        if not now and not self._pace.is_idle_due:
+            return state
+        self.manifest.append(state.idle)
+        self._pace.published_idle()
+        self._metrics.found(state.idle)
+        self._maintenance.after_plan([])
+        return LakeState.after(self._pipeline, state.idle)
 
     def _apply_tables(
         self, plan: Plan, relations: Relations, watch: Stopwatch

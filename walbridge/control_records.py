@@ -6,26 +6,32 @@ instance is opened, which would fence the running producer.
 """
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from confluent_kafka import Message
 
 from walbridge.producer.kafka.control_topics import read_metadata, slot_progress
 from walbridge.producer.kafka.partition_log import PartitionLog
-from walbridge.schemas.cut import Cut, decode_cut
+from walbridge.schemas.cut import Cut, changes_tables, decode_cut
 from walbridge.schemas.errors import ProtocolError, unreadable_record
 from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
+UNCHANGED_CUTS_MAX = 64
+"""How far back a change is looked for, in cuts: a lake that follows is nearer than that."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenCut:
-    """A cut and when its record was written."""
+    """A cut and when its record was written. ``unchanged_since``: from this LSN up to its end no table changed."""
 
     cut: Cut
     written_at_ms: int
+    unchanged_since: Lsn
 
 
 def newest_progress(settings: Settings, topics: Container[str], *, all_tables: bool = True) -> Progress | None:
@@ -51,14 +57,22 @@ def newest_cut(settings: Settings, topics: Container[str]) -> WrittenCut | None:
     if topic not in topics:
         return None
 
-    def cut(message: Message) -> WrittenCut:
+    def cut(message: Message) -> Cut:
         try:
-            return WrittenCut(decode_cut(message.value() or b""), message.timestamp()[1])
+            return decode_cut(message.value() or b"")
         except ProtocolError as error:
             raise unreadable_record(topic, error, message.offset()) from None
 
+    newest: WrittenCut | None = None
     with PartitionLog(settings, topic, 0) as log:
-        return log.newest(cut)
+        for message in islice(log.backwards(), UNCHANGED_CUTS_MAX):
+            found = cut(message)
+            if newest is None:
+                newest = WrittenCut(found, message.timestamp()[1], Lsn(found.end_lsn))
+            if changes_tables(found):
+                break
+            newest = replace(newest, unchanged_since=Lsn(found.previous_end_lsn))
+    return newest
 
 
 def relations(settings: Settings, topics: Container[str]) -> list[RelationRecord]:

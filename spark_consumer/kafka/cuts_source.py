@@ -88,23 +88,26 @@ class CutsSource:
         on_idle: Callable[[], None] = lambda: None,
         *,
         once: bool,
+        wait_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Call ``on_cuts`` when the topic has grown, until ``stop``; ``once``: until its end as it is now.
 
         ``start_offset`` counts only where there is no checkpoint yet. ``on_idle`` is called now and
-        then while nothing is to be done.
+        then while nothing is to be done, and never beside ``on_cuts``. ``wait_s``: how long cuts gather
+        before they are taken; not with ``once``.
 
         Raises:
             What ``on_cuts`` raised, the same object; RetryableError or OperatorError when the
             stream itself died.
         """
-        batches = _Batches(lambda records: on_cuts(partial(self._of_trigger, records)))
+        batches = _Batches(
+            lambda records: on_cuts(partial(self._of_trigger, records)), (lambda: 0.0) if once else wait_s
+        )
         query = self._start(start_offset, batches, once)
         watch_s = WATCH_ONCE_S if once else WATCH_S
         try:
             while query.isActive and not stop.is_set() and not batches.over.wait(watch_s):
-                if batches.are_idle:
-                    on_idle()
+                batches.rest(on_idle)
         finally:
             # Stopping interrupts a running batch, so it comes after the last one.
             batches.close()
@@ -121,7 +124,7 @@ class CutsSource:
         end = self._log.ends([place])[place]
         if records is None or end - start > LARGE_OFFSETS_PER_READ:
             yield from self.read(start, end)
-        else:
+        elif start < end:
             # To ask Kafka again would take longer than all else that comes before a small plan.
             yield self._decoded(records.where(F.col("offset") >= start))
 
@@ -171,29 +174,37 @@ class _Batches:
     """What the stream calls. It never raises into the stream: the failure is kept as it is, and
     later batches are ignored, which loses nothing since the checkpoint decides nothing."""
 
-    def __init__(self, act: Callable[[DataFrame | None], None]) -> None:
-        self._act = act
+    def __init__(self, act: Callable[[DataFrame | None], None], wait_s: Callable[[], float]) -> None:
+        self._act, self._wait_s = act, wait_s
         self._is_first = True
         self._running = threading.Lock()
         self.over = threading.Event()
         self.failure: BaseException | None = None
 
     def receive(self, records: DataFrame, _batch_id: int) -> None:
-        """One trigger. The first begins where the checkpoint says, each later one where the last ended."""
+        """One trigger. The first begins where the checkpoint says, each later one where the last ended.
+
+        More may have come while it waited for its time: then its own records are not all there is.
+        """
+        wait_s = self._wait_s()
+        self.over.wait(wait_s)
         with self._running:
             if self.over.is_set():
                 return
             try:
-                self._act(None if self._is_first else records)
+                self._act(None if self._is_first or wait_s else records)
                 self._is_first = False
             except BaseException as error:
                 self.failure = error
                 self.over.set()
 
-    @property
-    def are_idle(self) -> bool:
-        """No batch runs."""
-        return not self._running.locked()
+    def rest(self, on_idle: Callable[[], None]) -> None:
+        """Call ``on_idle`` unless a batch runs; none begins meanwhile."""
+        if self._running.acquire(blocking=False):
+            try:
+                on_idle()
+            finally:
+                self._running.release()
 
     def close(self) -> None:
         """Return when no batch runs; from now on none does anything."""

@@ -31,6 +31,10 @@ class LakeState:
     end_lsn: int = 0
     next_offset: int = 0
     entries: Mapping[int, TableEntry] = field(default_factory=dict)
+    is_published: bool = False
+    """Whether the newest row is a published one, so that readers have all that the tables hold."""
+    idle: CutRow | None = None
+    """The row that would publish what was passed since the newest one, where that changed nothing."""
 
     @classmethod
     def after(cls, pipeline: str, row: CutRow | None) -> "LakeState":
@@ -38,7 +42,16 @@ class LakeState:
         if row is None:
             return cls(pipeline)
         entries = {entry.relation_id: entry for entry in row.tables}
-        return cls(pipeline, row.sequence, parse_epoch(row.epoch), row.to_cut, row.end_lsn, row.next_offset, entries)
+        return cls(
+            pipeline,
+            row.sequence,
+            parse_epoch(row.epoch),
+            row.to_cut,
+            row.end_lsn,
+            row.next_offset,
+            entries,
+            is_published=row.kind == "published",
+        )
 
     @property
     def last_cut(self) -> Cut | None:
@@ -84,15 +97,25 @@ class LakeState:
         # The plan's own row stands between, unless it touched nothing and needed none.
         return self._row(2 if plan.tables else 1, kind, plan, left)
 
-    def passed(self, plan: Plan, relations: Relations) -> "LakeState":
-        """The state after cuts that neither touch a table nor publish: only remembered."""
+    def is_idle(self, row: CutRow) -> bool:
+        """Whether a published row says nothing new but that the source had got that far without a change."""
+        return self.is_published and row.epoch == str(self.epoch) and {*row.tables} == {*self.entries.values()}
+
+    def passed(self, plan: Plan, relations: Relations, idle: CutRow | None = None) -> "LakeState":
+        """The state after cuts that neither touch a table nor publish: only remembered.
+
+        ``idle``: the row that would publish them, of which readers would have nothing but its LSN.
+        """
+        entries = self._entries_after(plan, [], plan.troubles, relations)
         return replace(
             self,
             epoch=plan.epoch,
             to_cut=plan.to_cut,
             end_lsn=plan.end_lsn,
             next_offset=plan.next_offset,
-            entries=self._entries_after(plan, [], plan.troubles, relations),
+            entries=entries,
+            is_published=self.is_published and entries == self.entries and plan.epoch == self.epoch,
+            idle=idle or self.idle,
         )
 
     def _entries_in(self, epoch: Epoch) -> dict[int, TableEntry]:

@@ -14,6 +14,7 @@ from walbridge.schemas.cut import (
     PartitionRange,
     TableChanges,
     chain_break,
+    changes_tables,
     count_mismatch,
     decode_cut,
     encode_cut,
@@ -116,3 +117,19 @@ def test_joined_ranges_lose_and_add_no_record(cuts: list[Cut]) -> None:
 
     assert sum(part.records for part in joined.values()) == sum(part.records for cut in cuts for part in cut.partitions)
     assert set(joined) == {(part.topic, part.partition) for cut in cuts for part in cut.partitions}
+
+
+@pytest.mark.parametrize(
+    ("cut", "expected"),
+    [
+        (SECOND, False),
+        (FIRST, True),
+        (replace(SECOND, tables=(TableChanges(16_384, "p.public.t", (), 1),)), True),
+        (replace(SECOND, tables=(TableChanges(16_384, "p.public.t", (), 0),)), True),
+        (replace(SECOND, tables=(TableChanges(0, "p.messages", (), 1),)), False),
+    ],
+    ids=["without rows", "inside of a transaction", "with a row", "with a barrier", "with a message"],
+)
+def test_cut_that_names_a_table_may_have_changed_it(cut: Cut, expected: bool) -> None:
+    """Messages are of no table."""
+    assert changes_tables(cut) is expected

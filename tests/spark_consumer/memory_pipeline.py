@@ -30,6 +30,7 @@ from walbridge.spark_consumer.kafka.cuts_source import CutsFrom, CutsSource
 from walbridge.spark_consumer.plan.plan import Plan
 
 CUTS, METADATA = cuts_topic(PIPELINE), metadata_topic(PIPELINE)
+Rest = Callable[[], None]
 Barriers = Sequence[tuple[RelationRecord, Barrier]]
 
 
@@ -42,6 +43,8 @@ class MemoryPipeline:
     lost: dict[str, TableError] = field(default_factory=dict)
     """Topics whose records cannot be had."""
     last: Cut = field(default=Cut(EPOCH, 0, 0x1000, 0x1000, None, None, 0, True, 0))
+    rest: Rest = lambda: None
+    """What the stream calls while it has nothing to bring."""
 
     def announce(self, *relations: RelationRecord) -> None:
         for relation in relations:
@@ -118,7 +121,10 @@ def job_over(pipeline: MemoryPipeline, lake: Path, **options: Any) -> Iterator[C
         patch.setattr(plan_runner, "planned_records", pipeline.planned)
 
         def run(*, follows: bool = False, stop: threading.Event | None = None) -> None:
-            def follow(source: CutsSource, _start: int, act: Callable[[CutsFrom], None], *_: Any, **__: Any) -> None:
+            def follow(
+                source: CutsSource, _start: int, act: Callable[[CutsFrom], None], _stop: object, rest: Rest, **_: Any
+            ) -> None:
+                pipeline.rest = rest
                 if follows:
                     pipeline.follow(source, act)
 

@@ -34,6 +34,7 @@ partitions = 2
 
 [lake]
 path = {lake}
+publish_interval_ms = 500
 
 [spark]
 jars_dir = {jars_dir}

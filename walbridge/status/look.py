@@ -113,4 +113,5 @@ def _newest_cut(newest: WrittenCut) -> NewestCut:
     cut = newest.cut
     # A cut without transactions is made when all that the server had was read.
     reached_s = newest.written_at_ms / 1000 if cut.commit_time_us is None else cut.commit_time_us / 1_000_000
-    return NewestCut(cut.cut_id, cut.end_lsn, cut.complete, datetime.fromtimestamp(reached_s, UTC))
+    reached_at = datetime.fromtimestamp(reached_s, UTC)
+    return NewestCut(cut.cut_id, cut.end_lsn, cut.complete, reached_at, newest.unchanged_since)

@@ -65,6 +65,7 @@ def as_json(standing: Standing) -> dict[str, Any]:
             "kafka": _lag_json(standing.kafka_lag),
             "lake": _lag_json(standing.lake_lag),
             "lake_behind_kafka_bytes": standing.lake_behind_kafka_bytes,
+            "lake_holds_all_changes": standing.lake_holds_all_changes,
         },
     }
 
@@ -144,7 +145,8 @@ def _in_lake(standing: Standing) -> str:
         return "nothing is published yet: the first copy is not complete"
     when = f", committed {moment_text(cut.commit_time)}" if cut.commit_time else ""
     behind = standing.lake_behind_kafka_bytes
-    of_kafka = f", {bytes_text(behind)} behind Kafka" if behind else ""
+    unchanged = ", in which no table changed" if standing.lake_holds_all_changes else ""
+    of_kafka = f", {bytes_text(behind)} behind Kafka{unchanged}" if behind else ""
     return f"cut {cut.cut_id} at {format_lsn(cut.end_lsn)}{when}{_behind(standing.lake_lag)}{of_kafka}"
 
 

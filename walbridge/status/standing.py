@@ -28,12 +28,16 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class NewestCut:
-    """The newest cut in Kafka. ``reached_at``: nothing that committed before is missing from it."""
+    """The newest cut in Kafka. ``reached_at``: nothing that committed before is missing from it.
+
+    ``unchanged_since``: from there up to its end no table changed; None where that is not known.
+    """
 
     cut_id: int
     end_lsn: int
     complete: bool
     reached_at: datetime
+    unchanged_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +170,9 @@ class Standing:
         lake, kafka = self.lake_cut, self.kafka_cut
         if lake is None:
             return UNKNOWN
-        if kafka is not None and lake.end_lsn == kafka.end_lsn:
-            # The same state; the cut knows better up to when it holds.
-            return self._behind(lake.end_lsn, max(lake.reached_at, kafka.reached_at))
+        if kafka is not None and (lake.end_lsn == kafka.end_lsn or self.lake_holds_all_changes):
+            # The same state; the cut knows better up to where and when it holds.
+            return self._behind(kafka.end_lsn, max(lake.reached_at, kafka.reached_at))
         return self._behind(lake.end_lsn, lake.reached_at)
 
     @property
@@ -176,6 +180,14 @@ class Standing:
         """From the newest cut to the newest published one."""
         lake, kafka = self.lake_cut, self.kafka_cut
         return None if lake is None or kafka is None else max(0, kafka.end_lsn - lake.end_lsn)
+
+    @property
+    def lake_holds_all_changes(self) -> bool:
+        """Whether all that the lake has not published of Kafka's cuts changed no table."""
+        lake, kafka = self.lake_cut, self.kafka_cut
+        if lake is None or kafka is None or kafka.unchanged_since is None:
+            return False
+        return kafka.unchanged_since <= lake.end_lsn <= kafka.end_lsn
 
     def _behind(self, end_lsn: int, reached_at: datetime) -> Lag:
         if isinstance(self.source, Silent):

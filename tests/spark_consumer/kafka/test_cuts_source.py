@@ -19,7 +19,7 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.kafka import cuts_source
-from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource
+from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource, _Batches
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 
 
@@ -168,6 +168,62 @@ def test_stopping_waits_for_the_running_trigger(source: CutsSource, writer: Cont
     source.follow(0, receive, stop, once=False)
 
     assert finished.is_set()
+
+
+def test_cuts_that_gather_before_they_are_due_are_taken_together(source: CutsSource, writer: ContractWriter) -> None:
+    """Also those that came after the trigger which waits for its time."""
+    writer.send()
+    stop = threading.Event()
+    found: list[list[int]] = []
+
+    def wait_s() -> float:
+        if found:
+            writer.send()
+        return 0.01 if found else 0
+
+    def take(cuts_from: CutsFrom) -> None:
+        found.append([cut_id for part in cuts_from(2 * sum(map(len, found))) for cut_id in ids(part)])
+        writer.send()
+        if len(found) == 3:
+            stop.set()
+
+    source.follow(0, take, stop, once=False, wait_s=wait_s)
+
+    assert found == [[1], [2, 3], [4, 5]]
+
+
+def test_trigger_that_waits_for_its_time_ends_when_the_job_is_stopped() -> None:
+    taken: list[object] = []
+    batches = _Batches(taken.append, lambda: 3_600)
+    trigger = threading.Thread(target=batches.receive, args=(MagicMock(), 1))
+    trigger.start()
+    batches.close()
+    trigger.join(60)
+
+    assert not trigger.is_alive()
+    assert taken == []
+
+
+def test_nothing_is_done_at_rest_while_a_trigger_runs_nor_a_trigger_begun_meanwhile() -> None:
+    """Both append to the manifest."""
+    told: list[str] = []
+
+    def act(_records: object) -> None:
+        told.append("trigger")
+        batches.rest(lambda: told.append("rest beside it"))
+
+    batches = _Batches(act, lambda: 0)
+    trigger = threading.Thread(target=batches.receive, args=(MagicMock(), 1))
+
+    def rest() -> None:
+        trigger.start()
+        trigger.join(0.05)
+        told.append("rest")
+
+    batches.rest(rest)
+    trigger.join(60)
+
+    assert told == ["rest", "trigger"]
 
 
 PLACE = cuts_topic("p"), 0

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.world import cut
 from walbridge.schemas.cut import Epoch, PartitionRange, chain_break
+from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
-from walbridge.spark_consumer.plan.manifest_row import TableEntry
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, Segment, TableHead, TablePlan
 
 EPOCH = Epoch("7", 1, "s", 0x1000)
@@ -44,6 +45,11 @@ def after(state: LakeState, to_cut: int, *heads: TableHead, epoch: Epoch = EPOCH
     bases = state.heads(epoch)
     done = plan(to_cut, *[touched(each, bases.get(each.relation_id)) for each in heads], epoch=epoch, complete=complete)
     return LakeState.after("p", state.applied(done, heads, RELATIONS))
+
+
+def row_of(state: LakeState, to_cut: int, epoch: Epoch = EPOCH) -> CutRow:
+    """What a complete cut without tables would publish."""
+    return state.applied(plan(to_cut, epoch=epoch), [], RELATIONS)
 
 
 def kinds_after(*steps: Sequence[TableHead], complete: bool = True) -> list[str]:
@@ -173,6 +179,36 @@ def test_a_state_has_begun_where_it_first_was() -> None:
     assert after(still, 4, head(version=4)).entries[1].since == 400
 
 
+def test_cuts_that_change_nothing_are_idle_from_the_first_published_row_on() -> None:
+    """I8: what is applied and not published is published by the cut that completes it, though it holds no row."""
+    new = LakeState("p")
+    applied = after(new, 1, head(), complete=False)
+    published = after(applied, 2)
+
+    assert [state.is_idle(row_of(state, 3)) for state in (new, applied, published)] == [False, False, True]
+    assert not published.is_idle(row_of(published, 1, NEXT))
+
+
+def test_cuts_that_are_passed_leave_the_row_that_would_publish_them() -> None:
+    """It says the newest cut, and follows the newest row."""
+    state = after(LakeState("p"), 1, head())
+    for to_cut in (2, 3):
+        state = state.passed(plan(to_cut), RELATIONS, row_of(state, to_cut))
+    assert state.idle is not None
+
+    found = LakeState.after("p", state.idle)
+    assert (state.idle.sequence, found.to_cut, found.idle) == (state.sequence + 1, 3, None)
+    assert found.entries == state.entries
+
+
+def test_copy_that_goes_on_inside_of_a_transaction_makes_the_next_cut_worth_a_row() -> None:
+    state = after(LakeState("p"), 1, head())
+    copies = {1: CopyFrom(A.topic, (CopyShape(0x2000, -1, A.schema_id),))}
+    passed = state.passed(replace(plan(2, complete=False), copies=copies), RELATIONS)
+
+    assert not passed.is_idle(passed.applied(replace(plan(3), copies=copies), [], RELATIONS))
+
+
 STATES = st.sampled_from(["current", "copying", "stale"])
 STEPS = st.lists(
     st.tuples(st.dictionaries(st.sampled_from([1, 2, 3]), STATES, max_size=2), st.booleans(), st.booleans()),
@@ -196,7 +232,9 @@ def test_states_follow_any_plans(steps: list[tuple[dict[int, str], bool, bool]])
         sequences.append(row.sequence)
         if not tables:
             passed = state.passed(done, RELATIONS)
-            assert replace(passed, sequence=row.sequence, entries={}) == replace(LakeState.after("p", row), entries={})
+            like_passed = replace(LakeState.after("p", row), entries={}, is_published=passed.is_published)
+            assert replace(passed, sequence=row.sequence, entries={}) == like_passed
+            assert not state.is_idle(row) or passed.is_published
             assert passed.heads(epoch) == state.heads(epoch)
         kept = {each.relation_id: each for each in heads}
         found = LakeState.after("p", row).heads(epoch)

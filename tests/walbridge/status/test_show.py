@@ -156,6 +156,7 @@ def test_json_has_every_section_whoever_is_away() -> None:
         "kafka": {"bytes": None, "s": None},
         "lake": {"bytes": None, "s": None},
         "lake_behind_kafka_bytes": None,
+        "lake_holds_all_changes": False,
     }
     assert json.loads(json.dumps(whole)) == whole
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from walbridge.slot_row import Source
+from walbridge.status.show import as_text
 from walbridge.status.standing import UNKNOWN, Lag, Lake, LakeCut, NewestCut, Published, Silent, Standing
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -46,6 +47,22 @@ def test_cut_beyond_the_wal_that_was_seen_a_moment_before_is_not_behind() -> Non
 
 def test_lake_that_holds_the_newest_cut_is_as_fresh_as_that_cut() -> None:
     assert standing(wal_lsn=1_000, cut_lsn=900, lake_lsn=900).lake_lag == Lag(100, 2.0)
+
+
+@pytest.mark.parametrize(("unchanged_since", "expected"), [(700, Lag(100, 2.0)), (701, Lag(300, 30.0))])
+def test_lake_that_lacks_only_cuts_in_which_no_table_changed_is_as_fresh_as_the_newest(
+    unchanged_since: int, expected: Lag
+) -> None:
+    """Their row comes later."""
+    there = standing()
+    assert isinstance(there.published, Published)
+    assert there.published.cut is not None
+    newest = replace(there.published.cut, unchanged_since=unchanged_since)
+    idle = replace(there, published=replace(there.published, cut=newest))
+
+    assert (idle.lake_lag, idle.lake_behind_kafka_bytes) == (expected, 200)
+    assert idle.lake_holds_all_changes == (unchanged_since <= 700)
+    assert ("200 B behind Kafka, in which no table changed" in as_text(idle)) == idle.lake_holds_all_changes
 
 
 def test_lake_of_an_idle_source_is_as_fresh_as_its_row() -> None:
