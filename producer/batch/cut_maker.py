@@ -16,7 +16,6 @@ from walbridge.producer.pgoutput.messages import Begin, Commit
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Split
 from walbridge.schemas.table_progress import DROPPED
@@ -150,7 +149,8 @@ class CutMaker:
             log.warning(
                 "table left the publication, or was dropped: the lake keeps it as it is, marked stale",
                 table=table.qualified_name,
-                remedy=f"to follow it again, {COPY_AGAIN}",
+                remedy="to follow it again, add it to the publication: it is copied then; else walbridge forget "
+                + table.qualified_name,
             )
 
     def _after_cut(self) -> None:

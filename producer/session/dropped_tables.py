@@ -24,7 +24,7 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.transaction import OpenTransaction
-from walbridge.schemas.errors import COPY_AGAIN
+from walbridge.schemas.errors import COPY_AGAIN, copy_command
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
 from walbridge.schemas.table_progress import STALE, TableProgress
@@ -116,5 +116,5 @@ class DroppedTables:
             "table is followed no more: the lake keeps it as it is, marked stale",
             table=table.qualified_name,
             reason=reason.what,
-            remedy=f"to follow it again, {table.identity_full}; then {COPY_AGAIN}",
+            remedy=f"to follow it again, {table.identity_full}; then {copy_command(table.qualified_name)}",
         )

@@ -8,7 +8,10 @@ from tests.faults.followed import settings_of
 from tests.faults.kill_points import BESIDE
 from tests.faults.test_table_copied import MADE, Habits, table
 from tests.fix_producer import ProducerUnderTest
+from tests.integration.test_publication import FILTERED
+from tests.integration.test_toast import BIG
 from walbridge.schemas.table_request import COPY, TableRequest
+from walbridge.tables.copy import copy
 from walbridge.tables.request import write
 
 pytestmark = pytest.mark.fault
@@ -88,3 +91,21 @@ def test_request_for_a_table_that_is_unknown_changes_nothing(followed: ProducerU
     running.wait_for_log("table is copied")
     followed.check_equal()
     assert markers(followed, ".t") == ["copy_begin", "copy_end"]
+
+
+def test_table_that_was_left_for_a_value_is_followed_again_by_its_remedy(producer: ProducerUnderTest) -> None:
+    """I6: what the log says is typed as it stands."""
+    execute = producer.database.execute
+    execute(FILTERED)
+    producer.publish("f WHERE (id > 5)", "u")
+    producer.settings["producer"] = {"on_unknown_value": "stale"}
+    running = producer.start_streaming()
+    execute(f"INSERT INTO f VALUES (1, {BIG % 1}), (8, 'before')")
+    execute("UPDATE f SET id = 11 WHERE id = 1")
+    running.wait_for_log("table is followed no more")
+    (told,) = [line for line in running.log.splitlines() if "table is followed no more" in line]
+    assert "to follow it again, ALTER TABLE public.f REPLICA IDENTITY FULL; then walbridge copy public.f" in told
+    execute("ALTER TABLE public.f REPLICA IDENTITY FULL")
+    assert copy(settings_of(producer), ["public.f"], wait=True, say=print) == 0
+    execute("UPDATE f SET id = 12 WHERE id = 11; INSERT INTO f VALUES (13, 'after')")
+    producer.check_equal(filters={"public.f": "id > 5"})

@@ -19,7 +19,7 @@ from walbridge.producer.postgres.connection import SqlConnection, classified
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.binary_support import binary_faults
 from walbridge.producer.relations.relation_cache import announced, describe
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import (
     cuts_topic,
@@ -158,11 +158,7 @@ def publication_findings(
     if missing := [kind for kind in _KINDS if kind not in facts.kinds]:
         yield refused(PUBLICATION, errors.operations_missing(name, missing))
     if facts.all_tables or facts.by_schema:
-        yield warning(
-            PUBLICATION,
-            f"{name} takes in every table that is created later: the first change of one stops the producer",
-            f"DROP PUBLICATION {quoted}; and CREATE PUBLICATION {quoted} FOR TABLE ...; before walbridge init",
-        )
+        yield ok(PUBLICATION, f"{name} takes in every table that is created later: it is copied when it comes")
     if facts.has_partitioned and not facts.via_root:
         yield advice(
             PUBLICATION,
@@ -179,8 +175,7 @@ def _unlike_settings(settings: Settings, tables: Sequence[PublishedTable]) -> It
         yield warning(
             PUBLICATION,
             f"{settings.postgres.publication} does not publish {', '.join(missing)}, which publication_tables names",
-            "mend [postgres] publication_tables; or add those tables to the publication and, if it has begun, "
-            + COPY_AGAIN,
+            "mend [postgres] publication_tables; or add those tables to the publication: the producer copies them",
         )
 
 

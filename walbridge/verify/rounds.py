@@ -145,8 +145,8 @@ def _trial(table: SourceTable, cut: PublishedCut) -> _Trial:
     if head is None:
         raise OperatorError(
             f"the lake's published cut at {format_lsn(cut.end_lsn)} does not hold table {table.qualified_name}",
-            remedy="name the tables to verify; one that was published after the first copy comes into the lake only "
-            "with a new copy of all tables",
+            remedy="name the tables to verify; one that came lately is in the lake once it is copied, which walbridge "
+            "tables shows",
         )
     return _Trial(TableResult(table.qualified_name, _state(head), cut.end_lsn))
 

@@ -90,22 +90,6 @@ STATES = {
         'publication Odd "one does not publish update, delete',
         f"ALTER PUBLICATION {PUBLICATION} SET (publish = '{ALL}'); if there were any since the copy, " + COPY_AGAIN,
     ),
-    "publication of all tables": State(
-        f"DROP PUBLICATION {PUBLICATION}; CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES;",
-        "publication",
-        Severity.WARNING,
-        'Odd "one takes in every table that is created later: the first change of one stops the producer',
-        f"DROP PUBLICATION {PUBLICATION}; and CREATE PUBLICATION {PUBLICATION} FOR TABLE ...; before walbridge init",
-        fill={"...": TABLE},
-    ),
-    "publication of a schema": State(
-        f'ALTER PUBLICATION {PUBLICATION} SET TABLES IN SCHEMA "Odd schema";',
-        "publication",
-        Severity.WARNING,
-        'Odd "one takes in every table that is created later',
-        f"DROP PUBLICATION {PUBLICATION}; and CREATE PUBLICATION {PUBLICATION} FOR TABLE ...; before walbridge init",
-        fill={"...": TABLE},
-    ),
     "each partition by itself": State(
         "CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY HASH (id); "
         "CREATE TABLE leaf PARTITION OF parted FOR VALUES WITH (MODULUS 1, REMAINDER 0); "
