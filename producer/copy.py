@@ -56,7 +56,7 @@ def first_copy(
     """
     dsn = settings.postgres.dsn.get_secret_value()
     published = catalog.published_tables(connection, settings.postgres.publication)
-    tables.refuse_unfit(published, connection)
+    tables.refuse_unfit(published, connection, progress.tables)
     refuse_unfit_identities(connection, settings, published)
     kill_point("copy:before-creating")
     out.publish_progress(replace(progress, state="creating"))
@@ -79,7 +79,7 @@ def first_copy(
                 raise RetryableError("the publication was changed while its copy was about to begin")
             snapshot.lock(published)
             _refuse_altered(snapshot, connection, published)
-            writers = tables.prepare_copy(published, connection)
+            writers = tables.prepare_copy(published, connection, progress.tables)
             copying = [TableProgress(table.relation_id, COPYING) for table in published]
             # Topics as they are now, the publication as of the snapshot: the first look finds what was changed since.
             baseline = watch.baseline(copying, snapshot.connection)

@@ -1,12 +1,16 @@
 """Names: topics, Avro names, lake paths, lake column names. Every mapping is injective.
 
+A table keeps the topic and the lake path of its first name for life. So another one may have that name by
+now: ``free_topic`` and ``free_path`` give it a suffix.
+
 A value never chooses a name. What a target refuses is written ``_uXXXX`` (UTF-16 code units);
 a plain ``_`` stays unless it is followed by ``u`` and four hex digits, so that two different
 names never meet (Debezium's ``foo@bar`` and ``foo$bar`` did).
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain, count
 
 from walbridge.schemas.errors import OperatorError
 
@@ -120,7 +124,7 @@ def refuse_topic_collisions(topics: Iterable[str]) -> None:
     """
     seen: dict[str, str] = {}
     for topic in topics:
-        metric = topic.replace(".", "_")
+        metric = _metric(topic)
         other = seen.get(metric)
         if other is not None:
             raise OperatorError(
@@ -130,6 +134,53 @@ def refuse_topic_collisions(topics: Iterable[str]) -> None:
                 remedy="rename one of them with an entry in [topics.names]",
             )
         seen[metric] = topic
+
+
+def free_topic(wanted: str, taken: Iterable[str]) -> str:
+    """The wanted topic, or with the first suffix ``_2``, ``_3`` … that Kafka can hold beside those.
+
+    Raises:
+        OperatorError: longer than Kafka allows.
+    """
+    metrics = {_metric(topic) for topic in taken}
+    topic = _first_free(wanted, lambda each: _metric(each) not in metrics)
+    if len(topic) > TOPIC_NAME_LENGTH_MAX:
+        raise OperatorError(
+            f"topic {wanted} is another table's, and {topic} has {len(topic)} characters, "
+            f"Kafka allows {TOPIC_NAME_LENGTH_MAX}",
+            remedy="give the table that came last a topic of its own with an entry in [topics.names]",
+        )
+    return topic
+
+
+def free_path(wanted: str, taken: Collection[str]) -> str:
+    """The wanted lake path, or with the first suffix that none of those has.
+
+    Raises:
+        OperatorError: longer than file systems allow.
+    """
+    path = _first_free(wanted, lambda each: each not in taken)
+    if len(path.rpartition("/")[2]) > PATH_PART_BYTES_MAX:
+        raise OperatorError(
+            f"the folder {wanted} is another table's, and {path} is longer than {PATH_PART_BYTES_MAX} bytes",
+            remedy="rename the table, or leave it out of the publication",
+        )
+    return path
+
+
+def _first_free(wanted: str, is_free: Callable[[str], bool]) -> str:
+    names = chain([wanted], (f"{wanted}_{number}" for number in count(2)))
+    return next(name for name in names if is_free(name))
+
+
+def is_same_topic(one: str, other: str) -> bool:
+    """Whether Kafka cannot hold both."""
+    return _metric(one) == _metric(other)
+
+
+def _metric(topic: str) -> str:
+    """As Kafka names the topic's metrics: it refuses two topics that are equal so."""
+    return topic.replace(".", "_")
 
 
 def table_path(namespace: str, name: str) -> str:

@@ -49,6 +49,7 @@ class CutMaker:
 
     Args:
         on_dropped: told the relation id of a table that is followed no more.
+        on_ending: told where the open batch ends, outside of transactions, before it ends.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class CutMaker:
         watch: Watch,
         prepared: Prepared,
         on_dropped: Callable[[int], None],
+        on_ending: Callable[[Lsn], None] = lambda lsn: None,
     ) -> None:
         self._idle_interval_ms = idle_interval_ms
         self._stream = stream
@@ -68,6 +70,7 @@ class CutMaker:
         self._watch = watch
         self._prepared = prepared
         self._on_dropped = on_dropped
+        self._on_ending = on_ending
         self._ended: Lsn | None = None
         """End of the last whole transaction, also of one without published changes, which ends no batch."""
         self.last_cut_s = time.monotonic()
@@ -96,7 +99,7 @@ class CutMaker:
             return
         kill_point("produce:before-commit")
         if self._out.batch.end_lsn is not None:
-            self._drop(self._out.batch.end_lsn)
+            self._end_at(self._out.batch.end_lsn)
         self._bound_floor()
         self._out.close(None)
         self._after_cut()
@@ -124,7 +127,7 @@ class CutMaker:
         self._watch.look()  # without a publication the stream is silent, and this cut would confirm it
         self._out.open()
         self._out.batch.end_lsn = self._stream.received
-        self._drop(self._stream.received)
+        self._end_at(self._stream.received)
         self._bound_floor()
         self._out.close(None)
         self._after_cut()
@@ -134,6 +137,10 @@ class CutMaker:
         held = self._prepared.oldest_prepared_lsn
         received = self._stream.received
         self._out.tracker.floor_max = received if held is None else min(received, held)
+
+    def _end_at(self, lsn: Lsn) -> None:
+        self._drop(lsn)
+        self._on_ending(lsn)
 
     def _drop(self, lsn: Lsn) -> None:
         """Mark the tables that left the publication and of which nothing comes after ``lsn``: this cut says so.

@@ -18,12 +18,13 @@ from walbridge.producer.guards.baseline import TOPIC_ID_LENGTH, Baseline
 from walbridge.producer.guards.partitions import PartitionWatch
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.producer.postgres.catalog import published_tables_unless_locked
+from walbridge.producer.postgres.catalog import published_tables_unless_locked, table_names
 from walbridge.producer.postgres.connection import SqlConnection
-from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.facts import PublicationState, PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
 from walbridge.producer.postgres.publication import next_xid, other_members, publication_state
 from walbridge.producer.relations.binary_support import refuse_unreadable
+from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import KafkaAway
 from walbridge.schemas.position import Lsn
@@ -70,6 +71,8 @@ class SourceWatch:
         """By table: transactions below this xid may still bring changes of it."""
         self._leaving: dict[int, Lsn] = {}
         """By table: nothing of it comes after this LSN."""
+        self._renamed: dict[int, tuple[Name, Lsn]] = {}
+        """By table: its new name, and from where on nothing comes under an earlier one."""
         self._partitions = PartitionWatch()
         self.notices_tables = False
         """Whether looks ask for tables that came to the publication."""
@@ -163,12 +166,33 @@ class SourceWatch:
         for relation_id in leaving:
             if now is not None and now.oldest_xid >= self._left[relation_id]:
                 self._leaving[relation_id] = now.lsn
+        if now is not None:
+            self._notice_names(now)
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
             self.appeared |= other_members(self._connection, name, there)
         self._tables.notice_types(progress.relation_ids, self._connection)
         for what, remedy in self._partitions.look(partition_trees(self._connection, progress.relation_ids)):
             log.warning(what, remedy=remedy)
+
+    def _notice_names(self, now: PublicationState) -> None:
+        """A commit is in the WAL before the catalogue shows it, and who renames a table keeps all others from it."""
+        for relation_id, name in now.names.items():
+            if name == self._tables.name_of(relation_id):
+                self._renamed.pop(relation_id, None)
+            elif self._renamed.get(relation_id, (None,))[0] != name:
+                self._renamed[relation_id] = name, now.lsn
+
+    def take_renamed(self, lsn: Lsn) -> dict[int, Name]:
+        """What tables are called of which nothing comes under another name after ``lsn``. Each is returned once."""
+        told = {relation_id: name for relation_id, (name, since) in self._renamed.items() if since <= lsn}
+        for relation_id in told:
+            del self._renamed[relation_id]
+        return told
+
+    def names_of(self, relation_ids: Iterable[int]) -> dict[int, Name]:
+        """What these relations are called now, as far as they are there."""
+        return table_names(self._connection, relation_ids)
 
     def _table_name(self, relation_id: int) -> str:
         return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")

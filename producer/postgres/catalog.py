@@ -188,6 +188,14 @@ def table_facts(connection: psycopg.Connection[Any], relation_id: int) -> TableF
     return tables_facts(connection, [relation_id])[0].get(relation_id)
 
 
+def table_names(connection: psycopg.Connection[Any], relation_ids: Iterable[int]) -> dict[int, tuple[str, str]]:
+    """Schema and name of those relations that are there."""
+    query = """
+        SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.oid = ANY (%s)"""
+    return {oid: (namespace, name) for oid, namespace, name in _rows(connection, query, (list(relation_ids),))}
+
+
 # pg_type also calls int2vector an array; a true one is the array type that its element names.
 _TYPES = """
     SELECT t.oid, n.nspname, t.typname, CASE WHEN e.oid IS NOT NULL THEN 'a' ELSE t.typtype::text END,

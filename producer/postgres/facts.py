@@ -47,6 +47,7 @@ class PublicationState:
 
     ``lsn``: where the server's WAL stood. ``oldest_xid``: transactions below it have ended.
     ``generated_columns``: "s" where stored ones are published without being named (18 and newer).
+    ``names``: schema and table of each relation that was asked for and is there.
     """
 
     oid: int
@@ -55,6 +56,7 @@ class PublicationState:
     lsn: Lsn
     generated_columns: str = "n"
     oldest_xid: int = 0
+    names: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

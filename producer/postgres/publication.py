@@ -25,12 +25,12 @@ _BY_SCHEMA = f"""
                UNION ALL SELECT s.oid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid IN (
                  SELECT k.relnamespace FROM pg_class k WHERE k.oid IN (SELECT f.relid FROM {_FAMILY} f))"""
 _MEMBERS = f"""
-    SELECT c.oid, CASE WHEN p.puballtables THEN '{EVERY_TABLE}' ELSE (
+    SELECT c.oid, n.nspname, c.relname, CASE WHEN p.puballtables THEN '{EVERY_TABLE}' ELSE (
              SELECT string_agg(m.oid::text, '+' ORDER BY m.oid) FROM (
                SELECT r.oid FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (
                  SELECT f.relid FROM {_FAMILY} f)
                %s) m) END
-    FROM pg_class c CROSS JOIN pg_publication p
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN pg_publication p
     WHERE p.pubname = %%s AND c.oid = ANY (%%s) AND c.relpersistence = 'p'"""
 
 
@@ -87,8 +87,9 @@ def publication_state(
     oid, *published, generated = row
     lsn, oldest_xid = now
     missing = tuple(name for name, is_there in zip(_OPERATIONS, published, strict=True) if not is_there)
-    in_it = {each: token for each, token in found if token}
-    return PublicationState(oid, missing, in_it, Lsn(parse_lsn(lsn)), generated, oldest_xid)
+    in_it = {each: token for each, _, _, token in found if token}
+    names = {each: (namespace, name) for each, namespace, name, _ in found}
+    return PublicationState(oid, missing, in_it, Lsn(parse_lsn(lsn)), generated, oldest_xid, names)
 
 
 def next_xid(connection: SqlConnection) -> int:

@@ -1,8 +1,7 @@
 """What the catalogue may say of an announced relation: it says *now*, the stream said *then*.
 
 In: the relation, the catalogue's facts, the versions that were recorded of it, oldest first. Out:
-each column's attribute number, as far as that is known, the key that the stream does not tell, and the
-name under which the table goes on. Pure.
+each column's attribute number, as far as that is known, and the key that the stream does not tell. Pure.
 
 Numbers tell a renamed column from a new one. Columns are announced in their order, and numbers are
 never given twice: so where there are as many columns as numbers that they can have, each has its own,
@@ -16,7 +15,6 @@ their order.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
@@ -38,18 +36,6 @@ def column_numbers(relation: Relation, facts: TableFacts | None, versions: Seque
         return now if _possible(now, facts) == now else recorded
     # Either it is read again after a crash, or columns came back under names of old ones.
     return _agreed(certain, recorded) if certain else _possible(by_name, facts)
-
-
-def under_its_name(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Relation:
-    """A table that was called otherwise for a while, and has its name again or is gone, is the same table.
-
-    Else a change under the other name could not be got past: the WAL keeps that name, whatever the catalogue says.
-    """
-    names = [(each.table.namespace, each.table.name) for each in versions]
-    if not names or (relation.namespace, relation.name) in names:
-        return relation
-    now = (facts.namespace, facts.name) if facts else names[-1]
-    return replace(relation, namespace=now[0], name=now[1]) if now in names else relation
 
 
 def described_columns(relation: Relation, facts: TableFacts | None) -> list[ColumnFacts | None]:

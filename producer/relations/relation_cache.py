@@ -110,6 +110,20 @@ def _type_name(type_oid: int, types: Mapping[int, TypeFacts]) -> str:
     return facts.name if facts else BUILTIN_NAMES.get(type_oid, f"oid {type_oid}")
 
 
+def _is_alike(one: RelationRecord, other: RelationRecord) -> bool:
+    """Whether two records differ in their relation at most."""
+    relation_id = one.table.relation_id
+    return one == replace(other, table=replace(other.table, relation_id=relation_id))
+
+
+def _is_key_of(version: RelationRecord, table: TableSchema, pipeline: str) -> bool:
+    """Whether the key of that version is the table's, whatever the table was called, which the namespace says."""
+    key = json.loads(version.key_schema or "null")
+    revision = next((int(each["name"].rpartition("_")[2]) for each in key["fields"] if each["type"] == "null"), 0)
+    wanted = key_schema(pipeline, table, revision)
+    return wanted is not None and {**wanted, "namespace": key["namespace"]} == key
+
+
 class RelationCache:
     """Known metadata records, and the current version of each relation in this session."""
 
@@ -117,11 +131,13 @@ class RelationCache:
         self._pipeline = pipeline
         self._by_key: dict[bytes, RelationRecord | TypeRecord] = {}
         self._versions: dict[int, list[RelationRecord]] = {}
+        self._by_schema: dict[str, list[RelationRecord]] = {}
         self._schemas: dict[str, str] = {}
         self._ids: dict[str, str] = {}
         """The same the other way round, since an id takes long to compute."""
         self._types: dict[int, TypeRecord] = {}
         self._newest: dict[int, RelationRecord] = {}
+        self._called: dict[str, int] = {}
         for record in known:
             self.remember(record)
 
@@ -144,8 +160,10 @@ class RelationCache:
             )
         else:
             self._newest[record.table.relation_id] = record
+            self._called[record.table.qualified_name] = record.table.relation_id
             if other is None:
                 self._versions.setdefault(record.table.relation_id, []).append(record)
+                self._by_schema.setdefault(record.schema_id, []).append(record)
             self._reserve(record)
         self._by_key[record.key] = record
 
@@ -157,24 +175,35 @@ class RelationCache:
                 self._schemas[an_id], self._ids[schema] = schema, an_id
 
     def is_known(self, record: RelationRecord | TypeRecord) -> bool:
-        """Whether the metadata topic holds it already."""
-        return record.key in self._by_key
+        """Whether the metadata topic holds it already; of a relation behind all records of another name or topic,
+        since the last one tells what the table is called and where its events go."""
+        if record.key not in self._by_key or isinstance(record, TypeRecord):
+            return record.key in self._by_key
+        newest = self._newest[record.table.relation_id]
+        return (newest.topic, newest.table.qualified_name) == (record.topic, record.table.qualified_name)
 
     def version_of(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
-        """The record of this schema: the known equal one, or a new one with a free id, which is then taken."""
+        """The record of this schema: the known equal one, or a new one with a free id, which is then taken.
+
+        An id may be of two relations only where all but the relation is equal: readers look a record up by its id.
+        """
         key_id, key = self._key_of(table)
         revision = 0
         while True:
             value_id, value = self._identified(value_schema(self._pipeline, table, revision))
             record = RelationRecord(table, place.topic, place.partition_count, value_id, value, key_id, key, revision)
-            if self._is_free(value_id, value) and self._by_key.get(record.key, record) == record:
+            others = self._by_schema.get(value_id, ())
+            if self._is_free(value_id, value) and all(_is_alike(each, record) for each in others):
                 self._reserve(record)
                 return record
             revision += 1
 
     def _key_of(self, table: TableSchema) -> tuple[str | None, str | None]:
         """The key's schema, with a revision of its own: a new shape of the row alone must not
-        change the bytes of keys, which choose the partition (I3)."""
+        change the bytes of keys, which choose the partition (I3), and neither must a new name of the table."""
+        for version in reversed(self._versions.get(table.relation_id, ())):
+            if version.key_schema is not None and _is_key_of(version, table, self._pipeline):
+                return version.key_schema_id, version.key_schema
         revision = 0
         while True:
             key = key_schema(self._pipeline, table, revision)
@@ -197,13 +226,15 @@ class RelationCache:
         """The record that was written last of this relation."""
         return self._newest.get(relation_id)
 
-    def names_of(self, relation_id: int) -> set[str]:
-        """Under which names (``schema.table``) this relation was recorded."""
-        return {record.table.qualified_name for record in self._versions.get(relation_id, ())}
+    def called(self, name: str) -> RelationRecord | None:
+        """The newest record of the relation that was last recorded under this name, if that is its name still."""
+        newest = self._newest.get(self._called.get(name, 0))
+        return newest if newest is not None and newest.table.qualified_name == name else None
 
-    def partition_counts_of(self, relation_id: int) -> set[int]:
-        """Over how many partitions the rows of this relation were spread."""
-        return {record.partition_count for record in self._versions.get(relation_id, ())}
+    def partition_counts_of(self, relation_id: int, topic: str | None = None) -> set[int]:
+        """Over how many partitions the rows of this relation were spread, in this topic or any."""
+        versions = self._versions.get(relation_id, ())
+        return {record.partition_count for record in versions if topic in (None, record.topic)}
 
     def versions_of(self, relation_id: int) -> list[RelationRecord]:
         """All records of this relation, in the order in which they were written first."""

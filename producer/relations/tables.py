@@ -6,6 +6,8 @@ first of each new version, gets a shape barrier: the job makes the shape so, wha
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 import structlog
 
@@ -21,18 +23,21 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
-from walbridge.producer.relations.column_matching import under_its_name
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
+from walbridge.producer.relations.table_names import Name, TableNames, first_topics
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.message_schema import message_relation
 from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import DROPPED, TableProgress
 from walbridge.schemas.table_schema import TableSchema
-from walbridge.schemas.topics import data_topic, messages_topic, refuse_topic_collisions
+from walbridge.schemas.topics import data_topic, messages_topic
 
 log = structlog.get_logger()
+
+NOTHING_KNOWN: Mapping[int, TableProgress] = MappingProxyType({})
 
 
 class Tables:
@@ -58,6 +63,8 @@ class Tables:
         self._writers: dict[int, RecordWriter] = {}
         self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()
+        self._names = TableNames()
+        self._displaced: set[int] = set()
         self._places: dict[tuple[str, bool], TopicPlace] = {}
         """By topic, and whether its rows have a key: what this session made or compared. Partitions that are added
         later are noticed before a commit (``Publisher.expect``)."""
@@ -72,6 +79,7 @@ class Tables:
         self._writers.clear()
         self._foreign.clear()
         self._unbarred.clear()
+        self._names = TableNames()
 
     def read_metadata(self) -> None:
         """Another producer may have announced versions between our sessions: their numbers and ids are taken.
@@ -157,24 +165,23 @@ class Tables:
             xid: of the transaction that is being read.
 
         Raises:
-            OperatorError: the table was renamed, or its topic got other partitions.
+            OperatorError: the table lost its key, or its topic got other partitions.
         """
         if relation.relation_id not in copied:
             self._foreign[relation.relation_id] = relation
             return
         facts, types = self._facts.of(relation, xid, copied)
-        versions = self._cache.versions_of(relation.relation_id)
-        table = describe(under_its_name(relation, facts, versions), facts, types, versions)
-        self._refuse_moved(table)
-        place = self._place(table)
-        self._refuse_grown(table, place)
-        record = self._cache.version_of(table, place)
-        self._write_metadata(types, [record])
+        record = self._record(self._names.receive(relation), facts, types)
         old = self._writers.get(relation.relation_id)
         if old is None or old.relation != record:
             self._install(record)
 
-    def refuse_unfit(self, tables: list[PublishedTable], connection: SqlConnection) -> None:
+    def refuse_unfit(
+        self,
+        tables: list[PublishedTable],
+        connection: SqlConnection,
+        known: Mapping[int, TableProgress] = NOTHING_KNOWN,
+    ) -> None:
         """Refuse what no copy can begin with.
 
         Raises:
@@ -182,46 +189,123 @@ class Tables:
         """
         if not tables:
             raise not_published(self._settings.postgres.publication)
-        own = [messages_topic(self._settings.name)] if self._settings.postgres.messages else []
-        refuse_topic_collisions([*own, *(self._topic(table.namespace, table.name) for table in tables)])
+        self._first_topics(tables, known)
         refuse_unreadable(connection, self._settings, tables)
 
-    def prepare_copy(self, tables: list[PublishedTable], connection: SqlConnection) -> list[RecordWriter]:
-        """Writers of the published tables as a snapshot shows them, with topics and metadata."""
+    def prepare_copy(
+        self,
+        tables: list[PublishedTable],
+        connection: SqlConnection,
+        known: Mapping[int, TableProgress] = NOTHING_KNOWN,
+    ) -> list[RecordWriter]:
+        """Writers of the published tables as a snapshot shows them, with topics and metadata.
+
+        Args:
+            known: tables of the copy before, which keep their topics.
+        """
         self.forget_session(connection)
-        self.refuse_unfit(tables, connection)
+        self.refuse_unfit(tables, connection, known)
+        topics = self._first_topics(tables, known)
         described, types = self._described(tables)
-        self._ensure_topics(described)
-        records = [self._cache.version_of(table, self._place(table)) for table in described]
+        self._ensure_topics({topics[table.relation_id]: bool(table.key_columns) for table in described})
+        records = [self._cache.version_of(table, self._place(table, topics[table.relation_id])) for table in described]
         self._write_metadata(types, records)
         writers = [self._install(record) for record in records]
         self._unbarred.clear()
         return writers
 
-    def announce(self, table: PublishedTable, facts: TableFacts, types: Mapping[int, TypeFacts]) -> RecordWriter:
+    def announce(
+        self, table: PublishedTable, facts: TableFacts, types: Mapping[int, TypeFacts], topic: str
+    ) -> RecordWriter:
         """The writer of a table that is copied beside the stream, with its topic and metadata (I2).
 
         Args:
             facts, types: of a moment in which nobody could alter the table.
 
         Raises:
-            OperatorError: its topic is another table's, or not what it must be; or the table was renamed.
+            OperatorError: the topic is not what it must be.
         """
-        relation, versions = announced(table, facts), self._cache.versions_of(table.relation_id)
-        described = describe(under_its_name(relation, facts, versions), facts, types, versions)
-        self._refuse_moved(described)
-        place = self._place(described)
-        self._refuse_grown(described, place)
-        record = self._cache.version_of(described, place)
-        self._write_metadata(types, [record])
+        record = self._record(self._names.receive(announced(table, facts)), facts, types, topic)
         self._foreign.pop(table.relation_id, None)
         self._facts.forget()
         writer = self._writers.get(table.relation_id)
         return writer if writer is not None and writer.relation == record else self._install(record)
 
+    def rename(self, relation_id: int, name: Name) -> RecordWriter | None:
+        """The writer of a table from here on, which is called otherwise by now; None where nothing is new.
+
+        All else is as it was announced last in this session, or as the newest version. The caller adds its barrier.
+
+        Raises:
+            RetryableError: Kafka is away.
+        """
+        writer, newest = self._writers.get(relation_id), self._cache.newest_of(relation_id)
+        known = writer.relation if writer is not None else newest
+        if known is None or (known.table.namespace, known.table.name) == name:
+            return None
+        table = replace(known.table, namespace=name[0], name=name[1])
+        record = self._cache.version_of(table, TopicPlace(known.topic, known.partition_count))
+        self._write_metadata({}, [record])
+        self._names.tell(relation_id, name)
+        renamed = self._install(record)
+        self._unbarred.discard(relation_id)
+        return renamed
+
+    def name_of(self, relation_id: int) -> Name | None:
+        """Schema and name of a table from here on, as far as the stream or the metadata topic tells."""
+        writer, newest = self._writers.get(relation_id), self._cache.newest_of(relation_id)
+        known = writer.relation if writer is not None else newest
+        return None if known is None else (known.table.namespace, known.table.name)
+
+    def is_free_name(self, name: Name) -> bool:
+        """Whether no relation was last recorded under it."""
+        return self._cache.called(".".join(name)) is None
+
+    def take_displaced(self) -> set[int]:
+        """Relations whose name another one has got since the last call."""
+        displaced, self._displaced = self._displaced, set()
+        return displaced
+
     def topic_of(self, table: PublishedTable) -> str:
-        """Where its events go."""
+        """Where its events go: a table that has records keeps the topic that they are in."""
+        newest = self._cache.newest_of(table.relation_id)
+        return self.topic_of_name(table) if newest is None else newest.topic
+
+    def topic_of_name(self, table: PublishedTable) -> str:
+        """The topic of a new table, if no other one has it."""
         return self._topic(table.namespace, table.name)
+
+    def _first_topics(self, tables: Iterable[PublishedTable], known: Mapping[int, TableProgress]) -> dict[int, str]:
+        named = {table.relation_id: self.topic_of_name(table) for table in tables}
+        own = {
+            table.relation_id: before.topic
+            for table in tables
+            if table.qualified_name not in self._settings.topics.names
+            and (before := known.get(table.relation_id)) is not None
+            and before.topic is not None
+            and before.state != DROPPED
+        }
+        messages = [messages_topic(self._settings.name)] if self._settings.postgres.messages else []
+        return first_topics(named, own, messages)
+
+    def _record(
+        self, relation: Relation, facts: TableFacts | None, types: Mapping[int, TypeFacts], topic: str | None = None
+    ) -> RelationRecord:
+        """The record of a Relation, acknowledged; its topic is there.
+
+        Args:
+            topic: None: that of its records.
+        """
+        versions = self._cache.versions_of(relation.relation_id)
+        table = describe(relation, facts, types, versions)
+        self._refuse_lost_key(table)
+        newest = self._cache.newest_of(relation.relation_id)
+        own = newest.topic if newest is not None else self._topic(relation.namespace, relation.name)
+        place = self._place(table, topic or own)
+        self._refuse_grown(table, place)
+        record = self._cache.version_of(table, place)
+        self._write_metadata(types, [record])
+        return record
 
     def _described(self, tables: list[PublishedTable]) -> tuple[list[TableSchema], dict[int, TypeFacts]]:
         """As they are now; a snapshot does not move, and nobody alters a table that it has locked."""
@@ -285,6 +369,7 @@ class Tables:
         new += [record for record in records if not self._cache.is_known(record)]
         if not new:
             return
+        self._notice_displaced(new)
         kill_point("metadata:before-write")
         self._metadata.write(new)
         kill_point("metadata:acknowledged")
@@ -292,18 +377,15 @@ class Tables:
             self._cache.remember(each)
             _log_new(each)
 
-    def _refuse_moved(self, table: TableSchema) -> None:
-        """Refuse a table that was renamed, or that lost its key while its topic has several partitions."""
-        names = self._cache.names_of(table.relation_id)
-        current = self._writers.get(table.relation_id)
-        if current is not None:
-            names = {current.relation.table.qualified_name}
-        if names and table.qualified_name not in names:
-            was = " or ".join(sorted(names))
-            raise OperatorError(
-                f"table {was} is now called {table.qualified_name}",
-                remedy=f"rename it back to {was}; or {COPY_AGAIN}",
-            )
+    def _notice_displaced(self, new: Iterable[RelationRecord | TypeRecord]) -> None:
+        for record in new:
+            if isinstance(record, RelationRecord):
+                other = self._cache.called(record.table.qualified_name)
+                if other is not None and other.table.relation_id != record.table.relation_id:
+                    self._displaced.add(other.table.relation_id)
+
+    def _refuse_lost_key(self, table: TableSchema) -> None:
+        """Refuse a table that lost its key while its topic has several partitions."""
         counts = self._cache.partition_counts_of(table.relation_id)
         if not table.key_columns and max(counts, default=1) > 1:
             raise OperatorError(
@@ -314,19 +396,19 @@ class Tables:
 
     def _refuse_grown(self, table: TableSchema, place: TopicPlace) -> None:
         """Refuse a topic whose partition count changed: keys would leave the partition of their older events (I3)."""
-        counts = self._cache.partition_counts_of(table.relation_id)
+        counts = self._cache.partition_counts_of(table.relation_id, place.topic)
         if counts and place.partition_count not in counts:
             raise topic_grown(place.topic, place.partition_count, max(counts))
 
-    def _place(self, table: TableSchema) -> TopicPlace:
+    def _place(self, table: TableSchema, topic: str) -> TopicPlace:
         """The topic is there, and what it must be: made or compared once a session, not for each announcement."""
-        wanted = self._topic(table.namespace, table.name), bool(table.key_columns)
+        wanted = topic, bool(table.key_columns)
         if wanted not in self._places:
-            self._ensure_topics([table])
+            self._ensure_topics(dict([wanted]))
         return self._places[wanted]
 
-    def _ensure_topics(self, tables: Iterable[TableSchema]) -> None:
-        wanted = {self._topic(table.namespace, table.name): bool(table.key_columns) for table in tables}
+    def _ensure_topics(self, wanted: Mapping[str, bool]) -> None:
+        """``wanted``: whether the rows of each have a key."""
         specs = [data_topic_spec(self._settings, topic, has_key=has_key) for topic, has_key in wanted.items()]
         counts = self._admin.ensure(specs)
         self._places |= {(topic, has_key): TopicPlace(topic, counts[topic]) for topic, has_key in wanted.items()}

@@ -6,6 +6,8 @@ progress; or why there can be no copy now.
 
 from dataclasses import replace
 
+import structlog
+
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
@@ -13,7 +15,10 @@ from walbridge.producer.postgres.copy_reader import TableFound
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import OperatorError, RetryableError
-from walbridge.schemas.table_progress import COPYING, CURRENT, STALE, TableProgress
+from walbridge.schemas.table_progress import DROPPED, STALE, TableProgress
+from walbridge.schemas.topics import free_topic, is_same_topic
+
+log = structlog.get_logger()
 
 
 class NotYet(RetryableError):
@@ -45,21 +50,44 @@ class CopyStart:
         try:
             if found.key_names is None:
                 raise _keyless(name)
-            self._refuse_shared(found.table)
+            topic = self._topic_of(found.table)
             self._watch.refuse_unfit([found.table])
-            writer = self._tables.announce(found.table, found.facts, found.types)
+            writer = self._tables.announce(found.table, found.facts, found.types, topic)
             if not writer.has_key:
                 raise _keyless(name)
             return writer
         except OperatorError as error:
             raise Refused(error) from None
 
-    def _refuse_shared(self, table: PublishedTable) -> None:
-        """A table that was made again has to wait until the one before it is known to be gone."""
-        topic = self._tables.topic_of(table)
-        for each in self._tracker.progress.tables.values():
-            if each.topic == topic and each.relation_id != table.relation_id and each.state in (CURRENT, COPYING):
-                raise NotYet(f"topic {topic} is still that of relation {each.relation_id}")
+    def _topic_of(self, table: PublishedTable) -> str:
+        """The topic of its records, or of its name, unless another table has it.
+
+        Raises:
+            NotYet: a table that was made again has to wait until the one before it is known to be gone.
+        """
+        held, topic = self._held_topics(table), self._tables.topic_of(table)
+        holders = {relation_id for each, relation_id in held.items() if is_same_topic(each, topic)}
+        if not holders:
+            return topic
+        states = self._tracker.progress.tables
+        live = {each for each in holders if states[each].state != DROPPED}
+        if gone := live - self._watch.names_of(live).keys():
+            raise NotYet(f"topic {topic} is still that of relation {min(gone)}")
+        free = free_topic(self._tables.topic_of_name(table), held)
+        log.warning("a table gets another topic", table=table.qualified_name, topic=free, reason=f"{topic} is in use")
+        return free
+
+    def _held_topics(self, table: PublishedTable) -> dict[str, int]:
+        """Topics of other tables. One that was dropped leaves its own to the next table of its name."""
+        others = {each: known for each, known in self._tracker.progress.tables.items() if each != table.relation_id}
+        names = self._tables.names(others)
+        topics = {record.table.relation_id: record.topic for record in self._tables.newest(others)}
+        return {
+            topic: relation_id
+            for relation_id, known in others.items()
+            if (topic := known.topic or topics.get(relation_id)) is not None
+            and (known.state != DROPPED or names.get(relation_id) != table.qualified_name)
+        }
 
     def record_of(self, table: PublishedTable) -> TableProgress:
         """The table's record with its topic and membership as they are now.

@@ -30,6 +30,7 @@ from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.logical_messages import LogicalMessages
 from walbridge.producer.session.pending_transactions import PENDING_MESSAGES, PendingTransactions
+from walbridge.producer.session.renamed_tables import RenamedTables
 from walbridge.producer.session.replay import Replay
 from walbridge.producer.session.requested_tables import RequestedTables
 from walbridge.producer.session.session_relations import SessionRelations
@@ -78,7 +79,14 @@ class Session:
         self._replay = Replay(self.pending, relations, stream.keep_alive)
         self._read: Callable[[], bytes | None] = stream.read
         self._cuts = CutMaker(
-            limits.idle_cut_interval_ms, stream, tables, out, watch, self.pending, on_dropped=self._on_dropped
+            limits.idle_cut_interval_ms,
+            stream,
+            tables,
+            out,
+            watch,
+            self.pending,
+            on_dropped=self._on_dropped,
+            on_ending=RenamedTables(tables, out, watch, self._fast_path).tell,
         )
         self._changes = Changes(
             out,

@@ -282,7 +282,7 @@ NOTICED = {
         test_tables.test_topic_that_grew_since_its_rows_were_spread_is_refused,
     ),
     "rows without a key go to several partitions": Noticed(
-        Mutant(Tables._refuse_moved, "not table.key_columns and", "False and"),
+        Mutant(Tables._refuse_lost_key, "not table.key_columns and", "False and"),
         test_tables.test_table_that_lost_its_key_over_several_partitions_is_refused,
     ),
     "the catalogue is asked before an ALTER is visible": Noticed(

@@ -191,6 +191,8 @@ class Watch:
     def __init__(self, happened: list[str]) -> None:
         self.happened = happened
         self.leaving: dict[int, int] = {}
+        self.renamed: dict[int, tuple[str, str]] = {}
+        self.names: dict[int, tuple[str, str]] = {}
         self.fault: Exception | None = None
         self.appeared: set[int] = set()
         self.xid = 1
@@ -204,6 +206,13 @@ class Watch:
         self.happened.append("look")
         if self.fault is not None:
             raise self.fault
+
+    def take_renamed(self, lsn: Lsn) -> dict[int, tuple[str, str]]:
+        renamed, self.renamed = self.renamed, {}
+        return renamed
+
+    def names_of(self, relation_ids: Iterable[int]) -> dict[int, tuple[str, str]]:
+        return {each: self.names[each] for each in relation_ids if each in self.names}
 
     def look_if_due(self) -> None:
         """It is not."""

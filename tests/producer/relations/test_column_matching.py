@@ -10,7 +10,7 @@ import pytest
 from tests.producer.kept import INT4, ORDERS
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.column_matching import catalogue_key, column_numbers, under_its_name
+from walbridge.producer.relations.column_matching import catalogue_key, column_numbers
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
 from walbridge.schemas.metadata_record import RelationRecord
 
@@ -181,14 +181,3 @@ def test_key_of_a_table_that_is_gone_is_that_of_a_version_with_the_same_identity
     known = versions((told("a", "b"), A_IS_KEY), (told("a", "b", identity="i", key="b"), A_IS_KEY))
 
     assert key_of(told("a", "b"), None, known) == ["a"]
-
-
-def test_table_under_the_name_of_another_keeps_the_name_that_was_told() -> None:
-    """I7: it was really renamed, and its rows would go on in another topic."""
-    known = versions((told("a", "b"), AB))
-    elsewhere = replace(told("a", "b"), name="archive")
-
-    assert under_its_name(elsewhere, replace(AB, name="archive"), known) == elsewhere
-    assert under_its_name(elsewhere, replace(AB, name="third"), known) == elsewhere
-    assert under_its_name(elsewhere, AB, known) == told("a", "b")
-    assert under_its_name(elsewhere, AB, ()) == elsewhere

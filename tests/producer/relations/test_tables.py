@@ -10,7 +10,9 @@ from tests.producer.kept import CONNECTION, INT4, ITEMS, ORDERS, TEXT, XID, Kept
 from walbridge.producer.pgoutput.messages import RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Postgres, Settings, Topics
+from walbridge.schemas.table_progress import TableProgress
 
 MORE = RelationColumn(False, "more", INT4, -1)
 
@@ -118,31 +120,74 @@ def test_catalogue_is_asked_after_those_who_alter_the_table_are_through() -> Non
     assert asked == ["waited", "facts"]
 
 
-def test_table_that_was_renamed_is_refused_before_anything_is_written_of_it() -> None:
-    """I7: its rows would go on in another topic."""
-    later = restarted(received(ORDERS))
-    with catalogue({ORDERS: TableFacts("d", (), 0, "public", "archive")}), pytest.raises(OperatorError, match="is now"):
-        later.tables.receive(relation(ORDERS, name="archive"), {ORDERS}, XID)
-
-    assert later.metadata.records == []
-
-
-def test_table_that_is_renamed_within_a_session_is_refused() -> None:
-    """I7: also where it had the other name in an earlier one."""
-    kept = received(ORDERS)
-    with catalogue({ORDERS: TableFacts("d", (), 0, "public", "archive")}), pytest.raises(OperatorError, match="is now"):
-        kept.tables.receive(relation(ORDERS, name="archive"), {ORDERS}, XID)
-
-
-def test_table_that_is_renamed_to_a_name_that_it_had_long_ago_is_refused_within_a_session() -> None:
-    """I7: its rows would go on in the topic of then."""
-    then = Kept()
+def renamed(kept: Kept, name: str) -> None:
+    """The stream announces ``ORDERS`` under another name."""
     with catalogue():
-        then.tables.receive(relation(ORDERS, name="archive"), {ORDERS}, XID)
-    kept = received(ORDERS, into=Kept(known=[*then.metadata.records, *received(ORDERS).metadata.records]))
+        kept.tables.receive(relation(ORDERS, name=name), {ORDERS}, XID)
 
-    with catalogue(), pytest.raises(OperatorError, match=r"table public\.orders is now called public\.archive"):
-        kept.tables.receive(relation(ORDERS, name="archive"), {ORDERS}, XID)
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_renamed_table_goes_on_in_its_topic_with_a_version_of_its_new_name(is_later: bool) -> None:
+    kept = restarted(received(ORDERS)) if is_later else received(ORDERS)
+    renamed(kept, "archive")
+
+    written = kept.tables.writer(ORDERS).relation
+    assert (written.table.qualified_name, written.topic) == ("public.archive", "p.public.orders")
+    assert written == kept.metadata.records[-1]
+
+
+def test_keys_of_a_renamed_table_keep_their_bytes() -> None:
+    """I3: they choose the partition."""
+    kept = received(ORDERS)
+    before = kept.tables.writer(ORDERS).relation
+    renamed(kept, "archive")
+    renamed(kept, "third")
+    after = kept.tables.writer(ORDERS).relation
+
+    assert (after.key_schema_id, after.key_schema) == (before.key_schema_id, before.key_schema)
+    assert after.schema_id != before.schema_id
+
+
+def test_table_that_has_its_name_again_is_what_the_metadata_topic_says_last() -> None:
+    """Nothing else tells a later process what it is called."""
+    kept = received(ORDERS)
+    renamed(kept, "archive")
+    renamed(kept, "orders")
+
+    assert restarted(kept).tables.names([ORDERS]) == {ORDERS: "public.orders"}
+
+
+def test_two_tables_that_change_names_keep_their_topics_and_have_schemas_of_their_own() -> None:
+    """I2: a reader finds the version of an event by the schema's id alone."""
+    kept = received(ORDERS, ITEMS)
+    names = {ORDERS: "items", ITEMS: "orders"}
+    with catalogue():
+        for relation_id, name in names.items():
+            kept.tables.receive(relation(relation_id, name=name), {ORDERS, ITEMS}, XID)
+
+    writers = [kept.tables.writer(each).relation for each in (ORDERS, ITEMS)]
+    assert [writer.topic for writer in writers] == ["p.public.orders", "p.public.items"]
+    records = [record for record in kept.metadata.records if isinstance(record, RelationRecord)]
+    assert len({record.schema_id for record in records}) == len(records) == 4
+
+
+def test_name_that_the_catalogue_told_counts_when_the_relation_of_before_is_read_again() -> None:
+    kept = received(ORDERS)
+    with catalogue():
+        writer = kept.tables.rename(ORDERS, ("public", "archive"))
+    received(ORDERS, into=kept)
+
+    assert writer is not None
+    assert kept.tables.writer(ORDERS) is writer
+    assert not kept.tables.take_shape_barrier(ORDERS)
+
+
+def test_table_whose_name_another_one_gets_is_told_once() -> None:
+    kept = received(ORDERS, ITEMS)
+    with catalogue():
+        kept.tables.receive(relation(ITEMS, name="orders"), {ORDERS, ITEMS}, XID)
+
+    assert [kept.tables.take_displaced() for _ in range(2)] == [{ORDERS}, set()]
 
 
 def test_topic_that_grew_since_its_rows_were_spread_is_refused() -> None:
@@ -193,6 +238,20 @@ def test_copy_needs_no_shape_barriers_since_it_begins_with_its_own() -> None:
     assert [writer.topic for writer in writers] == ["p.public.orders", "p.public.items"]
     assert [kept.tables.take_shape_barrier(each) for each in (ORDERS, ITEMS)] == [False, False]
     assert len(kept.metadata.records) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "topic"), [({}, "p.public.orders"), ({"public.archive": "mine"}, "mine")], ids=["of its records", "set"]
+)
+def test_table_that_is_copied_again_keeps_its_topic_unless_settings_name_another(
+    names: dict[str, str], topic: str
+) -> None:
+    kept = Kept(Settings(name="p", topics=Topics(names=names)))
+    known = {ORDERS: TableProgress(ORDERS, "current", "p.public.orders")}
+    with catalogue({ORDERS: facts_of_a_copy()}):
+        (writer,) = kept.tables.prepare_copy([published(ORDERS, "archive")], CONNECTION, known)
+
+    assert writer.topic == topic
 
 
 def test_two_tables_that_want_one_topic_are_refused() -> None:

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from tests.producer.relations.announcements import AB, INT4, PLACE, TEXT, announcement, facts, recorded, versions
+from tests.producer.relations.announcements import INT4, PLACE, TEXT, facts, versions
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, column, numeric_typmod, table, tables
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
-from walbridge.producer.postgres.facts import PublishedTable, TableFacts
-from walbridge.producer.relations.column_matching import under_its_name
+from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
@@ -128,23 +127,6 @@ def test_type_gets_a_new_version_when_it_changes_and_none_else() -> None:
     assert (first.version, again, second.version) == (1, [], 2)
     assert read_back(second, first).type_records({ENUM_OID: happy}) == []
     assert read_back(first, second).type_records({ENUM_OID: MOOD})[0].version == 3
-
-
-@pytest.mark.parametrize(
-    ("now", "name"),
-    [
-        (replace(AB, namespace="public", name="orders"), "orders"),
-        (None, "orders"),
-        (replace(AB, namespace="public", name="renamed"), "renamed"),
-        (replace(AB, namespace="archive", name="orders"), "renamed"),
-    ],
-    ids=["renamed back", "dropped", "still renamed", "in another schema"],
-)
-def test_table_renamed_for_a_while_goes_on_under_its_name(now: TableFacts | None, name: str) -> None:
-    """I7: the WAL keeps the other name, so a stop there could not be got past."""
-    told = announcement("d", "a", "b")
-
-    assert under_its_name(replace(told, name="renamed"), now, recorded((told, AB))).name == name
 
 
 @pytest.mark.parametrize(
