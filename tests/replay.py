@@ -152,6 +152,11 @@ class Replay:
         if kind == "copy_begin":
             self.tables.setdefault(_id(markers[0]), TableState()).named = set()
 
+    def begin_version(self, relation: RelationRecord) -> None:
+        """A shape barrier names it, and all events of the cut are applied."""
+        if relation.table.relation_id in self.tables:
+            self._reshape(relation)
+
     def _reshape(self, relation: RelationRecord) -> None:
         """A new version: dropped columns leave, added ones are null, until a value comes."""
         table = relation.table

@@ -244,11 +244,19 @@ class Topics:
             self._versions[record.schema_id, record.table.relation_id] = record
 
     def replay(self) -> Replay:
-        """Every event of every cut, applied."""
+        """Every event of every cut, applied. A table that was renamed and not written since has a barrier only."""
         replayed = Replay()
         for cut in self.cuts():
             replayed.apply(cut, self.events(cut))
+            for table in cut.tables:
+                for schema_id in (barrier.schema_id for barrier in table.barriers if barrier.kind == "shape"):
+                    replayed.begin_version(self._version(str(schema_id), table.relation_id))
         return replayed
+
+    def _version(self, schema_id: str, relation_id: int) -> RelationRecord:
+        if (schema_id, relation_id) not in self._versions:
+            self._read_versions()
+        return self._versions[schema_id, relation_id]
 
     def check_nothing_else(self) -> None:
         """What readers see in the data topics is exactly what the cuts name: nothing twice, nothing

@@ -14,25 +14,6 @@ from walbridge.schemas.topics import cuts_topic, data_topic, progress_topic
 pytestmark = pytest.mark.fault
 
 
-@pytest.mark.parametrize("while_running", [True, False])
-def test_renamed_table_is_refused_until_it_has_its_name_again(producer: ProducerUnderTest, while_running: bool) -> None:
-    """Its rows would go on in another topic."""
-    make_table(producer)
-    producer.publish("t")
-    running = producer.start_streaming()
-    producer.database.execute("INSERT INTO t VALUES (2)")
-    producer.check_equal()
-    if not while_running:
-        running.stop()
-    producer.database.execute("ALTER TABLE t RENAME TO u; INSERT INTO u VALUES (3)")
-    words = refusal_of(running) if while_running else producer.refusal()
-    assert "table public.t is now called public.u" in words
-    assert "rename it back" in words
-    producer.database.execute("ALTER TABLE u RENAME TO t; INSERT INTO t VALUES (4)")
-    producer.start_streaming()
-    producer.check_equal()
-
-
 def test_topic_that_was_given_more_partitions_is_refused(producer: ProducerUnderTest) -> None:
     """I3, found before a commit even if no row falls into the new partition, and at a restart."""
     producer.settings["topics"] = {"partitions": 2}
