@@ -65,6 +65,7 @@ class PlanRunner:
         """
         watch, begun_s = Stopwatch(), self._pace.now_s()
         relations = self.relations(plan)
+        plan = state.placed(plan, relations)
         if plan.tables and not is_open:
             kill_point("job:before-plan")
             self.manifest.append(state.planned(plan, relations))

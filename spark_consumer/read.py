@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from walbridge.schemas.errors import OperatorError, ProtocolError, copy_command
 from walbridge.schemas.position import format_lsn, parse_lsn
 from walbridge.spark_consumer.delta.manifest_reader import newest_published, open_table, published_rows
-from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
 from walbridge.spark_consumer.plan.segments import LEFT
 
 CURRENT = "current"
@@ -41,7 +41,7 @@ def tables_at(
         OperatorError: nothing published (by then), no such table, or a table in another state.
     """
     row = published_at(lake, lsn, storage_options=storage_options)
-    entries = {entry.qualified_name: entry for entry in row.tables}
+    entries = by_name(row.tables)
     readable = [name for name, entry in entries.items() if entry.version is not None]
     left = [name for name, entry in entries.items() if entry.version is None and entry.state in LEFT]
     wanted = sorted([*readable, *left] if tables is None else tables)

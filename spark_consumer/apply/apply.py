@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.metadata_record import RelationRecord
-from walbridge.schemas.topics import table_path
 from walbridge.spark_consumer.apply.changes import write_changes
 from walbridge.spark_consumer.apply.head import segments_done
 from walbridge.spark_consumer.apply.reshape import reshape
@@ -94,10 +93,7 @@ class Application:
 
     @property
     def path(self) -> str:
-        if self.table_plan.base is not None:
-            return self.table_plan.base.path
-        table = self._relation(self.table_plan.segments[-1].schema_id).table
-        return table_path(table.namespace, table.name)
+        return self.table_plan.path
 
     def _uri(self, path: str) -> str:
         return f"{self.lake.rstrip('/')}/{path}"

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 
 from walbridge.schemas.cut import Cut, Epoch
 from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
+from walbridge.schemas.topics import free_path, table_path
 from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
@@ -18,6 +20,7 @@ from walbridge.spark_consumer.plan.segments import LEFT, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 Relations = Mapping[str, RelationRecord]
+_BEGINNING = Position(Lsn(0), COPIED_ORDINAL)
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,24 @@ class LakeState:
     def left(self, epoch: Epoch) -> frozenset[int]:
         """Relations whose tables take no changes until a copy of them ends."""
         return frozenset(key for key, entry in self._entries_in(epoch).items() if entry.state in LEFT)
+
+    def placed(self, plan: Plan, relations: Relations) -> Plan:
+        """The plan with a folder for each table that the lake does not have yet: that of its name, if it is free.
+
+        A folder is its table's for life, whatever the table is called. A table that is copied into another topic gets
+        its own folder again, unless another one is to have it.
+        """
+        taken = {table.base.path for table in plan.tables if table.base is not None}
+        tables = []
+        for table in plan.tables:
+            if table.base is None:
+                known = relations[table.segments[-1].schema_id].table
+                others = {entry.path for key, entry in self.entries.items() if key != table.relation_id}
+                path = free_path(table_path(known.namespace, known.name), taken | others)
+                taken.add(path)
+                table = replace(table, path=path)
+            tables.append(table)
+        return replace(plan, tables=tuple(tables))
 
     def planned(self, plan: Plan, relations: Relations) -> CutRow:
         """The row to append before the plan touches a table: what it touches, with base versions."""
@@ -130,8 +151,10 @@ class LakeState:
     def _entries_after(
         self, plan: Plan, heads: Sequence[TableHead], troubles: Sequence[TableTrouble], relations: Relations
     ) -> dict[int, TableEntry]:
+        """By relation id. Of two tables with one name the later one is that which got it last (``by_name``)."""
         entries = self._entries_in(plan.epoch)
-        for head in heads:
+        begun = {table.relation_id: table.segments[-1].start or _BEGINNING for table in plan.tables}
+        for head in sorted(heads, key=lambda head: begun.get(head.relation_id, _BEGINNING)):
             before = entries.get(head.relation_id)
             entries = {key: e for key, e in entries.items() if e.path != head.path and e.topic != head.topic}
             entries[head.relation_id] = _entry(head, before, plan.end_lsn, relations)
@@ -225,6 +248,8 @@ def _copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, 
     elif state == "current" and not table.key_columns:
         # Its changes wait until its rows are read, and are not in the topic before.
         state, since = "copying", copy.start.commit_lsn
+    if before.relation_id == relation_id:
+        before = replace(before, namespace=table.namespace, name=table.name)
     return replace(before, relation_id=relation_id, state=state, since=since, copy_from=copy)
 
 

@@ -5,6 +5,7 @@ and versions never change: so a reader sees all tables at one LSN (I8). ``delta.
 rows, ``delta.manifest`` writes them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -40,6 +41,11 @@ class TableEntry:
         return f"{self.namespace}.{self.name}"
 
     @property
+    def is_live(self) -> bool:
+        """Whether the table goes on, as far as the lake can tell."""
+        return self.state in ("current", "copying") or self.copy_from is not None
+
+    @property
     def head(self) -> TableHead | None:
         """As plans take it; None where the table does not exist yet."""
         if self.version is None:
@@ -62,6 +68,20 @@ class CutRow:
     commit_time: datetime | None
     written_at: datetime
     tables: tuple[TableEntry, ...]
+
+
+def by_name(tables: Iterable[TableEntry]) -> dict[str, TableEntry]:
+    """Tables of one row by ``schema.table``.
+
+    Two may have one name: a table that was dropped keeps its last one, and one that was renamed may have its old one
+    until the catalogue is asked. The one that goes on has it; of two of these the one that got it last.
+    """
+    found: dict[str, TableEntry] = {}
+    for entry in tables:
+        other = found.get(entry.qualified_name)
+        if other is None or entry.is_live or not other.is_live:
+            found[entry.qualified_name] = entry
+    return found
 
 
 def parse_epoch(text: str) -> Epoch:

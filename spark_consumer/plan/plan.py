@@ -42,6 +42,8 @@ class TablePlan:
     """After the plan: copying, current or stale."""
     swapped: CopyFrom | None = None
     """The copy beside the stream that ends in this plan, and takes the table's place."""
+    path: str = ""
+    """Of its folder; of a table that the lake does not have yet once that is chosen (``LakeState.placed``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,4 +260,5 @@ def _table_plan(relation_id: int, topic: str, walk: TableWalk, changes: Changes)
         )
     if not walk.segments:
         return None
-    return TablePlan(relation_id, topic, walk.base, tuple(walk.segments), walk.state, walk.swapped)
+    path = walk.base.path if walk.base is not None else ""
+    return TablePlan(relation_id, topic, walk.base, tuple(walk.segments), walk.state, walk.swapped, path)

@@ -23,7 +23,7 @@ from walbridge.schemas.cut import Epoch, PartitionRange
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
 from walbridge.schemas.table_schema import Column, TableSchema
-from walbridge.schemas.topics import data_topic
+from walbridge.schemas.topics import data_topic, table_path
 from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.kafka.change_reader import PlannedRecords, TableRecords
@@ -155,7 +155,8 @@ def table_plan(of: RelationRecord, base: TableHead | None, segments: Sequence[Se
         segments = (
             [Segment(0, of.schema_id, None, None)] if base else [Segment(0, of.schema_id, None, None, True, True)]
         )
-    return TablePlan(of.table.relation_id, of.topic, base, tuple(segments), "current")
+    path = base.path if base else table_path(of.table.namespace, of.table.name)
+    return TablePlan(of.table.relation_id, of.topic, base, tuple(segments), "current", path=path)
 
 
 def applied(

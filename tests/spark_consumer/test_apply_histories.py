@@ -26,6 +26,7 @@ from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.fold import large_values
 from walbridge.spark_consumer.kafka import change_reader, slices
+from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.plan import TableHead, make_plan
 
 FEW = settings(
@@ -55,12 +56,13 @@ class Follower:
         first = copy_barriers(self.of) if self.head is None else []
         self.cut_id += 1
         heads = {} if self.head is None else {self.head.relation_id: self.head}
-        plan = make_plan([(0, cut(self.cut_id, self.of, len(log.rows), first + barriers, world.lsn))], heads)
+        made = make_plan([(0, cut(self.cut_id, self.of, len(log.rows), first + barriers, world.lsn))], heads)
+        relations = {self.of.schema_id: self.of}
+        plan = LakeState(PIPELINE).placed(made, relations)
         # So must records that are decoded without their large values.
         self.patch.setattr(change_reader, "LARGE_BYTES", world.random.choice([150, 250, 2**18]))
         self.patch.setattr(large_values, "VALUE_BYTES_MAX", world.random.choice([0, 10]))
         records = table_records(log.frame(self.spark), plan.tables[0])
-        relations = {self.of.schema_id: self.of}
         # Small plans in many slices must come to the same.
         self.patch.setattr(slices, "SLICE_ROWS_MAX", world.random.choice([5, 100_000]))
         for point in ("apply:table-created", "apply:segment-applied"):

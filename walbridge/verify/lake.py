@@ -4,6 +4,7 @@ In: the lake's path. Out: ``PublishedCut``, fingerprints, rows. Read with delta-
 batches, so memory is bounded by a batch, and Spark has no part in judging its own work.
 """
 
+import dataclasses
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,19 +35,32 @@ _READ_OPTIONS = {
 class LakeTable:
     """A table as a published cut names it. ``version`` is the Delta version."""
 
+    relation_id: int
+    namespace: str
+    name: str
     path: str
     version: int
     state: str
     since: int | None
 
+    @property
+    def qualified_name(self) -> str:
+        """``schema.table``."""
+        return f"{self.namespace}.{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedCut:
-    """A published row of ``_cuts``; ``tables`` by Postgres schema and name."""
+    """A published row of ``_cuts``."""
 
     sequence: int
     end_lsn: int
-    tables: Mapping[tuple[str, str], LakeTable]
+    tables: tuple[LakeTable, ...]
+
+    def table(self, relation_id: int, namespace: str, name: str) -> LakeTable | None:
+        """That of a relation, whatever it was called then; else one of that name, which may be gone in the source."""
+        named = [table for table in self.tables if (table.namespace, table.name) == (namespace, name)]
+        return next((table for table in self.tables if table.relation_id == relation_id), named[-1] if named else None)
 
 
 class Lake:
@@ -215,10 +229,8 @@ def _newest_published(manifest: DeltaTable, first_sequence: int) -> tuple[str, P
     rows = pa.RecordBatchReader.from_stream(stream).read_all().to_pylist()
     if not rows:
         return None
-    tables = {
-        (table["namespace"], table["name"]): LakeTable(table["path"], table["version"], table["state"], table["since"])
-        for table in rows[0]["tables"]
-    }
+    fields = [field.name for field in dataclasses.fields(LakeTable)]
+    tables = tuple(LakeTable(**{name: table[name] for name in fields}) for table in rows[0]["tables"])
     return rows[0]["pipeline"], PublishedCut(rows[0]["sequence"], rows[0]["end_lsn"], tables)
 
 

@@ -101,7 +101,7 @@ def _one_round(
         if table is None:
             trial.result.state = "no longer published"
             continue
-        head = cut.tables.get((table.namespace, table.name))
+        head = cut.table(table.oid, table.namespace, table.name)
         trial.result.state = _state(head)
         trial.result.lsn = cut.end_lsn
         if head is not None and trial.is_open:
@@ -123,13 +123,18 @@ def _found(now: Snapshot, lake: Lake, table: SourceTable, head: LakeTable, trial
     source = now.fingerprint(table, digits)
     buckets, whole = source.differing(reader.fingerprint(table.column_names, digits), ROWS_FETCHED_MAX)
     trial.result.rows = source.rows
-    trial.result.notes = _column_notes(table, reader.columns)
+    trial.result.notes = _name_notes(table, head) + _column_notes(table, reader.columns)
     types = {column.name: column.type_name for column in table.columns}
     trial.key_types = [(key, types[key]) for key in table.keys]
     if not buckets:
         return {}, whole
     lake_rows = reader.rows(table.column_names, table.keys, digits, buckets)
     return differences(now.rows(table, digits, buckets), lake_rows), whole
+
+
+def _name_notes(table: SourceTable, head: LakeTable) -> list[str]:
+    """The lake calls a table as it is called at its cut, or until ten seconds before it."""
+    return [] if head.qualified_name == table.qualified_name else [f"called {head.qualified_name} in the lake"]
 
 
 def _column_notes(table: SourceTable, lake_columns: list[str]) -> list[str]:
@@ -141,7 +146,7 @@ def _column_notes(table: SourceTable, lake_columns: list[str]) -> list[str]:
 
 
 def _trial(table: SourceTable, cut: PublishedCut) -> _Trial:
-    head = cut.tables.get((table.namespace, table.name))
+    head = cut.table(table.oid, table.namespace, table.name)
     if head is None:
         raise OperatorError(
             f"the lake's published cut at {format_lsn(cut.end_lsn)} does not hold table {table.qualified_name}",

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.world import cut
 from walbridge.schemas.cut import Epoch, PartitionRange, chain_break
+from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
-from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, Segment, TableHead, TablePlan
 
 EPOCH = Epoch("7", 1, "s", 0x1000)
@@ -247,3 +248,49 @@ def test_states_follow_any_plans(steps: list[tuple[dict[int, str], bool, bool]])
         assert is_published or {*state.heads(epoch)} - {*kept} <= {*found} | {1, 3}
         state = LakeState.after("p", row)
     assert sequences == list(range(len(sequences)))
+
+
+def folders(state: LakeState, *tables: TablePlan) -> list[str]:
+    return [table.path for table in state.placed(plan(9, *tables), RELATIONS).tables]
+
+
+def test_a_new_table_has_the_folder_of_its_name_if_no_other_one_has_it() -> None:
+    """I8: a folder is its table's for life, so a table that was renamed has that of the name it had first."""
+    of_a, of_new_a = touched(head(1), None), touched(head(3), None)
+    kept = replace(head(1), path="public/b")
+
+    assert folders(LakeState("p"), of_a, of_new_a) == ["public/a", "public/a_2"]
+    assert folders(after(LakeState("p"), 1, head(1)), of_new_a) == ["public/a_2"]
+    assert folders(after(LakeState("p"), 1, kept), of_new_a, touched(head(2), None)) == ["public/a", "public/b_2"]
+
+
+def test_a_table_whose_plan_replaces_what_is_at_a_path_has_that_path() -> None:
+    state = after(LakeState("p"), 1, head(1))
+    base = replace(head(1), state=SUPERSEDED)
+
+    assert folders(state, replace(touched(head(3), base), path=base.path), touched(head(1), None)) == [
+        "public/a",
+        "public/a_2",
+    ]
+    assert folders(state, touched(head(1), None)) == ["public/a"]
+
+
+@pytest.mark.parametrize("first", [1, 3])
+def test_of_two_tables_with_one_name_the_one_that_got_it_last_has_it(first: int) -> None:
+    """The old one was dropped before the catalogue could be asked what it was called."""
+    begun = {1: None, 3: Position(Lsn(150), 2)}
+    heads = [head(first), replace(head(4 - first), path="public/other")]
+    tables = [
+        replace(touched(each, None), segments=(Segment(0, each.schema_id, begun[each.relation_id], None),))
+        for each in heads
+    ]
+    row = LakeState("p").applied(plan(1, *tables), heads, RELATIONS)
+
+    assert by_name(row.tables)["public.a"].relation_id == 3
+
+
+@pytest.mark.parametrize("states", [("stale", "current"), ("current", "stale"), ("superseded", "current")])
+def test_of_two_tables_with_one_name_the_one_that_goes_on_has_it(states: tuple[str, str]) -> None:
+    rows = [TableEntry(n, "public", "t", f"p{n}", f"t{n}", 1, "0" * 16, state) for n, state in enumerate(states)]
+
+    assert by_name(rows)["public.t"].state == "current"
