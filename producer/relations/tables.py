@@ -225,7 +225,8 @@ class Tables:
         Raises:
             OperatorError: the topic is not what it must be.
         """
-        record = self._record(self._names.receive(announced(table, facts)), facts, types, topic)
+        self._names.tell(table.relation_id, (table.namespace, table.name))
+        record = self._record(announced(table, facts), facts, types, topic)
         self._foreign.pop(table.relation_id, None)
         self._facts.forget()
         writer = self._writers.get(table.relation_id)
