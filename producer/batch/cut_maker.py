@@ -32,6 +32,9 @@ class Watch(Protocol):
     def look_if_due(self) -> None:
         """Look again, if that was a while ago."""
 
+    def is_renamed_at(self, lsn: Lsn) -> bool:
+        """Whether a table has another name than was told, and nothing of it comes under that after ``lsn``."""
+
     def take_dropped(self, lsn: Lsn) -> set[int]:
         """Tables of which nothing comes after ``lsn``; told once."""
 
@@ -118,10 +121,17 @@ class CutMaker:
         self._out.begin_transaction()
 
     def idle_cut(self, *, asked: bool = False) -> None:
-        """Commit a cut without rows up to what the server has decoded, if one is due and no batch is open."""
+        """Commit a cut without rows up to what the server has decoded, if one is due and no batch is open.
+
+        Where the server has nothing new, its catalogue may have: the stream tells of a commit before that shows it.
+        """
         due = asked or (time.monotonic() - self.last_cut_s) * 1000 >= self._idle_interval_ms
-        if self._out.is_open or not due or self._stream.received <= self._out.tracker.end_lsn:
+        if self._out.is_open or not due:
             return
+        if self._stream.received <= self._out.tracker.end_lsn:
+            self._watch.look_if_due()
+            if not self._watch.is_renamed_at(self._stream.received):
+                return
         if self._out.tracker.progress.split is not None:
             return  # a complete cut would hold half a transaction, and progress would forget how much
         self._watch.look()  # without a publication the stream is silent, and this cut would confirm it

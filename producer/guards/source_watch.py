@@ -183,6 +183,10 @@ class SourceWatch:
             elif self._renamed.get(relation_id, (None,))[0] != name:
                 self._renamed[relation_id] = name, now.lsn
 
+    def is_renamed_at(self, lsn: Lsn) -> bool:
+        """Whether ``take_renamed`` returns something."""
+        return any(since <= lsn for _, since in self._renamed.values())
+
     def take_renamed(self, lsn: Lsn) -> dict[int, Name]:
         """What tables are called of which nothing comes under another name after ``lsn``. Each is returned once."""
         told = {relation_id: name for relation_id, (name, since) in self._renamed.items() if since <= lsn}

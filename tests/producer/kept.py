@@ -207,6 +207,9 @@ class Watch:
         if self.fault is not None:
             raise self.fault
 
+    def is_renamed_at(self, lsn: Lsn) -> bool:
+        return bool(self.renamed)
+
     def take_renamed(self, lsn: Lsn) -> dict[int, tuple[str, str]]:
         renamed, self.renamed = self.renamed, {}
         return renamed

@@ -114,6 +114,25 @@ def test_table_that_is_said_to_be_gone_is_not_gone_again() -> None:
     assert watched.watched.take_dropped(Lsn(10**6)) == set()
 
 
+def test_new_name_holds_from_where_the_wal_stood_when_the_catalogue_showed_it() -> None:
+    """All that was written under the name before is below it; told once, and not once the stream has told it."""
+    watched, archive = opened(), {ORDERS: ("public", "archive"), ITEMS: ("public", "items")}
+    watched.look(names=archive, lsn=Lsn(600))
+    watched.look(names=archive, lsn=Lsn(900))
+
+    assert [watched.watched.is_renamed_at(Lsn(lsn)) for lsn in (599, 600)] == [False, True]
+    assert watched.watched.take_renamed(Lsn(599)) == {}
+    assert [watched.watched.take_renamed(Lsn(600)) for _ in range(2)] == [{ORDERS: ("public", "archive")}, {}]
+
+
+def test_name_that_a_table_has_again_is_not_told() -> None:
+    watched = opened()
+    watched.look(names={ORDERS: ("public", "archive")}, lsn=Lsn(600))
+    watched.look(names={ORDERS: ("public", "orders")}, lsn=Lsn(700))
+
+    assert watched.watched.take_renamed(Lsn(10**6)) == {}
+
+
 def test_progress_without_a_baseline_gets_that_of_now() -> None:
     """I7: earlier code wrote none, and nothing can be compared without one."""
     found = Baseline.of(opened().tracker.progress)

@@ -1,0 +1,122 @@
+"""Names that no Relation told: a version with the same topic and a barrier, in the cut from which on they hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.producer.kept import ITEMS, ORDERS, XID, Kept, catalogue, relation
+from tests.producer.streaming_progress import STREAMING, current
+from walbridge.producer.batch.cut_maker import CutMaker
+from walbridge.producer.session.fast_path import FastPath
+from walbridge.producer.session.renamed_tables import RenamedTables
+from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.schemas.cut import Barrier, TableChanges
+from walbridge.schemas.position import Lsn, Position
+
+ARCHIVE = ("public", "archive")
+
+
+class Prepared:
+    oldest_prepared_lsn = None
+
+
+class Renaming(Kept):
+    """A session that two followed tables were announced to, behind its last cut."""
+
+    def __init__(self) -> None:
+        super().__init__(progress=replace(STREAMING, tables=current(ORDERS, ITEMS)))
+        self.announce(ORDERS, "orders")
+        self.announce(ITEMS, "items")
+        renamed = RenamedTables(
+            self.tables,
+            self.out,
+            self.watch,
+            FastPath(self.out, TransactionTracker(STREAMING.done, None)),
+        )
+        self.maker = CutMaker(
+            0,
+            self.stream,
+            self.tables,
+            self.out,
+            self.watch,
+            Prepared(),
+            on_dropped=lambda relation_id: None,
+            on_ending=renamed.tell,
+        )
+        self.kept_stream.received = STREAMING.end_lsn
+
+    def announce(self, relation_id: int, name: str) -> None:
+        with catalogue():
+            self.tables.receive(relation(relation_id, name=name), (ORDERS, ITEMS), XID)
+
+    def cut(self) -> list[TableChanges]:
+        """What the next idle cut says of tables; nothing where there is none."""
+        batches = len(self.kafka.batches)
+        self.maker.idle_cut()
+        new = self.kafka.batches[batches:]
+        return [table for batch in new if batch.cut is not None for table in batch.cut.tables]
+
+
+def test_name_that_the_catalogue_told_has_a_version_in_the_same_topic_and_a_barrier_at_the_end_of_the_cut() -> None:
+    """Also where the server has nothing new, since it tells of a commit before its catalogue shows it."""
+    session = Renaming()
+    session.kept_watch.renamed = {ORDERS: ARCHIVE}
+    (changes,) = session.cut()
+
+    version = session.tables.writer(ORDERS).relation
+    assert (version.topic, version.table.qualified_name) == ("p.public.orders", "public.archive")
+    barrier = Barrier("shape", Position(STREAMING.end_lsn, 0), version.schema_id)
+    assert (changes.relation_id, changes.topic, changes.barriers) == (ORDERS, "p.public.orders", (barrier,))
+    assert session.cut() == []
+
+
+def test_name_that_the_stream_told_meanwhile_is_not_told_again() -> None:
+    session = Renaming()
+    session.announce(ORDERS, "archive")
+    session.kept_watch.renamed = {ORDERS: ARCHIVE}
+
+    assert session.cut() == []
+
+
+@pytest.mark.parametrize("state", ["copying", "stale", "dropped"])
+def test_table_that_is_not_current_is_not_renamed(state: str) -> None:
+    """A copy asks itself what its table is called; nothing is published of the others."""
+    session = Renaming()
+    tables = session.tracker.progress.tables
+    session.tracker.remember_tables({ORDERS: replace(tables[ORDERS], state=state)})
+    session.kept_watch.renamed = {ORDERS: ARCHIVE}
+
+    assert session.cut() == []
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ({ORDERS: ARCHIVE}, ["public.archive"]),
+        ({ORDERS: ("public", "items")}, ["public.items"]),
+        ({}, []),
+        ({ORDERS: ("public", "orders")}, []),
+    ],
+    ids=["called otherwise", "swapped", "dropped", "called so again since"],
+)
+def test_table_whose_name_another_one_has_got_is_asked_for_in_the_same_cut(
+    names: dict[int, tuple[str, str]], told: list[str]
+) -> None:
+    """The stream tells a swap of names table by table, each when it is written to."""
+    session = Renaming()
+    session.announce(ITEMS, "orders")
+    session.kept_watch.names = names
+    session.out.open()
+    session.out.batch.end_lsn = Lsn(STREAMING.end_lsn + 100)
+    session.maker.close()
+
+    cut = session.last.cut
+    assert cut is not None
+    if told:
+        (table,) = cut.tables
+        assert table.relation_id == ORDERS
+        assert session.tables.writer(ORDERS).relation.table.qualified_name in told
+    else:
+        assert cut.tables == ()
