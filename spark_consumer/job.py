@@ -27,7 +27,7 @@ from walbridge.spark_consumer.metrics import RUNNING, JobMetrics
 from walbridge.spark_consumer.pace import Pace
 from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.spark_consumer.plan.plan import Plan, cut_fault, make_plan, take_cuts
+from walbridge.spark_consumer.plan.plan import Plan, cut_fault, make_plan, take_cuts, topic_faults
 from walbridge.spark_consumer.plan_runner import PlanRunner
 
 log = structlog.get_logger()
@@ -110,7 +110,8 @@ class Job:
     def _plan(self, cuts: Cuts) -> Plan:
         epoch = cuts[-1][1].epoch
         state = self._state
-        plan = make_plan(cuts, state.heads(epoch), state.copies(epoch), state.left(epoch))
+        faults = {topic: fault for _, cut in cuts for topic, fault in topic_faults(cut).items()}
+        plan = make_plan(cuts, state.heads(epoch), state.copies(epoch), state.left(epoch), faults)
         self._plans.refuse_troubles(plan.troubles)
         return plan
 

@@ -21,7 +21,17 @@ from walbridge.spark_consumer.plan.segments import SUPERSEDED, Segment, TableHea
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 # Whoever carries out a plan needs what it is made of.
-__all__ = ["SUPERSEDED", "Plan", "Segment", "TableHead", "TablePlan", "cut_fault", "make_plan", "take_cuts"]
+__all__ = [
+    "SUPERSEDED",
+    "Plan",
+    "Segment",
+    "TableHead",
+    "TablePlan",
+    "cut_fault",
+    "make_plan",
+    "take_cuts",
+    "topic_faults",
+]
 
 SEGMENTS_MAX = 16
 """What a plan of several cuts may need for one table; each segment costs a commit."""
@@ -77,12 +87,19 @@ class Plan:
 
 
 def cut_fault(previous: Cut | None, cut: Cut) -> str | None:
-    """Why ``cut`` cannot be applied after ``previous``: a broken chain, a hole in a range, or
-    records that belong to no table and so would be dropped silently (I7)."""
+    """Why ``cut`` cannot be applied after ``previous``: a broken chain, or records that do not add up and belong to
+    no table, and so would be dropped silently (I7)."""
     if broken := chain_break(previous, cut):
         return broken
-    if torn := count_mismatch(cut):
-        return (
+    of_tables = {table.topic for table in cut.tables if table.relation_id != MESSAGES_RELATION_ID}
+    return next((fault for topic, fault in topic_faults(cut).items() if topic not in of_tables), None)
+
+
+def topic_faults(cut: Cut) -> dict[str, str]:
+    """By topic: a hole in a range, or other records in its partitions than its table has (I7)."""
+    faults = {}
+    while torn := count_mismatch(replace(cut, partitions=tuple(p for p in cut.partitions if p.topic not in faults))):
+        faults[torn.topic] = (
             f"cut {cut.cut_id} names {torn.records} records in "
             f"{torn.topic}[{torn.partition}] from {torn.start_offset} to {torn.end_offset}"
         )
@@ -91,10 +108,10 @@ def cut_fault(previous: Cut | None, cut: Cut) -> str | None:
         in_partitions[part.topic] += part.records
     for table in cut.tables:
         in_tables[table.topic] += table.row_count
-    differing = [topic for topic in in_partitions | in_tables if in_partitions[topic] != in_tables[topic]]
-    if differing:
-        return f"cut {cut.cut_id} counts the records of {differing[0]} differently by table and by partition"
-    return None
+    for topic in in_partitions | in_tables:
+        if in_partitions[topic] != in_tables[topic]:
+            faults[topic] = f"cut {cut.cut_id} counts the records of {topic} differently by table and by partition"
+    return faults
 
 
 def _of_tables(cut: Cut) -> Cut:
@@ -137,16 +154,18 @@ def make_plan(
     heads: Mapping[int, TableHead],
     copies: Mapping[int, CopyFrom] | None = None,
     left: Collection[int] = (),
+    faults: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan of these (offset, cut) pairs over the lake's tables and the copies that go on (by relation id).
 
     Args:
         left: relations whose tables take no changes until a copy of them ends.
+        faults: ``topic_faults`` of the cuts.
     """
     first, last = cuts[0][1], cuts[-1][1]
     of_tables = [_of_tables(cut) for _, cut in cuts]
     timed = [cut.commit_time_us for _, cut in cuts if cut.commit_time_us is not None]
-    tables, going_on, troubles = _table_plans(of_tables, heads, copies or {}, left)
+    tables, going_on, troubles = _table_plans(of_tables, heads, copies or {}, left, faults or {})
     return Plan(
         epoch=last.epoch,
         from_cut=first.cut_id,
@@ -175,7 +194,11 @@ Changes = list[tuple[Cut, TableChanges]]
 
 
 def _table_plans(
-    cuts: Iterable[Cut], heads: Mapping[int, TableHead], copies: Mapping[int, CopyFrom], left: Collection[int]
+    cuts: Iterable[Cut],
+    heads: Mapping[int, TableHead],
+    copies: Mapping[int, CopyFrom],
+    left: Collection[int],
+    faults: Mapping[str, str],
 ) -> tuple[list[TablePlan], dict[int, CopyFrom], list[TableTrouble]]:
     changes: dict[int, Changes] = {}
     for cut in cuts:
@@ -195,6 +218,8 @@ def _table_plans(
         start = by_topic.get(topic) if base is None or is_elsewhere else base
         walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in left)
         try:
+            if topic in faults and not (walk.is_left and walk.copy is None):
+                raise TableError(faults[topic])
             table_plan = _table_plan(relation_id, topic, walk, of)
         except TableError as error:
             troubles.append(_trouble(relation_id, of, error))

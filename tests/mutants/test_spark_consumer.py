@@ -118,17 +118,21 @@ NOTICED = {
     "rows of another program within a range are taken": Noticed(
         Mutant(cut.count_mismatch, "!= r.records", "< r.records"),
         partial(
-            test_cuts_that_fit.test_a_cut_that_does_not_fit_is_told, test_cuts_that_fit.FAULTY["a range has a hole"]
+            test_cuts_that_fit.test_a_cut_that_does_not_fit_in_one_table_is_the_trouble_of_that_table,
+            test_cuts_that_fit.OF_A_TABLE["a range has a hole"],
         ),
     ),
     "holes in the ranges of a cut are not looked for": Noticed(
-        Mutant(plan.cut_fault, "count_mismatch(cut)", "None"),
+        Mutant(plan.topic_faults, "torn := count_mismatch(", "torn := None and ("),
         partial(
-            test_cuts_that_fit.test_a_cut_that_does_not_fit_is_told, test_cuts_that_fit.FAULTY["a range has a hole"]
+            test_cuts_that_fit.test_a_cut_that_does_not_fit_in_one_table_is_the_trouble_of_that_table,
+            test_cuts_that_fit.OF_A_TABLE["a range has a hole"],
         ),
     ),
     "records that belong to no table are dropped": Noticed(
-        Mutant(plan.cut_fault, "in_partitions[topic] != in_tables[topic]", "in_partitions[topic] < in_tables[topic]"),
+        Mutant(
+            plan.topic_faults, "in_partitions[topic] != in_tables[topic]", "in_partitions[topic] < in_tables[topic]"
+        ),
         partial(
             test_cuts_that_fit.test_a_cut_that_does_not_fit_is_told,
             test_cuts_that_fit.FAULTY["records belong to no table"],

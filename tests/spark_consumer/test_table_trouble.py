@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ from deltalake import DeltaTable
 from tests.contract_events import Event, copied, copy_begin, copy_end
 from tests.faults import kill_points
 from tests.spark_consumer.events import column, relation
-from tests.spark_consumer.memory_pipeline import MemoryPipeline, job_over
+from tests.spark_consumer.memory_pipeline import CUTS, MemoryPipeline, job_over
 from tests.spark_consumer.two_tables import ACCOUNTS, HISTORY, Run, begun, cut_rows, killed_at, transfer
-from walbridge.schemas.cut import Barrier
+from walbridge.schemas.cut import Barrier, encode_cut
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.delta.manifest_reader import open_table
@@ -340,3 +341,22 @@ def test_lake_that_is_lost_as_a_whole_stops_the_job(pipeline: MemoryPipeline, ru
         with pytest.raises(OperatorError, match="was there when this job started"):
             run()
     assert open_table(str(lake)) is None
+
+
+def test_cut_that_counts_wrongly_in_one_table_leaves_that_table(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:
+    """I7: from the state before it on, and again where the plan is made again."""
+    run()
+    certain = cut_rows(lake)[-1].end_lsn
+    transfer(pipeline, 1)
+    told = pipeline.last
+    pipeline.topics.records[CUTS, 0].pop()
+    wrong = tuple(replace(of, row_count=of.row_count + (of.topic == ACCOUNTS.topic)) for of in told.tables)
+    pipeline.last = replace(told, tables=wrong)
+    pipeline.topics.add(CUTS, encode_cut(pipeline.last))
+    assert killed_at("job:plan-open", run)
+    run()
+
+    entry = accounts(cut_rows(lake)[-1])
+    assert (entry.state, entry.since, rows_of(lake, entry)) == ("stale", certain, [0])
+    assert "counts the records of p.public.accounts differently" in (entry.why or "")
+    assert history(lake) == [0, 1]

@@ -1,24 +1,26 @@
 """Which cut may follow another, and what is told of one that may not."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.spark_consumer.plan.cuts import EPOCH, changes, cut, part
+from tests.spark_consumer.plan.cuts import EPOCH, HEAD, changes, cut, numbered, part
 from walbridge.schemas.cut import Cut, PartitionRange
-from walbridge.spark_consumer.plan.plan import (
-    cut_fault,
-)
+from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
+from walbridge.spark_consumer.plan.plan import cut_fault, make_plan, topic_faults
 
 FAULTY = {
     "a cut is missing": (cut(1), cut(3)),
     "an LSN is missing": (cut(1), cut(2, previous_end_lsn=999, end_lsn=1000)),
     "an epoch begins in its middle": (None, cut(2)),
-    "a range has a hole": (cut(1), cut(2, changes(rows=4), parts=[PartitionRange("p.a", 0, 0, 5, 4)])),
-    "a range has more records than offsets": (
-        cut(1),
-        cut(2, changes(rows=6), parts=[PartitionRange("p.a", 0, 0, 5, 6)]),
-    ),
     "records belong to no table": (cut(1), cut(2, parts=[part(0, 5)])),
-    "a table counts records that are nowhere": (cut(1), cut(2, changes(rows=5))),
+}
+OF_A_TABLE = {
+    "a range has a hole": cut(2, changes(rows=4), parts=[PartitionRange("p.a", 0, 0, 5, 4)]),
+    "a range has more records than offsets": cut(2, changes(rows=6), parts=[PartitionRange("p.a", 0, 0, 5, 6)]),
+    "a table has more records than its partitions": cut(2, changes(rows=6), parts=[part(0, 5)]),
+    "a table has fewer records than its partitions": cut(2, changes(rows=4), parts=[part(0, 5)]),
+    "a table counts records that are nowhere": cut(2, changes(rows=5)),
 }
 
 
@@ -26,6 +28,23 @@ FAULTY = {
 def test_a_cut_that_does_not_fit_is_told(previous_and_cut: tuple[Cut | None, Cut]) -> None:
     """I7."""
     assert cut_fault(*previous_and_cut)
+
+
+@pytest.mark.parametrize("faulty", OF_A_TABLE.values(), ids=OF_A_TABLE.keys())
+def test_a_cut_that_does_not_fit_in_one_table_is_the_trouble_of_that_table(faulty: Cut) -> None:
+    """I7: nothing of it is read, nor of a copy that it is a part of; in its copy's cuts each record counts."""
+    beside = changes(rows=1, relation_id=2, topic="p.b")
+    both = replace(faulty, tables=(*faulty.tables, beside), partitions=(*faulty.partitions, part(0, 1, "p.b")))
+    goes_on = CopyFrom("p.a", (CopyShape(50, -1, "v1"),))
+    other = replace(HEAD, relation_id=2, topic="p.b", path="public/b")
+    assert cut_fault(cut(1), both) is None
+
+    for heads, copies in (({1: HEAD, 2: other}, {}), ({2: other}, {1: goes_on})):
+        plan = make_plan(numbered(both), heads, copies, (), topic_faults(both))
+        assert [(each.relation_id, each.state) for each in plan.troubles] == [(1, "stale")]
+        assert ([table.topic for table in plan.tables], [*plan.ranges], plan.copies) == (["p.b"], [("p.b", 0)], {})
+    left = make_plan(numbered(both), {1: replace(HEAD, state="stale"), 2: other}, {}, [1], topic_faults(both))
+    assert (left.troubles, [*left.ranges]) == ((), [("p.b", 0)])
 
 
 def test_a_cut_that_follows_is_accepted() -> None:
