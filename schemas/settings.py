@@ -7,9 +7,9 @@ refused: a misspelt limit would be ignored without a word otherwise. Secrets pri
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from walbridge.schemas.dsn import MASK, mask_dsn
@@ -119,10 +119,24 @@ class Lake(_Section):
     start_timeout_s: int = Field(default=30, ge=1)
     executor_timeout_s: int = Field(default=120, ge=1)
     """On a standalone cluster: how long the job waits for an executor before it ends."""
+    all_cuts_hours: int = Field(default=1, ge=1, le=8 * 24)
+    """How long every published state can be read."""
+    minute_cuts_hours: int = Field(default=24, ge=1, le=8 * 24)
+    """How long one published state a minute can be read."""
     cut_retention_hours: int = Field(default=7 * 24, ge=1, le=8 * 24)
+    """How long one published state an hour can be read; no state is kept longer."""
     on_table_error: Literal["quarantine", "stop"] = "quarantine"
     """When a table cannot be written on: give it a state that readers are refused for, or stop the job."""
     storage_options: dict[str, SecretStr] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _cuts_grow_fewer(self) -> Self:
+        if self.all_cuts_hours > self.minute_cuts_hours:
+            raise ValueError(
+                f"all_cuts_hours ({self.all_cuts_hours}) is longer than minute_cuts_hours ({self.minute_cuts_hours}): "
+                "set both, the first no longer than the second"
+            )
+        return self
 
 
 class Spark(_Section):

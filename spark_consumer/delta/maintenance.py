@@ -2,9 +2,11 @@
 
 In: the paths that a plan has written. Out: commits without data change: of the manifest or of one
 table in each gap. A file is deleted only when no kept row of ``_cuts`` names a version that holds
-it: rows go first, files of versions older than every kept row follow, and their log entries (I8).
+it: rows go first, files follow, and log entries older than every kept row (I8).
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -16,11 +18,18 @@ from deltalake.fs import DeltaStorageHandler
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.delta.table import PROPERTIES, RETENTION_DAYS, LakeTable, VersionGone
+from walbridge.spark_consumer.delta.unnamed_files import FileLives
+from walbridge.spark_consumer.plan.kept_cuts import Retention
 
 log = structlog.get_logger()
 
-MANIFEST_ROWS_MAX = 200
+MANIFEST_ROWS_MAX = 16
 """Rows, each a file of its own, before the manifest is compacted."""
+THIN_INTERVAL = timedelta(minutes=10)
+COMMITS_READ_MAX = 2_000
+"""Of a table's log, in one gap between plans."""
+READERS_HOUR = timedelta(hours=1)
+"""How long whoever has taken a row may read on once it is dropped."""
 COMMITS_BETWEEN_VISITS = 64
 SMALL_FILES_MAX = 32
 SMALL_FILE_BYTES = 16 * 2**20
@@ -34,13 +43,21 @@ _WITHOUT_RETRY = CommitProperties(max_commit_retries=0)
 class Maintenance:
     """Counts what plans wrote, and tidies one thing a gap."""
 
-    def __init__(self, lake: str, manifest: Manifest, settings: Settings) -> None:
-        self._lake = lake
-        self._manifest = manifest
+    def __init__(
+        self,
+        lake: str,
+        manifest: Manifest,
+        settings: Settings,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._lake, self._manifest, self._clock = lake, manifest, clock
         self._storage_options = flatten(settings.lake.storage_options)
-        self._retention = timedelta(hours=settings.lake.cut_retention_hours)
+        hours = settings.lake.all_cuts_hours, settings.lake.minute_cuts_hours, settings.lake.cut_retention_hours
+        self._retention = Retention(*(timedelta(hours=each) for each in hours))
         self._commits: dict[str, int] = {}
         self._vacuumed_at: dict[str, datetime] = {}
+        self._thinned_at = _LONG_AGO
+        self._lives: dict[str, tuple[str, FileLives]] = {}
 
     def after_plan(self, paths: list[str]) -> None:
         """Tidy the manifest or one table, between two plans. ``paths``: the tables that were just written."""
@@ -57,11 +74,15 @@ class Maintenance:
     def leave(self, path: str) -> None:
         """Visit a table no more before it is written again: it may be gone, or damaged."""
         self._commits.pop(path, None)
+        self._lives.pop(path, None)
 
     def _tidy_manifest(self) -> None:
-        self._manifest.drop_before(datetime.now(UTC) - self._retention)
         self._manifest.compact()
-        self._manifest.vacuum()
+        now = self._clock()
+        if now - self._thinned_at >= THIN_INTERVAL:
+            self._thinned_at = now
+            self._manifest.thin(self._retention, now)
+            self._manifest.vacuum()
 
     def _tidy_table(self, path: str) -> None:
         table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)
@@ -76,13 +97,16 @@ class Maintenance:
             log.warning("table was not compacted: another program committed to it meanwhile", path=path)
 
     def _vacuum(self, table: DeltaTable, path: str) -> None:
-        now = datetime.now(UTC)
+        now = self._clock()
+        lives = self._lives_of_files(table, path)
         if now - self._vacuumed_at.get(path, _LONG_AGO) < VACUUM_INTERVAL:
             return
         self._vacuumed_at[path] = now
+        if lives is not None:
+            self._delete_unnamed(table, path, lives, now)
         # Kept are the files that any row of _cuts still names, however old it is, and all of the newest published one.
         oldest = self._manifest.oldest_written_at() or now
-        kept = max(self._retention, now - oldest) + timedelta(hours=1)
+        kept = max(self._retention.hours_for, now - oldest) + READERS_HOUR
         published = self._published_versions(path)
         try:
             table.vacuum(
@@ -101,6 +125,37 @@ class Maintenance:
             return
         self._trim_log(table, path, now)
 
+    def _lives_of_files(self, table: DeltaTable, path: str) -> FileLives | None:
+        """Read on in the table's log; None as long as it was not read to its end."""
+        made, lives = self._lives.get(path, ("", None))
+        if lives is None or made != str(table.metadata().id):
+            oldest = min(self._manifest.named_versions(path, self._clock()), default=None)
+            if oldest is None or oldest > table.version():
+                return None
+            lives = FileLives(oldest)
+            self._lives[path] = str(table.metadata().id), lives
+        try:
+            is_whole = lives.read(self._files(table), table.version(), COMMITS_READ_MAX)
+        except FileNotFoundError:  # somebody else deleted it: without it nobody knows
+            del self._lives[path]
+            return None
+        return lives if is_whole else None
+
+    def _delete_unnamed(self, table: DeltaTable, path: str, lives: FileLives, now: datetime) -> None:
+        """Delete what no kept row names, and no row that a reader may have taken in the last hour."""
+        named = self._manifest.named_versions(path, now - READERS_HOUR)
+        if min(named, default=-1) < lives.after:
+            return
+        before_ms = int((now - self._retention.all_for - READERS_HOUR).timestamp() * 1000)
+        files = self._files(table)
+        for file in lives.unnamed(named, before_ms):
+            with suppress(FileNotFoundError):  # an earlier job deleted it, or a vacuum
+                files.delete_file(file)
+            lives.forget(file)
+
+    def _files(self, table: DeltaTable) -> DeltaStorageHandler:
+        return DeltaStorageHandler(table.table_uri, self._storage_options)
+
     def _is_lost(self, table: DeltaTable, version: int) -> bool:
         try:
             LakeTable(table.table_uri, table, self._storage_options).transaction_version_at(version, "")
@@ -113,8 +168,7 @@ class Maintenance:
         oldest = self._manifest.oldest_version(path)
         if oldest is None:
             return
-        files = DeltaStorageHandler(table.table_uri, self._storage_options)
-        written_at = files.get_file_info([f"_delta_log/{oldest:020}.json"])[0].mtime
+        written_at = self._files(table).get_file_info([f"_delta_log/{oldest:020}.json"])[0].mtime
         if written_at is not None and now - written_at < LOG_NEEDED:
             # By the same times delta-rs keeps all that versions since then need.
             table.cleanup_metadata()

@@ -1,7 +1,7 @@
 """Writing the manifest ``<lake>/_cuts``: what was planned, what was applied, what is published.
 
 In: plan, applied and published rows (``plan/manifest_row.py``), one commit each. Out: the manifest with
-them, compacted and trimmed.
+them, compacted and thinned.
 
 plan → applied | published. A plan row is written before any table is touched, so whoever starts
 next knows what may be half done. Appends expect an exact version of the table (put-if-absent):
@@ -11,7 +11,7 @@ of two jobs on one lake, the second to append stops.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,17 +25,28 @@ from walbridge.schemas.errors import OperatorError, foreign_lake
 from walbridge.spark_consumer.delta.manifest_reader import (
     CUTS_TABLE,
     SCHEMA,
+    named_versions,
     newest_published,
     newest_rows,
     open_table,
     rows_where,
+    written_rows,
 )
+from walbridge.spark_consumer.plan.kept_cuts import Retention, dropped
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 FILE_BYTES = 4 * 2**20
 """Files of the manifest grow to this and are then left alone, so that compaction stays cheap."""
-_LOG_RETENTION = timedelta(days=1)
-"""Nobody reads old versions of the manifest itself: its rows are its history."""
+_LOG_RETENTION = timedelta(hours=3)
+"""Nobody reads old versions of the manifest itself, but for ``named_versions``: its rows are its history."""
+_HOURS = int(_LOG_RETENTION.total_seconds()) // 3600
+_PROPERTIES = {
+    "delta.logRetentionDuration": f"interval {_HOURS} hours",
+    "delta.deletedFileRetentionDuration": f"interval {_HOURS} hours",
+    "delta.appendOnly": "false",
+}
+RANGES_MAX = 200
+"""Of rows that one call drops. A manifest of which no row was dropped for days is thinned in several."""
 _WITHOUT_RETRY = CommitProperties(max_commit_retries=0)
 
 
@@ -48,7 +59,7 @@ class Manifest:
         Raises:
             OperatorError: the lake is another pipeline's, or another job creates it right now.
         """
-        self._pipeline = pipeline
+        self._pipeline, self._storage_options = pipeline, storage_options
         self._table = open_table(lake, storage_options) or _create(lake, storage_options)
         self._rows_since_compaction = len(self._table.file_uris())
         newest = self.newest()
@@ -122,20 +133,31 @@ class Manifest:
         self._rows_since_compaction = 0
         self._expect_own_newest()
 
-    def drop_before(self, moment: datetime) -> None:
-        """Drop rows written before ``moment``, but never the newest published row or a row after it."""
-        published = newest_published(self._table)
-        if published is None:
+    def thin(self, retention: Retention, now: datetime) -> None:
+        """Drop rows that are not kept any more, the oldest first."""
+        runs = dropped(written_rows(self._table), retention, now)[:RANGES_MAX]
+        if not runs:
             return
-        written = f"written_at < '{moment.astimezone(UTC).isoformat()}'"
         with self._fenced():
-            self._table.delete(f"sequence < {published.sequence} AND {written}", commit_properties=_WITHOUT_RETRY)
+            condition = " OR ".join(f"sequence BETWEEN {first} AND {last}" for first, last in runs)
+            self._table.delete(condition, commit_properties=_WITHOUT_RETRY)
         self._expect_own_newest()
+
+    def named_versions(self, path: str, since: datetime) -> set[int]:
+        """Every version of a table that a row names, or named at ``since``: a reader may have taken it then."""
+        before = DeltaTable(self._table.table_uri, storage_options=self._storage_options or None)
+        try:
+            before.load_as_version(since)
+        except DeltaError:  # nothing was written by then, or it is not kept
+            return named_versions(self._table, path)
+        return named_versions(self._table, path) | named_versions(before, path)
 
     def vacuum(self) -> None:
         """Delete the files that compactions replaced: every reader opens the manifest anew."""
-        hours = int(_LOG_RETENTION.total_seconds()) // 3600
-        self._table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+        if _PROPERTIES.items() - self._table.metadata().configuration.items():  # an older version of walbridge made it
+            with self._fenced():
+                self._table.alter.set_table_properties(_PROPERTIES, commit_properties=_WITHOUT_RETRY)
+        self._table.vacuum(_HOURS, dry_run=False, enforce_retention_duration=False)
         self._table.update_incremental()  # a vacuum writes its own commits
         self._expect_own_newest()
 
@@ -173,17 +195,9 @@ def _second_job(uri: str) -> OperatorError:
 
 
 def _create(lake: str, storage_options: dict[str, str]) -> DeltaTable:
-    days = _LOG_RETENTION.days
-    configuration = {
-        "delta.logRetentionDuration": f"interval {days} days",
-        "delta.deletedFileRetentionDuration": f"interval {days} days",
-        "delta.appendOnly": "false",
-    }
     uri = f"{lake.rstrip('/')}/{CUTS_TABLE}"
     try:
-        return DeltaTable.create(
-            uri, SCHEMA, mode="error", configuration=configuration, storage_options=storage_options
-        )
+        return DeltaTable.create(uri, SCHEMA, mode="error", configuration=_PROPERTIES, storage_options=storage_options)
     except DeltaError as error:
         if open_table(lake, storage_options) is None:
             raise

@@ -6,11 +6,13 @@ In: the lake's path. Out: the newest row, and published states for readers. Writ
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
 from walbridge.schemas.errors import NEWER_WALBRIDGE, OperatorError
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
+from walbridge.spark_consumer.plan.kept_cuts import WrittenRow
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 CUTS_TABLE = "_cuts"
@@ -114,21 +116,39 @@ def published_rows(table: DeltaTable) -> list[CutRow]:
     return rows_where(table, "kind = 'published' ORDER BY sequence")
 
 
+def written_rows(table: DeltaTable) -> list[WrittenRow]:
+    """All rows in the order of their sequences, as much of each as tells whether it is kept."""
+    found = _found(table, "SELECT sequence, kind, written_at FROM cuts ORDER BY sequence")
+    return [WrittenRow(**record) for record in found.to_pylist()]
+
+
+def named_versions(table: DeltaTable, path: str) -> set[int]:
+    """Every version of the table at that path that any row names."""
+    rows = pc.list_flatten(_found(table, "SELECT tables FROM cuts")["tables"])
+    paths = pc.cast(pc.struct_field(rows, "path"), pa.string())
+    mine = pc.filter(pc.struct_field(rows, "version"), pc.equal(paths, path))
+    return {version for version in pc.unique(mine).to_pylist() if version is not None}
+
+
 def rows_where(table: DeltaTable, condition: str) -> list[CutRow]:
     """Rows of a condition in SQL.
-
-    Not through Arrow's own scanner: a thread of its pool that still lives when Python ends may
-    abort a program that has given its answer (apache/arrow#34314).
 
     Raises:
         OSError: a file cannot be read.
     """
+    return [_row(record) for record in _found(table, f"SELECT * FROM cuts WHERE {condition}").to_pylist()]
+
+
+def _found(table: DeltaTable, sql: str) -> pa.Table:
+    """What a SELECT finds.
+
+    Not through Arrow's own scanner: a thread of its pool that still lives when Python ends may
+    abort a program that has given its answer (apache/arrow#34314).
+    """
     try:
-        found = QueryBuilder().register("cuts", table).execute(f"SELECT * FROM cuts WHERE {condition}")
-        records = pa.RecordBatchReader.from_stream(found).read_all().to_pylist()
+        return pa.RecordBatchReader.from_stream(QueryBuilder().register("cuts", table).execute(sql)).read_all()
     except pa.ArrowException as error:  # what a stream of Arrow's makes of any failure
         raise OSError(str(error)) from error
-    return [_row(record) for record in records]
 
 
 def _row(record: dict[str, Any]) -> CutRow:

@@ -22,17 +22,23 @@ from tests.spark_consumer.apply import (
     test_reshape,
     test_truncated,
 )
-from tests.spark_consumer.delta import test_maintenance, test_manifest_reader
+from tests.spark_consumer.delta import test_maintenance, test_manifest_reader, test_unnamed_files
 from tests.spark_consumer.fold import test_key_changes, test_keyless, test_local_events, test_local_fold, test_shape
 from tests.spark_consumer.kafka import test_counted_records, test_cuts_source, test_kafka_log, test_metadata_topic
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.memory_topics import MemoryTopics
-from tests.spark_consumer.plan import test_cuts_that_fit, test_lake_state, test_plan_limits, test_segments
+from tests.spark_consumer.plan import (
+    test_cuts_that_fit,
+    test_kept_cuts,
+    test_lake_state,
+    test_plan_limits,
+    test_segments,
+)
 from walbridge.schemas import cut
 from walbridge.spark_consumer.apply import changes, head, merge, reshape, unknown_values
 from walbridge.spark_consumer.apply.apply import Application
 from walbridge.spark_consumer.apply.changes import Changes
-from walbridge.spark_consumer.delta import manifest_reader
+from walbridge.spark_consumer.delta import manifest_reader, unnamed_files
 from walbridge.spark_consumer.delta.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.delta.table import LakeTable
@@ -44,7 +50,7 @@ from walbridge.spark_consumer.kafka.change_reader import PlannedRecords
 from walbridge.spark_consumer.kafka.cuts_source import CutsSource
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
-from walbridge.spark_consumer.plan import lake_state, plan
+from walbridge.spark_consumer.plan import kept_cuts, lake_state, plan
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.segments import TableWalk
 from walbridge.spark_consumer.plan_runner import PlanRunner
@@ -160,8 +166,24 @@ NOTICED = {
         Mutant(Maintenance._vacuum, "self._published_versions(path)", "[]"),
         tidied(test_maintenance.test_version_that_readers_take_now_is_kept_whatever_the_clocks_say, "published"),
     ),
+    "a file is deleted that a named version holds": Noticed(
+        Mutant(unnamed_files._is_there, "(version, True)", "(version, False)"),
+        test_unnamed_files.test_file_goes_that_went_and_that_no_named_version_holds,
+    ),
+    "a plan that goes on is dropped": Noticed(
+        Mutant(kept_cuts.dropped, "row.sequence >= newest", "row.sequence == newest"),
+        test_kept_cuts.test_newest_published_row_and_the_plan_after_it_stay_however_old,
+    ),
+    "a minute is thinned before all of it is old": Noticed(
+        Mutant(kept_cuts._span, "since // MINUTE + 1", "since // MINUTE"),
+        test_kept_cuts.test_minute_is_thinned_when_all_of_it_is_old,
+    ),
     "versions that old rows name are deleted": Noticed(
-        Mutant(Maintenance._vacuum, "max(self._retention, now - oldest)", "min(self._retention, now - oldest)"),
+        Mutant(
+            Maintenance._vacuum,
+            "max(self._retention.hours_for, now - oldest)",
+            "min(self._retention.hours_for, now - oldest)",
+        ),
         tidied(test_maintenance.test_files_are_kept_as_long_as_the_oldest_row_that_may_name_them),
     ),
     "files are deleted as soon as they are replaced": Noticed(

@@ -72,6 +72,7 @@ def test_file_named_by_the_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> 
         ("[postgres]\nslot = 'Not-A-Slot'", "postgres.slot"),
         ("[topics]\npartitions = 1001", "topics.partitions"),
         ("name = 'a.b'", "name: Value error, letters, digits"),
+        ("[lake]\nall_cuts_hours = 25", "all_cuts_hours (25) is longer than minute_cuts_hours (24): set both"),
     ],
 )
 def test_mistaken_setting_is_refused_by_its_name(text: str, named: str) -> None:

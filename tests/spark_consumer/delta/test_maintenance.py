@@ -14,7 +14,9 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta import maintenance
 from walbridge.spark_consumer.delta.maintenance import Maintenance, small_file_count
 from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.manifest_reader import published_rows
 from walbridge.spark_consumer.delta.table import WITHOUT_DATA_CHANGE, Commit, LakeField, LakeTable
+from walbridge.spark_consumer.plan.kept_cuts import Retention, WrittenRow, dropped
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 EPOCH = "7-1-s-0/10"
@@ -284,3 +286,73 @@ def test_table_whose_published_version_is_lost_keeps_its_files_and_plans_go_on(
 
     assert [(each["log_level"], each["path"], each["version"]) for each in told] == [("warning", PATH, 5)]
     assert min(logged_versions(lake)) == 8
+
+
+class Clock:
+    """A test moves it."""
+
+    def __init__(self) -> None:
+        self.now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def test_days_of_plans_leave_what_kept_rows_name_and_little_else(
+    manifest: Manifest, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I8: all rows of an hour, one a minute for four, one an hour for a day; each of their versions is readable."""
+    monkeypatch.setattr(maintenance, "COMMITS_BETWEEN_VISITS", 4)
+    hours = {"all_cuts_hours": 1, "minute_cuts_hours": 4, "cut_retention_hours": 24}
+    settings = Settings(name="p", lake={"path": str(lake), **hours})  # type: ignore[arg-type]
+    clock = Clock()
+    tidying = Maintenance(str(lake), manifest, settings, clock)
+    retention = Retention(timedelta(hours=1), timedelta(hours=4), timedelta(hours=24))
+    steps = [timedelta(seconds=20)] * 40 + [timedelta(minutes=10)] * 60 + [timedelta(hours=1)] * 40
+    written = []
+    for n, step in enumerate(steps, 1):
+        clock.now += step
+        write_deltalake(str(lake / PATH), pa.table({"n": [n]}), mode="overwrite")
+        row = publish(manifest, n, DeltaTable(str(lake / PATH)).version(), clock.now)
+        written.append(WrittenRow(row.sequence, row.kind, row.written_at))
+        tidying.after_plan([PATH])
+    manifest.thin(retention, clock.now)
+
+    gone = dropped(written, retention, clock.now)
+    rows = published_rows(DeltaTable(str(lake / "_cuts")))
+    assert [row.sequence for row in rows] == [
+        row.sequence for row in written if not any(first <= row.sequence <= last for first, last in gone)
+    ]
+    assert [values(lake, row.tables[0].version) for row in rows] == [[row.sequence] for row in rows]
+    assert len(rows) <= 27
+    assert len([*(lake / PATH).glob("*.parquet")]) <= len(rows) + 12
+    assert len(DeltaTable(str(lake / "_cuts")).file_uris()) <= 20
+
+
+def test_log_of_which_a_commit_is_gone_lets_no_file_go(tidying: Maintenance, manifest: Manifest, lake: Path) -> None:
+    """I8: whether a kept row names it, nobody knows then; plans go on."""
+    replaced(lake, hours_ago=5)
+    publish(manifest, 1, 0, datetime.now(UTC) - timedelta(hours=10))
+    append(lake, 2)
+    publish(manifest, 2, 2)
+    DeltaTable(str(lake / PATH)).create_checkpoint()
+    (lake / PATH / "_delta_log" / f"{1:020}.json").unlink()
+    for _ in range(maintenance.COMMITS_BETWEEN_VISITS):
+        tidying.after_plan([PATH])
+
+    assert values(lake, 0) == [0]
+
+
+def test_row_that_a_reader_took_before_it_was_dropped_is_readable_for_an_hour_more(
+    manifest: Manifest, lake: Path
+) -> None:
+    """I8: rows as they were an hour ago count as well."""
+    publish(manifest, 1, 5)
+    taken = datetime.now(UTC)
+    publish(manifest, 2, 9, taken + timedelta(days=1))
+    manifest.thin(Retention(*[timedelta(hours=1)] * 3), taken + timedelta(hours=2))
+
+    assert manifest.named_versions(PATH, datetime.now(UTC)) == {9}
+    assert manifest.named_versions(PATH, taken) == {5, 9}
+    assert manifest.named_versions(PATH, taken - timedelta(days=1)) == {9}
+    assert manifest.named_versions("public/b", taken) == set()

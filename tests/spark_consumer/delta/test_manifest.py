@@ -13,11 +13,13 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.delta.manifest_reader import SCHEMA, newest_published, open_table
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
+from walbridge.spark_consumer.plan.kept_cuts import Retention
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
 
 EPOCH = Epoch("7000000000000000001", 1, "wal_bridge", 0x1_0000_0010)
 ENTRY = TableEntry(1, "public", "a", "p.public.a", "public/a", None, "0" * 16, "copying")
 NOW = datetime.now(UTC).replace(microsecond=0)
+WEEK = Retention(timedelta(hours=1), timedelta(days=1), timedelta(days=7))
 
 
 def row(sequence: int, kind: str = "published", **fields: object) -> CutRow:
@@ -139,7 +141,7 @@ def test_old_rows_are_dropped_but_not_the_newest_published_nor_a_plan_after_it(m
     for n in range(1, 4):
         manifest.append(row(n, written_at=old))
     manifest.append(row(4, "plan", written_at=old))
-    manifest.drop_before(NOW - timedelta(days=7))
+    manifest.thin(WEEK, NOW)
 
     assert sorted(DeltaTable(str(lake / "_cuts")).to_pyarrow_table()["sequence"].to_pylist()) == [3, 4]
     assert manifest.newest() == row(4, "plan", written_at=old)
@@ -166,7 +168,7 @@ def test_the_row_of_a_second_job_is_not_written(manifest: Manifest, lake: Path) 
 def test_young_rows_are_kept(manifest: Manifest, lake: Path) -> None:
     for n in range(1, 4):
         manifest.append(row(n))
-    manifest.drop_before(NOW - timedelta(days=7))
+    manifest.thin(WEEK, NOW)
 
     assert DeltaTable(str(lake / "_cuts")).to_pyarrow_table().num_rows == 3
 

@@ -1,0 +1,56 @@
+"""Files that no named version holds: by the log, against what each version is made of."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walbridge.spark_consumer.delta.unnamed_files import FileLives
+
+FILES = [f"part-{n}.parquet" for n in range(5)]
+
+
+def commits(choices: Sequence[set[str]]) -> list[list[object]]:
+    """From one content to the next."""
+    steps = []
+    for before, after in pairwise(choices):
+        gone = [{"remove": {"path": path, "deletionTimestamp": 5}} for path in sorted(before - after)]
+        steps.append([*gone, *({"add": {"path": path}} for path in sorted(after - before))])
+    return steps
+
+
+@given(st.lists(st.sets(st.sampled_from(FILES)), min_size=1, max_size=8), st.sets(st.integers(0, 7)))
+def test_file_goes_that_went_and_that_no_named_version_holds(contents: list[set[str]], named: set[int]) -> None:
+    """I8: also one that a restore brought back."""
+    lives = FileLives(0)
+    for version, actions in enumerate(commits(contents), 1):
+        lives.add_commit(version, actions)
+    wanted = {version for version in named if version < len(contents)}
+    needed = set().union(*(contents[version] for version in wanted), contents[-1])
+
+    assert {*lives.unnamed(wanted, 10)} == set().union(*contents) - needed
+    assert lives.unnamed(wanted, 5) == []
+
+
+def test_file_of_which_a_part_is_deleted_by_a_vector_is_there_still() -> None:
+    lives = FileLives(0)
+    lives.add_commit(1, [{"add": {"path": "a.parquet"}}, {"remove": {"path": "a.parquet", "deletionTimestamp": 1}}])
+
+    assert lives.unnamed([], 10) == []
+
+
+def test_file_in_a_place_that_is_not_ours_is_left_to_the_vacuum() -> None:
+    lives = FileLives(0)
+    for path in ("file:/elsewhere/a.parquet", "p=1/a.parquet", "a%20b.parquet", "deletion_vector_1.bin"):
+        lives.add_commit(lives.read_to + 1, [{"remove": {"path": path, "deletionTimestamp": 1}}])
+
+    assert lives.unnamed([], 10) == []
+
+
+def test_file_that_was_deleted_is_not_named_again() -> None:
+    lives = FileLives(0)
+    lives.add_commit(1, [{"remove": {"path": FILES[0], "deletionTimestamp": 1}}])
+    lives.forget(FILES[0])
+
+    assert lives.unnamed([], 10) == []
