@@ -22,8 +22,9 @@ ListedKeys = Mapping[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class TableCopy:
-    """How far the copy of a table is. ``bound``: the last key that was copied, as text by key column; ``listed``: by
-    key, the key tuples of rows that have to be read again (I10: both are in topics only).
+    """How far the copy of a table is. ``bound``: the last key that was copied, as text by key column, without any
+    column where the rows are read in one piece; ``listed``: by key, the key tuples of rows that have to be read again
+    (I10: both are in topics only).
 
     ``shape``: of the table and its key when the copy began; with another one it begins again.
     """
@@ -53,6 +54,11 @@ class TableProgress:
     copy: TableCopy | None = None
     name: str | None = None
     format_version: int = FORMAT_VERSION
+
+
+def is_begun_anew(table: TableProgress) -> bool:
+    """Whether its copy begins again with each session: what is set aside of it does not outlive one."""
+    return table.state == COPYING and table.copy is not None and table.copy.bound == ()
 
 
 def table_key(slot: str, relation_id: int) -> bytes:

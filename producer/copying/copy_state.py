@@ -9,7 +9,7 @@ that goes into progress with the cut it belongs to.
 CURRENT is said of a table only between the end of a copy and the first doubt. Nothing but a copy
 leads there, since no change is published in the other states. COPYING keeps how far it is, so that a
 restart is no event: the copy goes on behind the last chunk that is committed in Kafka. A table
-without a key is one chunk, of which nothing is kept before it is whole.
+without a key is copied in one piece, and after a restart from its beginning.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,6 +22,9 @@ LISTED_BYTES_READ = 2**15
 """Of keys to read again: from here on they are a chunk of their own, before the next range."""
 LISTED_BYTES_MAX = 2**18
 """Of all keys to read again: they are in progress, whose record has to stay small."""
+
+IN_ONE_PIECE: tuple[str, ...] = ()
+"""The bound of a copy that no key orders."""
 
 
 class State(StrEnum):
@@ -44,7 +47,8 @@ class Copy:
 
     begun_lsn: Lsn
     bound: tuple[str, ...] | None = None
-    """The last key that was read, as Postgres prints its columns; None before the first chunk. A row value (I10)."""
+    """The last key that was read, as Postgres prints its columns; None before the first chunk. A row value (I10).
+    Without any column: the rows are read in one piece, in no order."""
     has_all_ranges: bool = False
     row_count: int = 0
     size_bytes: int = 0
@@ -53,6 +57,11 @@ class Copy:
     """By key, the key tuples of rows that have to be read again."""
     shape: str = ""
     """Of the table and its key when the copy began."""
+
+    @property
+    def is_in_one_piece(self) -> bool:
+        """Nothing of it outlives a session: it begins anew."""
+        return self.bound == IN_ONE_PIECE
 
     @property
     def listed_bytes(self) -> int:
@@ -151,10 +160,11 @@ class TableState:
 
     # What a copy does.
 
-    def begin_copy(self, lsn: Lsn, shape: str = "") -> "TableState":
+    def begin_copy(self, lsn: Lsn, shape: str = "", *, in_one_piece: bool = False) -> "TableState":
         """``copy_begin`` is in this cut."""
         self._refuse(State.DROPPED, State.COPYING)
-        return TableState(self.relation_id, State.COPYING, lsn, copy=Copy(lsn, shape=shape))
+        bound = IN_ONE_PIECE if in_one_piece else None
+        return TableState(self.relation_id, State.COPYING, lsn, copy=Copy(lsn, bound, shape=shape))
 
     def read_anew(self) -> "TableState":
         """The copy goes on from the first row: what is read twice is right twice."""
