@@ -120,6 +120,23 @@ def spool_unwritable(folder: str, reason: str | None) -> OperatorError:
     )
 
 
+def set_aside_full(table: str, folder: str, limit_bytes: int) -> OperatorError:
+    """Its copy begins again later: nothing of the table is published meanwhile (I7)."""
+    return OperatorError(
+        f"the changes of {table} while it was read in one piece do not fit into {folder}: "
+        f"[producer] spool_bytes_max is {limit_bytes:,}",
+        remedy=f"raise [producer] spool_bytes_max, or give {table} a primary key, by which it is read in parts",
+    )
+
+
+def set_aside_unwritable(table: str, folder: str, reason: str | None) -> OperatorError:
+    """Likewise."""
+    return OperatorError(
+        f"the changes of {table} while it was read in one piece cannot be kept in {folder}: {reason}",
+        remedy="make room there, or name another folder in [producer] spool_dir",
+    )
+
+
 def topic_grown(topic: str, count: int, spread_over: int) -> OperatorError:
     """I3: keys that moved have older events in another partition."""
     return OperatorError(

@@ -86,12 +86,15 @@ class TableState:
     """Where each key's events are (I3)."""
     named: set[bytes] | None = None
     """While the table is copied beside the stream: keys that were named since its copy began."""
+    aside: list[Row] = field(default_factory=list)
+    """Likewise: the rows of a table without a key that have come since then."""
 
     def end_copy(self) -> None:
         """What the copy did not name was gone before it; what it named is whole."""
         assert self.named is not None
         self.by_key = {key: row for key, row in self.by_key.items() if key in self.named}
         assert not [row for row in self.by_key.values() if UNKNOWN in row.values()], "a row lacks a value for good"
+        self.keyless, self.aside = self.aside, []
         self.named = None
 
     @property
@@ -150,7 +153,8 @@ class Replay:
         assert cut.complete
         self.relations.setdefault(_id(markers[0]), relation)
         if kind == "copy_begin":
-            self.tables.setdefault(_id(markers[0]), TableState()).named = set()
+            state = self.tables.setdefault(_id(markers[0]), TableState())
+            state.named, state.aside = set(), []
 
     def begin_version(self, relation: RelationRecord) -> None:
         """A shape barrier names it, and all events of the cut are applied."""
@@ -166,7 +170,7 @@ class Replay:
             return
         names = [column.name for column in table.columns]
         state = self.tables[table.relation_id]
-        for rows in (state.by_key.values(), state.keyless):
+        for rows in (state.by_key.values(), state.keyless, state.aside):
             for row in rows:
                 kept = {name: row.get(name) for name in names}
                 row.clear()
@@ -238,7 +242,11 @@ _APPLY: dict[str, Callable[[TableState, Event], None]] = {
 def _put_beside(state: TableState, event: Event) -> None:
     """A row while its table is copied: the one that it replaces may not have been copied yet."""
     assert state.named is not None
-    assert event.key is not None
+    if event.key is None:
+        if event.op == "u":
+            _delete_beside(state, event)
+        state.aside.append(dict(event.after or {}))
+        return
     old = state.by_key.get(event.key, {})
     if "__debezium.oldkey" in event.headers:
         old, state.moved = state.moved or {}, None
@@ -249,7 +257,10 @@ def _put_beside(state: TableState, event: Event) -> None:
 
 def _delete_beside(state: TableState, event: Event) -> None:
     assert state.named is not None
-    assert event.key is not None
+    if event.key is None:
+        assert event.before is not None
+        state.aside.remove(event.before)
+        return
     state.named.add(event.key)
     gone = state.by_key.pop(event.key, None)
     if "__debezium.newkey" in event.headers:

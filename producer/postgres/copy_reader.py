@@ -1,8 +1,9 @@
 """Reads tables that are copied beside the stream, so that the stream never waits for a row.
 
-In: what is wanted: the published tables, one table as it is now, or one chunk of its rows. Out: answers, in the
-order in which they were asked for. The snapshot of a chunk is told before its rows are read, since the stream's
-changes are judged by it; rows go to disk (``row_spool.py``), so memory is bounded by one row.
+In: what is wanted: the published tables, one table as it is now, one chunk of its rows, or all of them. Out: answers,
+in the order in which they were asked for. The snapshot is told before the rows are read, since the stream's changes
+are judged by it. The rows of a chunk go to disk (``row_spool.py``), so memory is bounded by one row; all rows of a
+table come in pieces, and no more than READ_AHEAD_BYTES of them are held before they are given back.
 
 A thread with a connection of its own. It shares nothing with the stream but two queues.
 """
@@ -28,6 +29,10 @@ from walbridge.schemas.errors import RetryableError, WalbridgeError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 
+READ_AHEAD_BYTES = 4 * 2**20
+_PIECE_BYTES = 2**18
+_ROW_BYTES = 64
+"""What Python takes for a row beside its bytes."""
 _END_S = 5.0
 """A read ends within this time after it was let go, unless the server does not answer at all."""
 
@@ -56,6 +61,15 @@ class ChunkWanted:
     asked: tuple[Bound, ...] | None
     rows_max: int
     bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholeWanted:
+    """Ask for all rows, unless the snapshot lacks something of ``before``, or the table has another ``shape``."""
+
+    table: PublishedTable
+    shape: str
+    before: Before
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +122,57 @@ class ChunkRead:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsRead:
+    """Some of all rows; to be given back (``CopyReader.give_back``) once nobody holds them any more."""
+
+    rows: tuple[bytes, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRead:
+    """There are no more rows. All that they show is below ``insert_lsn``."""
+
+    insert_lsn: Lsn
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Nothing was read, or not all of it."""
 
     error: BaseException
 
 
-Wanted = TablesWanted | TableWanted | ChunkWanted
-Answer = TablesFound | TableFound | ChunkShown | ChunkAltered | ChunkRead | Failed
+Wanted = TablesWanted | TableWanted | ChunkWanted | WholeWanted
+Answer = TablesFound | TableFound | ChunkShown | ChunkAltered | ChunkRead | RowsRead | WholeRead | Failed
+
+
+class _ReadAhead:
+    """How much the rows take that were read and not given back, of one question."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._bytes = 0
+        self._is_wanted = True
+
+    def add(self, size_bytes: int) -> bool:
+        """Wait until there is room; False if no row is wanted any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._bytes < READ_AHEAD_BYTES or not self._is_wanted)
+            self._bytes += size_bytes
+            return self._is_wanted
+
+    def give_back(self, size_bytes: int) -> None:
+        """Make room."""
+        with self._changed:
+            self._bytes -= size_bytes
+            self._changed.notify()
+
+    def end(self) -> None:
+        """No row is wanted any more."""
+        with self._changed:
+            self._is_wanted = False
+            self._changed.notify()
 
 
 class CopyReader:
@@ -127,9 +184,10 @@ class CopyReader:
 
     def __init__(self, dsn: str, publication: str, folder: str) -> None:
         self._dsn, self._publication, self._folder = dsn, publication, folder
-        self._wanted: queue.SimpleQueue[tuple[int, Wanted] | None] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[tuple[int, Wanted, _ReadAhead] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[int, Answer]] = queue.SimpleQueue()
         self._number = 0
+        self._ahead = _ReadAhead()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "CopyReader":
@@ -143,15 +201,21 @@ class CopyReader:
 
     def ask(self, wanted: Wanted) -> None:
         """What was asked for before is let go. The thread begins with the first question."""
-        self._number += 1
+        self.let_go()
+        self._ahead = _ReadAhead()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="copy reader", daemon=True)
             self._thread.start()
-        self._wanted.put((self._number, wanted))
+        self._wanted.put((self._number, wanted, self._ahead))
 
     def let_go(self) -> None:
         """No answer to what was asked for is wanted any more."""
         self._number += 1
+        self._ahead.end()
+
+    def give_back(self, size_bytes: int) -> None:
+        """Of ``RowsRead``: more may be read."""
+        self._ahead.give_back(size_bytes)
 
     def answer(self) -> Answer | None:
         """The next one that has come, None where none has.
@@ -174,14 +238,14 @@ class CopyReader:
     def _run(self) -> None:
         with ChunkReader(self._dsn) as reader:
             while (each := self._wanted.get()) is not None:
-                number, wanted = each
+                number, wanted, ahead = each
                 try:
-                    for answer in self._answered(reader, number, wanted):
+                    for answer in self._answered(reader, number, wanted, ahead):
                         self._answers.put((number, answer))
                 except BaseException as error:  # told to who asks
                     self._answers.put((number, Failed(error)))
 
-    def _answered(self, reader: ChunkReader, number: int, wanted: Wanted) -> Iterator[Answer]:
+    def _answered(self, reader: ChunkReader, number: int, wanted: Wanted, ahead: _ReadAhead) -> Iterator[Answer]:
         if number != self._number:
             return
         match wanted:
@@ -197,6 +261,9 @@ class CopyReader:
             case ChunkWanted(table):
                 with reader.read(table) as read:
                     yield from self._chunk(read, number, wanted)
+            case WholeWanted(table):
+                with reader.read(table) as read:
+                    yield from self._whole(read, number, wanted, ahead)
 
     def _described(self, read: TableRead) -> TableFound:
         table, connection = read.table, read.connection
@@ -211,14 +278,32 @@ class CopyReader:
         size = table_sizes(connection, [table.relation_id]).get(table.relation_id)
         return TableFound(table, facts, types, _shape(read), names, read.insert_lsn, size)
 
-    def _chunk(self, read: TableRead, number: int, wanted: ChunkWanted) -> Iterator[Answer]:
-        if _shape(read) != wanted.shape:
-            yield ChunkAltered()
+    def _whole(self, read: TableRead, number: int, wanted: WholeWanted, ahead: _ReadAhead) -> Iterator[Answer]:
+        shown = _shown(read, wanted)
+        yield shown
+        if not isinstance(shown, ChunkShown) or not shown.is_read:
             return
-        snapshot, before = Snapshot.parse(read.snapshot), wanted.before
-        is_read = before.has_ended_in(snapshot) and before.is_contained_in(snapshot)
-        yield ChunkShown(snapshot, is_read)
-        if not is_read:
+        rows: list[bytes] = []
+        size_bytes = 0
+        for row in read.whole():
+            if number != self._number:
+                return
+            if row is not None:
+                rows.append(row)
+                size_bytes += _ROW_BYTES + len(row)
+            if rows and (row is None or size_bytes >= _PIECE_BYTES):
+                if not ahead.add(size_bytes):
+                    return
+                yield RowsRead(tuple(rows), size_bytes)
+                rows, size_bytes = [], 0
+        if rows and ahead.add(size_bytes):
+            yield RowsRead(tuple(rows), size_bytes)
+        yield WholeRead(read.insert_lsn)
+
+    def _chunk(self, read: TableRead, number: int, wanted: ChunkWanted) -> Iterator[Answer]:
+        shown = _shown(read, wanted)
+        yield shown
+        if not isinstance(shown, ChunkShown) or not shown.is_read:
             return
         key_range = read.range_after(wanted.after, wanted.rows_max, wanted.bytes_max) if wanted.asked is None else None
         rows = read.listed(wanted.asked or ()) if key_range is None else iter(key_range)
@@ -238,6 +323,14 @@ class CopyReader:
         bound = key_range.bound if key_range else None
         is_last = key_range is not None and key_range.is_end
         yield ChunkRead(spool, read.insert_lsn, row_count, size_bytes, bound, is_last)
+
+
+def _shown(read: TableRead, wanted: ChunkWanted | WholeWanted) -> ChunkAltered | ChunkShown:
+    """Whether the rows are those that were asked for."""
+    if _shape(read) != wanted.shape:
+        return ChunkAltered()
+    snapshot, before = Snapshot.parse(read.snapshot), wanted.before
+    return ChunkShown(snapshot, before.has_ended_in(snapshot) and before.is_contained_in(snapshot))
 
 
 def _shape(read: TableRead) -> str:

@@ -6,6 +6,7 @@ table is being copied: then each change is shown to its copy.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, UnknownValue
@@ -17,6 +18,7 @@ from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.table_copies import TableCopies
 from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.whole_copy import WholeCopy
 
 
 class Changes:
@@ -47,7 +49,25 @@ class Changes:
 
     def rest_of(self, change: Change, transaction: OpenTransaction) -> Change | None:
         """The part of a change that is of tables that are followed; None where nothing is left."""
+        if self.copies is not None and self.copies.whole is not None:
+            rest = self._set_aside(change, self.copies.whole, transaction)
+            return None if rest is None else self.dropped.rest_of(rest, transaction)
         return self.dropped.rest_of(change, transaction)
+
+    def _set_aside(self, change: Change, whole: WholeCopy, transaction: OpenTransaction) -> Change | None:
+        """Without what is of the table that is copied in one piece: that waits for its rows."""
+        relation_id = whole.relation_id
+        if isinstance(change, Truncate):
+            if relation_id not in change.relation_ids:
+                return change
+            whole.truncate()
+            rest = tuple(each for each in change.relation_ids if each != relation_id)
+            return replace(change, relation_ids=rest) if rest else None
+        if change.relation_id != relation_id:
+            return change
+        self._relations.settle(relation_id)
+        whole.receive(change, self._tables.writer(relation_id), transaction)
+        return None
 
     def publish(self, change: Change, transaction: OpenTransaction) -> None:
         """Queue the Kafka records that a change becomes."""

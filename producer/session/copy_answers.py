@@ -26,7 +26,7 @@ from walbridge.producer.session.copied_table import CopiedTable
 from walbridge.producer.session.copy_reading import PUBLICATION, CopyReading
 from walbridge.producer.session.tables_to_copy import AGAIN_S
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.table_progress import STALE, TableProgress
+from walbridge.schemas.table_progress import STALE, TableProgress, is_begun_anew
 
 log = structlog.get_logger()
 
@@ -56,6 +56,10 @@ class CopyAnswers:
                 asked = self._reading.asked or PUBLICATION
                 self._reading.end()
                 self.put_off(asked, error)
+            case _ if (whole := self._reading.whole) is not None and self._reading.asked == whole.relation_id:
+                if isinstance(answer, ChunkShown) and self._reading.received is not None:
+                    self._reading.received.look(answer.snapshot)
+                whole.take(answer)
             case _ if (copied := self._reading.table) is not None:
                 self._take_of_chunk(answer, copied)
 
@@ -84,13 +88,19 @@ class CopyAnswers:
         pause_s = self._reading.to_copy.pause_s(relation_id, is_refused=refusal is not None)
         table = self._reading.to_copy.published.get(relation_id)
         self._reading.to_copy.put_off(relation_id, pause_s)
+        if self._reading.whole is not None and self._reading.whole.relation_id == relation_id:
+            self._reading.let_go_whole()
         if relation_id in self._reading.copied:
             self._reading.copied[relation_id].wait(pause_s)
             log.warning("copy of a table waits", relation_id=relation_id, reason=why)
-        elif relation_id in self._out.tracker.progress.relation_ids:
+        elif self._is_published(relation_id):
             self._stay_current(relation_id, why, refusal)
         elif table is not None:
             self._stay_stale(table, why, refusal.remedy if refusal else None)
+
+    def _is_published(self, relation_id: int) -> bool:
+        known = self._out.tracker.progress
+        return relation_id in known.relation_ids and not is_begun_anew(known.tables[relation_id])
 
     def _stay_current(self, relation_id: int, why: str, refusal: OperatorError | None) -> None:
         """A table that is followed was to be copied again: what it has is right all the same."""

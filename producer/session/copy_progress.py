@@ -5,6 +5,7 @@ on, also where it waits; and the same as values, which another thread may ask fo
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -12,6 +13,7 @@ import structlog
 from walbridge.producer.copying.copy_share import TableSize, seconds_left
 from walbridge.producer.copying.copy_state import Copy
 from walbridge.producer.session.copied_table import CopiedTable
+from walbridge.producer.session.whole_copy import WholeCopy
 
 log = structlog.get_logger()
 
@@ -46,7 +48,7 @@ class CopyProgress:
         self.standings: tuple[CopyStanding, ...] = ()
         """As of the last look; replaced as a whole."""
 
-    def look(self, copied: dict[int, CopiedTable]) -> None:
+    def look(self, copied: Mapping[int, CopiedTable | WholeCopy]) -> None:
         """Between transactions."""
         if not copied and not self._paces:
             return
@@ -57,7 +59,7 @@ class CopyProgress:
             standing for table in copied.values() if (standing := self._look_at(table, now_s)) is not None
         )
 
-    def _look_at(self, table: CopiedTable, now_s: float) -> CopyStanding | None:
+    def _look_at(self, table: CopiedTable | WholeCopy, now_s: float) -> CopyStanding | None:
         copy = table.state.copy
         if copy is None or table.writer is None or table.found is None:
             return None
@@ -71,7 +73,9 @@ class CopyProgress:
             self._tell(table, copy, share, pace, now_s - pace.seen_s)
         return CopyStanding(topic, copy.row_count, copy.size_bytes, share)
 
-    def _tell(self, table: CopiedTable, copy: Copy, share: float | None, pace: _Pace, seconds: float) -> None:
+    def _tell(
+        self, table: CopiedTable | WholeCopy, copy: Copy, share: float | None, pace: _Pace, seconds: float
+    ) -> None:
         assert table.writer is not None
         left_s = seconds_left(share, pace.share, seconds)
         log.info(

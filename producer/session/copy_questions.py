@@ -28,14 +28,18 @@ class CopyQuestions:
         if self._reading.to_copy.take_list_due():
             self._reading.ask(PUBLICATION, TablesWanted())
             return
+        whole = self._reading.whole
+        if whole is not None and whole.is_due and self._reading.received is not None:
+            self._reading.ask(whole.relation_id, whole.open(self._reading.received.before()))
+            return
         for copied in list(self._reading.copied.values()):
             if copied.is_due and self._ask_of(copied):
                 return
         for relation_id, table in self._reading.to_copy.published.items():
-            if relation_id not in self._reading.copied:
+            if relation_id not in self._reading.copied and (whole is None or whole.relation_id != relation_id):
                 self._ask_what(table)
                 return
-        if not self._reading.copied:
+        if not self._reading.copied and whole is None:
             self._reading.received = None
 
     def _ask_of(self, copied: CopiedTable) -> bool:

@@ -12,6 +12,7 @@ from walbridge.producer.postgres.copy_reader import ChunkRead, CopyReader, Table
 from walbridge.producer.session.copied_table import CopiedTable
 from walbridge.producer.session.requested_tables import RequestedTables
 from walbridge.producer.session.tables_to_copy import TablesToCopy
+from walbridge.producer.session.whole_copy import WholeCopy
 
 PUBLICATION = 0
 """In place of a relation id: the list of the publication is asked for."""
@@ -19,9 +20,9 @@ PUBLICATION = 0
 
 @dataclass(slots=True)
 class CopyReading:
-    """``copied``: tables whose copy has begun, by relation id. ``requested``: what operators ask for.
-    ``asked``: whose answer is due, and ``found`` or ``chunk`` what it told; None where nothing is asked. ``received``:
-    what no snapshot has shown yet, while a table is copied.
+    """``copied``: tables whose copy by chunks has begun, by relation id. ``whole``: that which is copied in one piece.
+    ``requested``: what operators ask for. ``asked``: whose answer is due, and ``found`` or ``chunk`` what it told; None
+    where nothing is asked. ``received``: what no snapshot has shown yet, while a table is copied.
     """
 
     reader: CopyReader
@@ -37,17 +38,21 @@ class CopyReading:
     asked_s: float = 0.0
     rests_until_s: float = 0.0
     """No chunk is asked for before."""
-    waits_s: float = 0.0
-    """Since when the stream has been waited for; 0: it is not."""
+    whole: WholeCopy | None = None
 
     @property
     def table(self) -> CopiedTable | None:
         """That whose answer is due, if its copy has begun."""
         return self.copied.get(self.asked or PUBLICATION)
 
+    @property
+    def begun(self) -> dict[int, CopiedTable | WholeCopy]:
+        """All tables whose copy has begun."""
+        return {**self.copied, **({self.whole.relation_id: self.whole} if self.whole is not None else {})}
+
     def ask(self, relation_id: int, wanted: Wanted) -> None:
         """Its answer is due from here on."""
-        self.asked, self.waits_s, self.asked_s = relation_id, 0.0, time.monotonic()
+        self.asked, self.asked_s = relation_id, time.monotonic()
         self.reader.ask(wanted)
 
     @property
@@ -69,9 +74,19 @@ class CopyReading:
         self.asked = self.found = self.chunk = None
         self.reader.let_go()
 
+    def let_go_whole(self) -> None:
+        """The copy in one piece is over, or void."""
+        if self.whole is not None:
+            if self.asked == self.whole.relation_id:
+                self.end()
+            self.whole.close()
+        self.whole = None
+
     def let_go(self, relation_id: int) -> None:
         """The table is copied, or is followed no more."""
         self.copied.pop(relation_id, None)
+        if self.whole is not None and self.whole.relation_id == relation_id:
+            self.let_go_whole()
         self.to_copy.let_go(relation_id)
         self.requested.end(relation_id)
         if self.asked == relation_id:

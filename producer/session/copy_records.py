@@ -6,11 +6,12 @@ this cut or an earlier one, and it ends there.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import RecordWriter, TransactionSource
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
 from walbridge.producer.encoding.value_encoders import NULL
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
@@ -19,6 +20,7 @@ from walbridge.schemas.table_progress import TableProgress
 
 FIRST, LAST = "first_in_data_collection", "last_in_data_collection"
 _ALIVE_ROWS = 1_000
+Each = TypeVar("Each")
 
 
 class CopyRecords:
@@ -35,10 +37,16 @@ class CopyRecords:
         """End what is open: each step has a batch of its own. A table that left may be let go by that."""
         self._cuts.close()
 
-    def begin(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn) -> None:
-        """``copy_begin``: it names the shape, so the first event behind it needs no barrier."""
+    def begin(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn, *, leaves: bool = False) -> None:
+        """``copy_begin``: it names the shape, so the first event behind it needs no barrier.
+
+        Args:
+            leaves: nothing of the table is published until its rows are: it equals the source no longer.
+        """
         source = self._open(lsn)
         self._tables.take_shape_barrier(progress.relation_id)
+        if leaves:
+            self._out.add_barrier(writer, "dropped", Position(lsn, COPIED_ORDINAL))
         self._out.add_barrier(writer, "copy_begin", Position(lsn, COPIED_ORDINAL))
         self._out.send_to_all_partitions(writer, writer.marker(FIRST, source, self._out.ts_ms))
         kill_point("chunk:before-begin")
@@ -57,8 +65,49 @@ class CopyRecords:
         source, out = self._open(lsn), self._out
         if self._tables.take_shape_barrier(writer.relation.table.relation_id):
             out.add_barrier(writer, "shape", Position(lsn, COPIED_ORDINAL))
+        self._send(writer, (row for _, row in rows), source)
+        kill_point("chunk:rows")
+        self._close(progress_after(), lsn)
+        kill_point("chunk:entered")
+
+    def enter_rows(
+        self,
+        writer: RecordWriter,
+        rows: Iterable[bytes],
+        at: Lsn,
+        progress_after: Callable[[], TableProgress],
+        lsn: Lsn,
+    ) -> None:
+        """As many rows of a table that is copied in one piece as a batch holds, at the LSN at which its copy began."""
+        self._open(lsn)
+        self._send(writer, self._until_full(rows), TransactionSource.of(at, time.time_ns() // 1000, None, None))
+        kill_point("whole:rows")
+        self._close(progress_after(), lsn)
+        kill_point("whole:rows-entered")
+
+    def enter_changes(
+        self, writer: RecordWriter, changes: Iterable[KafkaRecord], progress: TableProgress, lsn: Lsn
+    ) -> None:
+        """As many changes that waited for those rows as a batch holds."""
+        self._open(lsn)
+        for number, record in enumerate(self._until_full(changes)):
+            self._out.send(writer, record)
+            if number % _ALIVE_ROWS == 0:
+                self._keep_alive()
+        kill_point("whole:changes")
+        self._close(progress, lsn)
+        kill_point("whole:changes-entered")
+
+    def _until_full(self, each: Iterable[Each]) -> Iterator[Each]:
+        """None is taken that the batch has no room for."""
+        taken = iter(each)
+        while not self._out.is_full and (one := next(taken, None)) is not None:
+            yield one
+
+    def _send(self, writer: RecordWriter, rows: Iterable[bytes], source: TransactionSource) -> None:
+        out = self._out
         part, tail = writer.incremental_source, out.plain_tails["r"]
-        for number, (_, row) in enumerate(rows):
+        for number, row in enumerate(rows):
             encoded = writer.plain(row, 0, part, source.encoded, COPIED_ORDINAL, tail)
             if encoded is None:
                 out.send(writer, writer.copied(row, source, out.ts_ms, is_incremental=True))
@@ -66,9 +115,6 @@ class CopyRecords:
                 out.send_plain(writer, *encoded)
             if number % _ALIVE_ROWS == 0:
                 self._keep_alive()
-        kill_point("chunk:rows")
-        self._close(progress_after(), lsn)
-        kill_point("chunk:entered")
 
     def end(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn) -> None:
         """``copy_end``."""

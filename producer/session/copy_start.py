@@ -12,10 +12,11 @@ from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.postgres.copy_reader import TableFound
-from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.table_progress import DROPPED, STALE, TableProgress
+from walbridge.schemas.table_schema import quoted
 from walbridge.schemas.topics import free_topic, is_same_topic
 
 log = structlog.get_logger()
@@ -46,16 +47,12 @@ class CopyStart:
             Refused, NotYet: there can be no copy of it.
             RetryableError: a server is away.
         """
-        name = found.table.qualified_name
         try:
-            if found.key_names is None:
-                raise _keyless(name)
+            if found.key_names is None and _has_partial_identity(found.facts):
+                raise _without_order(found.table)
             topic = self._topic_of(found.table)
             self._watch.refuse_unfit([found.table])
-            writer = self._tables.announce(found.table, found.facts, found.types, topic)
-            if not writer.has_key:
-                raise _keyless(name)
-            return writer
+            return self._tables.announce(found.table, found.facts, found.types, topic)
         except OperatorError as error:
             raise Refused(error) from None
 
@@ -105,8 +102,14 @@ class CopyStart:
         return record
 
 
-def _keyless(name: str) -> OperatorError:
+def _has_partial_identity(facts: TableFacts) -> bool:
+    """Old rows come with their key alone."""
+    return facts.replica_identity != "f" and any(column.in_replica_identity for column in facts.columns)
+
+
+def _without_order(table: PublishedTable) -> OperatorError:
+    name = f"{quoted(table.namespace)}.{quoted(table.name)}"
     return OperatorError(
-        "it has no key to read its rows by, and tables without a key are not copied yet",
-        remedy=f"give {name} a primary key",
+        f"the key of {table.qualified_name} has no order to read its rows by, and its old rows are not complete",
+        remedy=f"ALTER TABLE {name} REPLICA IDENTITY FULL, or give it another primary key",
     )

@@ -4,7 +4,6 @@ In: what the reader found or read. Out: each step in its topic, in a Kafka trans
 goes with it, once the stream has been received up to where it belongs.
 """
 
-import time
 from collections.abc import Callable, Iterator
 
 import structlog
@@ -17,11 +16,11 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.postgres.copy_reader import ChunkRead, TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.session.arrival import Arrival
 from walbridge.producer.session.copied_table import CopiedTable
 from walbridge.producer.session.copy_reading import CopyReading
 from walbridge.producer.session.copy_records import CopyRecords
 from walbridge.producer.session.copy_start import CopyStart, NotYet, Refused
-from walbridge.producer.session.tables_to_copy import AGAIN_S
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.table_progress import COPYING, TableProgress
 
@@ -34,6 +33,7 @@ class CopySteps:
     Args:
         follow: told the relation id of a table whose changes are published from here on.
         is_told_since: whether the stream has told of a table at or above an LSN.
+        begin_whole: told a table that no key orders, its writer, and an xid above those of all transactions before.
         put_off: told the relation id of a table whose copy cannot begin now, and why.
     """
 
@@ -43,20 +43,24 @@ class CopySteps:
         stream: ReplicationStream,
         out: OpenBatch,
         watch: SourceWatch,
+        arrival: Arrival,
         start: CopyStart,
         records: CopyRecords,
         follow: Callable[[int], None],
         is_told_since: Callable[[int, Lsn], bool],
+        begin_whole: Callable[[TableFound, RecordWriter, int], None],
         put_off: Callable[[int, BaseException], None],
     ) -> None:
         self._reading, self._stream, self._out, self._watch = reading, stream, out, watch
+        self._arrival = arrival
         self._start, self._records = start, records
-        self._follow, self._is_told_since, self._put_off = follow, is_told_since, put_off
+        self._follow, self._begin_whole, self._put_off = follow, begin_whole, put_off
+        self._is_told_since = is_told_since
 
     def publish_found(self) -> None:
         """Begin the copy of a table once every change that it had before it was described has been received."""
         found = self._reading.found
-        if found is None or not self._has_come(found.lsn):
+        if found is None or not self._arrival.has_come(found.lsn):
             return
         self._records.end_batch()
         self._reading.end()
@@ -68,6 +72,10 @@ class CopySteps:
             begun = self._watch.next_xid()
             if self._reading.received is None:
                 self._reading.received = ReceivedTransactions(begun)
+            if found.key_names is None or not writer.has_key:
+                self._begin_whole(found, writer, begun)
+                self._reading.copied.pop(relation_id, None)
+                return
             copied = self._reading.copied.get(relation_id)
             if copied is None or copied.is_altered or copied.shape != found.shape:
                 copied = self._begin(found, writer)
@@ -90,25 +98,12 @@ class CopySteps:
         copied = self._reading.copied[relation_id] = CopiedTable(state)
         return copied
 
-    def _has_come(self, lsn: Lsn) -> bool:
-        """Whether the stream has been received up to there. What a server without commits has not flushed yet it does
-        not send: then a transaction of ours makes it."""
-        if self._stream.received >= lsn:
-            self._reading.waits_s = 0.0
-            return True
-        now_s = time.monotonic()
-        self._reading.waits_s = self._reading.waits_s or now_s
-        if now_s - self._reading.waits_s > AGAIN_S / 2:
-            self._watch.next_xid()
-            self._reading.waits_s = now_s
-        return False
-
     def enter_chunk(self) -> None:
         """Send the rows that were read, once the stream is where they are."""
         copied, chunk = self._reading.table, self._reading.chunk
         if copied is None or chunk is None or copied.window is None or copied.writer is None:
             return
-        if not self._has_come(chunk.insert_lsn) or not copied.window.is_read(self._stream.received):
+        if not self._arrival.has_come(chunk.insert_lsn) or not copied.window.is_read(self._stream.received):
             return
         self._records.end_batch()
         window, writer = copied.window, copied.writer

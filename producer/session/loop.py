@@ -11,6 +11,7 @@ What Postgres says meanwhile waits in the socket, while status messages keep it 
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
@@ -30,6 +31,7 @@ from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.logical_messages import LogicalMessages
 from walbridge.producer.session.pending_transactions import PENDING_MESSAGES, PendingTransactions
+from walbridge.producer.session.record_queue import RecordQueue
 from walbridge.producer.session.renamed_tables import RenamedTables
 from walbridge.producer.session.replay import Replay
 from walbridge.producer.session.requested_tables import RequestedTables
@@ -110,6 +112,7 @@ class Session:
                 reader,
                 records,
                 RequestedTables(out.tracker, watch, requests),
+                queue=partial(RecordQueue.beside, settings, spool),
                 follow=self._follow,
                 leave_out=dropped.add,
                 is_told_since=followed.is_told_since,

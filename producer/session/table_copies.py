@@ -7,7 +7,8 @@ with the progress that goes with it, so that a restart goes on behind the last s
     noticed ──▶ described ──copy_begin──▶ chunk ⟲ ──copy_end──▶ current
 
 Everything is put into its topic at (E, -1), E being how far the stream has been received: behind all events of
-transactions at or below E, before all later ones. Nothing here waits: what the reader has not answered yet, or
+transactions at or below E, before all later ones. A table that no key orders is copied in one piece instead
+(``whole_steps.py``). Nothing here waits: what the reader has not answered yet, or
 the stream has not brought yet, is looked for again at the next boundary between transactions.
 
 A table of which a copy cannot be made is stale, with the reason, and is tried again now and then. One table is read
@@ -25,6 +26,7 @@ from walbridge.producer.pgoutput.messages import Change
 from walbridge.producer.postgres.copy_reader import CopyReader
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.arrival import Arrival
 from walbridge.producer.session.copied_table import CopiedTable
 from walbridge.producer.session.copy_answers import CopyAnswers
 from walbridge.producer.session.copy_progress import CopyProgress
@@ -33,12 +35,15 @@ from walbridge.producer.session.copy_reading import CopyReading
 from walbridge.producer.session.copy_records import CopyRecords
 from walbridge.producer.session.copy_start import CopyStart
 from walbridge.producer.session.copy_steps import CopySteps
+from walbridge.producer.session.record_queue import RecordQueue
 from walbridge.producer.session.requested_tables import RequestedTables
 from walbridge.producer.session.tables_to_copy import TablesToCopy
 from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.whole_copy import WholeCopy
+from walbridge.producer.session.whole_steps import WholeSteps
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import COPYING, STALE
+from walbridge.schemas.table_progress import COPYING, STALE, is_begun_anew
 
 ANSWER_S = 0.02
 """How long the stream is waited for at most while an answer is due."""
@@ -49,6 +54,7 @@ class TableCopies:
 
     Args:
         requested: what operators ask of tables.
+        queue: makes one for the changes of a table that is copied in one piece.
         follow, leave_out: told the relation id of a table whose changes are published from here on, or are not.
         is_told_since: whether the stream has told of a table at or above an LSN.
     """
@@ -63,26 +69,44 @@ class TableCopies:
         reader: CopyReader,
         records: CopyRecords,
         requested: RequestedTables,
+        queue: Callable[[], RecordQueue],
         follow: Callable[[int], None],
         leave_out: Callable[[int], None],
         is_told_since: Callable[[int, Lsn], bool],
     ) -> None:
         self._stream, self._out, self._watch = stream, out, watch
         known = out.tracker.progress.tables.values()
-        copied = {table.relation_id: CopiedTable(state_of(table)) for table in known if table.state == COPYING}
+        begins_anew = {table.relation_id for table in known if is_begun_anew(table)}
+        copying = (table for table in known if table.state == COPYING and table.relation_id not in begins_anew)
+        copied = {table.relation_id: CopiedTable(state_of(table)) for table in copying}
         left_out = {table.relation_id for table in known if table.state == STALE and table.name is not None}
-        to_copy = TablesToCopy(left_out | copied.keys() | requested.to_copy)
+        to_copy = TablesToCopy(left_out | begins_anew | copied.keys() | requested.to_copy)
         self._reading = CopyReading(reader, copied, to_copy, requested, bytes_per_s=settings.producer.copy_bytes_per_s)
         self._answers = CopyAnswers(self._reading, stream, out, leave_out)
-        start = CopyStart(tables, out.tracker, watch)
+        start, arrival = CopyStart(tables, out.tracker, watch), Arrival(stream, watch)
+        self._whole = WholeSteps(
+            settings.producer,
+            self._reading,
+            stream,
+            out,
+            arrival,
+            start,
+            records,
+            queue,
+            follow=follow,
+            leave_out=leave_out,
+            put_off=self._answers.put_off,
+        )
         self._steps = CopySteps(
             self._reading,
             stream,
             out,
             watch,
+            arrival,
             start,
             records,
             follow=follow,
+            begin_whole=self._whole.begin,
             is_told_since=is_told_since,
             put_off=self._answers.put_off,
         )
@@ -101,7 +125,13 @@ class TableCopies:
     @property
     def is_at_rest(self) -> bool:
         """Nothing is left to be copied."""
-        return not self._reading.copied and self._reading.to_copy.is_empty and self._reading.asked is None
+        reading = self._reading
+        return not reading.copied and reading.whole is None and reading.to_copy.is_empty and reading.asked is None
+
+    @property
+    def whole(self) -> WholeCopy | None:
+        """The table that is copied in one piece: its changes are to be shown to it, and not published."""
+        return self._reading.whole
 
     def has_copy(self, relation_id: int) -> bool:
         """Whether the table is being copied: its changes have to be shown to ``receive``."""
@@ -133,7 +163,7 @@ class TableCopies:
         """Do what can be done now."""
         for relation_id in self._reading.requested.take():
             self._reading.to_copy.hurry(relation_id)
-        self.progress.look(self._reading.copied)
+        self.progress.look(self._reading.begun)
         if self.is_at_rest and not self._watch.appeared:
             return
         progress = self._out.tracker.progress
@@ -146,6 +176,7 @@ class TableCopies:
         self._answers.let_go_void()
         self._steps.publish_found()
         self._steps.enter_chunk()
+        self._whole.step()
         if self._reading.asked is None:
             self._questions.ask()
 

@@ -28,3 +28,28 @@ def test_table_that_comes_is_in_the_lake_and_equal_once_it_is_copied(pipeline: P
     execute("INSERT INTO u VALUES (3)")
     pipeline.check_equal()
     assert sorted(row["id"] for row in pipeline.contents("u")) == [2, 3]
+
+
+def test_table_without_a_key_that_comes_is_in_the_lake_and_equal_once_it_is_copied(pipeline: PipelineUnderTest) -> None:
+    """Rows that equal others come and go while it is copied, and afterwards; also where its copy begins anew."""
+    producer, execute = pipeline.producer, pipeline.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
+    producer.settings["producer"] = {"batch_rows_max": 100}
+    producer.start_streaming()
+    pipeline.check_equal()
+    producer.kill_all()
+
+    execute("CREATE TABLE u (n int, v float8); ALTER TABLE u REPLICA IDENTITY FULL")
+    execute("INSERT INTO u SELECT i % 7, CASE WHEN i % 5 > 0 THEN i % 3 END FROM generate_series(1, 700) i")
+    producer.run_until_killed("whole:rows-entered:3")
+    one = "ctid = (SELECT min(ctid) FROM u WHERE n = {})"
+    execute(f"DELETE FROM u WHERE {one.format(1)}; UPDATE u SET v = '-0' WHERE {one.format(2)}")
+    running = producer.start_streaming()
+    execute(f"INSERT INTO u VALUES (1, 2), (1, 2), (9, 'NaN'); UPDATE u SET n = 8 WHERE {one.format(3)}")
+    running.wait_for_log("table is copied")
+    pipeline.check_equal()
+    execute(
+        f"DELETE FROM u WHERE {one.format(1)}; UPDATE u SET n = 1 WHERE {one.format(8)}; UPDATE u SET v = 3 WHERE n = 9"
+    )
+    pipeline.check_equal()

@@ -50,6 +50,19 @@ BESIDE = (
 )
 """Deaths of a copy beside the stream: the next start goes on behind the last chunk that is committed."""
 
+WHOLE = (
+    "chunk:before-begin",
+    "chunk:begun",
+    "whole:rows",
+    "whole:rows-entered",
+    "whole:rows-entered:3",
+    "whole:changes",
+    "whole:changes-entered",
+    "chunk:before-end",
+    "chunk:ended",
+)
+"""Deaths of a copy in one piece: the next start begins it anew, but after the last."""
+
 JOB = (
     "job:before-plan",
     "job:plan-open",

@@ -25,6 +25,7 @@ def test_a_test_dies_at_every_kill_point_of_both_programs() -> None:
             *kill_points.SPOOL,
             *kill_points.SPOOL_PREPARED,
             *kill_points.BESIDE,
+            *kill_points.WHOLE,
             *kill_points.JOB,
         )
     }

@@ -69,12 +69,12 @@ NOTICED = {
         begin.test_nothing_begins_before_what_was_done_is_received_again,
     ),
     "a copy begins before the stream is where its table was described": noticed(
-        CopySteps.publish_found, "not self._has_come(found.lsn)", "False",
+        CopySteps.publish_found, "not self._arrival.has_come(found.lsn)", "False",
         begin.test_copy_begins_when_everything_before_the_table_was_described_is_received,
     ),
     "rows enter before the stream is where they are": noticed(
         CopySteps.enter_chunk,
-        "not self._has_come(chunk.insert_lsn) or not copied.window.is_read(self._stream.received)",
+        "not self._arrival.has_come(chunk.insert_lsn) or not copied.window.is_read(self._stream.received)",
         "False", chunks.test_chunk_waits_until_all_that_its_rows_show_is_received,
     ),
     "rows enter the batch of what came before": noticed(
@@ -162,7 +162,7 @@ NOTICED = {
     ),
     "a table without a key is looked at by its key": noticed(
         CopiedTable.receive, "not writer.has_key", "False",
-        chunks.test_table_that_loses_its_key_meanwhile_is_published_on_and_copied_when_it_has_one,
+        chunks.test_table_that_loses_its_key_meanwhile_is_published_on_until_it_is_copied_in_one_piece,
     ),
     # What goes into topics and progress.
     "progress of a chunk comes with the next cut": noticed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from walbridge.producer.postgres.copy_reader import (
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.producer.postgres.key_order import Bound
 from walbridge.producer.postgres.row_spool import RowSpool
-from walbridge.producer.session import copied_table, copy_reading, copy_steps, tables_to_copy
+from walbridge.producer.session import arrival, copied_table, copy_reading, tables_to_copy, whole_copy, whole_steps
 from walbridge.producer.session.table_copies import TableCopies
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress
@@ -55,6 +56,7 @@ class Reader:
         self.asked: list[Wanted] = []
         self.wanted: Wanted | None = None
         """None: nothing, or what was asked for was let go."""
+        self.given_back = 0
         self._answers: deque[Answer] = deque()
 
     def ask(self, wanted: Wanted) -> None:
@@ -66,6 +68,9 @@ class Reader:
         self.wanted = None
         _close(self._answers)
         self._answers.clear()
+
+    def give_back(self, size_bytes: int) -> None:
+        self.given_back += size_bytes
 
     def answer(self) -> Answer | None:
         if not self._answers:
@@ -254,12 +259,13 @@ def copied(tables: Mapping[int, TableProgress] | None = None) -> Iterator[Copied
     """A session at rest; ``tables``: as an earlier one left them."""
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        for module in (copied_table, copy_reading, copy_steps, tables_to_copy):
-            patch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
+        for module in (arrival, copied_table, copy_reading, tables_to_copy, whole_copy, whole_steps):
+            patch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic, time_ns=time.time_ns))
         made = Copied(COPIED if tables is None else replace(COPIED, tables=dict(tables)), clock)
         try:
             made.feed(Begin(Lsn(210), 7, 70), relation(ORDERS), relation(ITEMS), Commit(Lsn(210), Lsn(220), 7))
             yield made
         finally:
+            made.copies._reading.let_go_whole()
             made.copies._reading.end()
             made.spool.close()

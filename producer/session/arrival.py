@@ -1,0 +1,34 @@
+"""Whether the stream has come as far as what was read.
+
+In: an LSN of the server's WAL, and how far the stream has been received. Out: whether it has come so far; until then,
+a reason for the server to go on.
+"""
+
+import time
+
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.schemas.position import Lsn
+
+_WAIT_S = 0.5
+
+
+class Arrival:
+    """Of one session's stream."""
+
+    def __init__(self, stream: ReplicationStream, watch: SourceWatch) -> None:
+        self._stream, self._watch = stream, watch
+        self._waits_s = 0.0
+
+    def has_come(self, lsn: Lsn) -> bool:
+        """Whether the stream has been received up to there. What a server without commits has not flushed yet it does
+        not send: then a transaction of ours makes it."""
+        if self._stream.received >= lsn:
+            self._waits_s = 0.0
+            return True
+        now_s = time.monotonic()
+        self._waits_s = self._waits_s or now_s
+        if now_s - self._waits_s > _WAIT_S:
+            self._watch.next_xid()
+            self._waits_s = now_s
+        return False

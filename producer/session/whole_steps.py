@@ -1,0 +1,217 @@
+"""The steps of a copy in one piece: its beginning, rows, the changes that waited for them, its end.
+
+In: a table that no key orders, as the reader found it, and its rows as they come. Out: each step in its topic, in a
+Kafka transaction of its own with the progress that goes with it.
+
+    copy_begin at (L, -1) ──▶ rows at (L, -1) ⟲ ──▶ changes at their own positions ⟲ ──▶ copy_end at (E, -1)
+
+L is how far the stream was received when the copy began. Its changes are set aside from there on, so the rows' snapshot
+is later, and every change that it lacks has a position above L. The order of positions is that of the topic, as ever.
+A copy that does not come to its end, for whatever reason, begins anew with another ``copy_begin``, which voids it.
+
+The other tables flow meanwhile: each step takes no more than a batch. To a table that was current, ``dropped`` says
+before ``copy_begin`` that it is so no longer: its changes come late.
+"""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.copying.copy_state import IN_ONE_PIECE, Chunk, TableState
+from walbridge.producer.copying.table_record import with_state
+from walbridge.producer.copying.window import Void
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.postgres.copy_reader import TableFound
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.session.arrival import Arrival
+from walbridge.producer.session.copy_reading import CopyReading
+from walbridge.producer.session.copy_records import CopyRecords
+from walbridge.producer.session.copy_start import CopyStart, NotYet
+from walbridge.producer.session.record_queue import RecordQueue
+from walbridge.producer.session.tables_to_copy import AGAIN_S
+from walbridge.producer.session.whole_copy import WholeCopy
+from walbridge.schemas.settings import Producer
+from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress, is_begun_anew
+
+log = structlog.get_logger()
+
+ROWS_BYTES = 2**20
+"""Of rows that are here: then they are published, or when they have waited for a batch's time."""
+REPORT_S = 10.0
+_BYTES_PER_S = 20 * 2**20
+"""That a copy is taken to read before anything of it is known."""
+
+
+class WholeSteps:
+    """Takes the steps of one session's copies in one piece.
+
+    Args:
+        queue: makes one for changes that wait.
+        follow, leave_out: told the relation id of a table whose changes are shown to its copy, or are left out.
+        put_off: told the relation id of a table whose copy cannot go on, and why.
+    """
+
+    def __init__(
+        self,
+        limits: Producer,
+        reading: CopyReading,
+        stream: ReplicationStream,
+        out: OpenBatch,
+        arrival: Arrival,
+        start: CopyStart,
+        records: CopyRecords,
+        queue: Callable[[], RecordQueue],
+        follow: Callable[[int], None],
+        leave_out: Callable[[int], None],
+        put_off: Callable[[int, BaseException], None],
+    ) -> None:
+        self._limits, self._reading, self._stream, self._out = limits, reading, stream, out
+        self._arrival, self._start, self._records, self._queue = arrival, start, records, queue
+        self._follow, self._leave_out, self._put_off = follow, leave_out, put_off
+        self._begun_s = self._reported_s = self._entered_s = 0.0
+        self._changes_left: int | None = None
+
+    def begin(self, found: TableFound, writer: RecordWriter, begun: int) -> None:
+        """``copy_begin``.
+
+        Raises:
+            NotYet: its copy cannot begin now.
+        """
+        relation_id, name, lsn = found.table.relation_id, found.table.qualified_name, self._stream.received
+        known = self._start.record_of(found.table)
+        is_fed = known.state in (CURRENT, COPYING) and not is_begun_anew(known)
+        state = TableState.appeared(relation_id, lsn, "").begin_copy(lsn, found.shape, in_one_piece=True)
+        self._follow(relation_id)
+        self._reading.requested.end(relation_id)
+        self._records.begin(writer, with_state(known, state), lsn, leaves=is_fed)
+        if self._out.tracker.progress.tables[relation_id].state != COPYING:
+            raise NotYet(f"table {name} left the publication meanwhile")
+        self._reading.whole = WholeCopy(
+            found, writer, state, begun, self._queue(), self._limits.spool_bytes_max, self._reading.reader.give_back
+        )
+        self._begun_s = self._reported_s = self._entered_s = time.monotonic()
+        self._changes_left = None
+        size_bytes = 0 if found.size is None else found.size.size_bytes
+        log.warning(
+            "table is read in one piece, since no key orders it: this holds vacuum back, and ALTER of it waits",
+            table=name,
+            relation_id=relation_id,
+            lsn=lsn,
+            estimated_bytes=size_bytes,
+            estimated_seconds=1 + size_bytes // _BYTES_PER_S,
+        )
+
+    def step(self) -> None:
+        """Do what can be done now."""
+        whole = self._reading.whole
+        if whole is None or whole.aside is None:
+            return
+        if whole.failure is not None:
+            self._abandon(whole)
+            self._put_off(whole.relation_id, whole.failure)
+        elif whole.aside.void is not None:
+            self._begin_again(whole, whole.aside.void)
+        else:
+            self._go_on(whole)
+
+    def _abandon(self, whole: WholeCopy) -> None:
+        self._leave_out(whole.relation_id)
+        self._reading.let_go_whole()
+
+    def _begin_again(self, whole: WholeCopy, void: Void) -> None:
+        if void in (Void.IN_PROGRESS, Void.NOT_VISIBLE):
+            # Told with the snapshot, before the first row.
+            self._reading.end()
+            whole.wait(AGAIN_S)
+            log.info("copy of a table waits", table=whole.name, reason=void.value)
+            return
+        self._abandon(whole)
+        self._reading.to_copy.put_off(whole.relation_id, AGAIN_S)
+        log.info("copy of a table begins again", table=whole.name, reason=void.value)
+
+    def _go_on(self, whole: WholeCopy) -> None:
+        self._report(whole)
+        assert whole.aside is not None
+        if self._are_rows_due(whole):
+            self._records.end_batch()
+            if self._reading.whole is whole:
+                self._enter_rows(whole)
+        if whole.read is not None and not whole.rows_due:
+            whole.aside.finish_reading(whole.read.insert_lsn)
+        # A table that left with a batch is let go by then.
+        while self._reading.whole is whole and whole.aside.is_read and self._enter_changes(whole):
+            pass
+        if self._reading.whole is not whole or whole.read is None or len(whole.aside):
+            return
+        if self._arrival.has_come(whole.read.insert_lsn) and whole.is_drained(self._stream.received):
+            self._end(whole)
+
+    def _are_rows_due(self, whole: WholeCopy) -> bool:
+        waited_s = time.monotonic() - self._entered_s
+        is_late = whole.read is not None or waited_s * 1000 >= self._limits.batch_ms_max
+        return (
+            whole.rows_due > 0
+            and not self._reading.rest_s
+            and (is_late or whole.bytes_due >= ROWS_BYTES or whole.rows_due >= self._limits.batch_rows_max)
+        )
+
+    def _enter_rows(self, whole: WholeCopy) -> None:
+        assert whole.state.copy is not None
+        rows, size_bytes = whole.rows_taken, whole.bytes_taken
+
+        def progress() -> TableProgress:
+            return self._entered(whole, Chunk(whole.rows_taken - rows, whole.bytes_taken - size_bytes, IN_ONE_PIECE))
+
+        at = whole.state.copy.begun_lsn
+        self._reading.asked_s = self._entered_s
+        self._records.enter_rows(whole.writer, whole.rows(), at, progress, self._stream.received)
+        self._reading.enter(whole.bytes_taken - size_bytes)
+        self._entered_s = time.monotonic()
+
+    def _enter_changes(self, whole: WholeCopy) -> bool:
+        """One batch of them; whether another one has to follow at once, so that more leave than come."""
+        assert whole.aside is not None
+        waiting = len(whole.aside)
+        if not waiting:
+            self._changes_left = None
+            return False
+        self._records.end_batch()
+        if self._reading.whole is not whole:
+            return False
+        target = None if self._changes_left is None else self._changes_left - self._limits.batch_rows_max
+        progress = self._out.tracker.progress.tables[whole.relation_id]
+        self._records.enter_changes(whole.writer, whole.changes(), progress, self._stream.received)
+        left = len(whole.aside)
+        if target is not None and left > max(target, 0):
+            return True
+        self._changes_left = left
+        return False
+
+    def _entered(self, whole: WholeCopy, chunk: Chunk) -> TableProgress:
+        whole.state = whole.state.enter(chunk)
+        return with_state(self._out.tracker.progress.tables[whole.relation_id], whole.state)
+
+    def _end(self, whole: WholeCopy) -> None:
+        self._records.end_batch()
+        if self._reading.whole is not whole or whole.state.copy is None:
+            return  # the batch that ended was the table's last
+        lsn, rows = self._stream.received, whole.state.copy.row_count
+        whole.state = whole.state.enter(Chunk(0, 0, IN_ONE_PIECE, is_last=True)).end_copy(lsn)
+        known = self._out.tracker.progress.tables[whole.relation_id]
+        self._records.end(whole.writer, with_state(known, whole.state), lsn)
+        self._reading.let_go(whole.relation_id)
+        log.info("table is copied", table=whole.name, rows=rows, lsn=lsn)
+
+    def _report(self, whole: WholeCopy) -> None:
+        """While it is read. How far the copy is, all copies tell (``copy_progress.py``)."""
+        now_s = time.monotonic()
+        if whole.read is None and now_s - self._reported_s >= REPORT_S:
+            self._reported_s = now_s
+            log.warning(
+                "table is still being read in one piece, which holds vacuum back",
+                table=whole.name,
+                seconds=round(now_s - self._begun_s),
+                changes_set_aside=0 if whole.aside is None else len(whole.aside),
+            )
