@@ -119,7 +119,10 @@ def topic_of(table: str, known: Iterable[RelationRecord]) -> str:
     Raises:
         OperatorError: no such table, naming those that exist.
     """
-    topics = {r.table.qualified_name: r.topic for r in known if r.table.relation_id != MESSAGES_RELATION_ID}
+    records = [record for record in known if record.table.relation_id != MESSAGES_RELATION_ID]
+    newest = {record.table.relation_id: record for record in records}
+    # A table that was renamed is found by its name of before, too, unless another one has that now.
+    topics = {record.table.qualified_name: record.topic for record in [*records, *newest.values()]}
     found = topics.get(table) or topics.get(f"public.{table}")
     if found is None:
         mend = f"name one of its tables: {', '.join(sorted(topics))}"

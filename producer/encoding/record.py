@@ -5,7 +5,7 @@ Out: ``KafkaRecord``s in position order: one, or two for a key change, each with
 partition left to the partitioner (I3). What Postgres did not send is never sent as null (I6).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -118,6 +118,12 @@ class RecordWriter:
             self._source_part(*self._names, snapshot) for snapshot in ("false", "true")
         )
         self.key_flags = tuple(column.is_key for column in record.table.columns)
+
+    def is_renamed(self, before: RelationRecord) -> bool:
+        """Whether the version before differs in its table's name only: rows and keys have the same bytes of columns."""
+        table = self.relation.table
+        named = replace(before.table, namespace=table.namespace, name=table.name)
+        return (named, before.topic, before.key_schema) == (table, self.topic, self.relation.key_schema)
 
     def _source_part(self, pipeline: str, database: str, namespace: str, table: str, snapshot: str) -> bytes:
         names = (VERSION, "walbridge", pipeline, database, namespace, table)

@@ -334,5 +334,6 @@ def _shown(read: TableRead, wanted: ChunkWanted | WholeWanted) -> ChunkAltered |
 
 
 def _shape(read: TableRead) -> str:
-    """What the copy of a table is of: its columns, its file and its key's order."""
-    return hashlib.blake2b(repr((read.storage, read.key)).encode(), digest_size=16).hexdigest()
+    """What the copy of a table is of: its columns, its file and its key's order, whatever it is called."""
+    storage = [(relation_id, *rest) for relation_id, _name, _schema, *rest in read.storage]
+    return hashlib.blake2b(repr((storage, read.key)).encode(), digest_size=16).hexdigest()

@@ -16,6 +16,7 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Change, Truncate
 from walbridge.producer.postgres.copy_reader import ChunkWanted, TableFound
+from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.key_order import Bound
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Producer
@@ -66,7 +67,7 @@ class CopiedTable:
     def receive(self, xid: int, change: Change, writer: RecordWriter, lsn: Lsn) -> bool:
         """A change that is published, of a transaction with this top-level xid; whether progress has to be told."""
         if self.writer is not None and writer is not self.writer:
-            self._spoil()
+            self._begin_version(writer, self.writer)
         if self.window is not None:
             self.window.receive(xid, change)
         if isinstance(change, Truncate):
@@ -88,8 +89,15 @@ class CopiedTable:
             self.window.spoil(Void.READ_ANEW)  # behind a bound that counts no more
         return self._become(self.state.read_anew())
 
-    def _spoil(self) -> None:
-        """A new version of the relation: the copy begins again."""
+    def is_renamed(self, table: PublishedTable) -> bool:
+        """Whether the table is called otherwise than what was found, under which name it cannot be read any more."""
+        return self.found is not None and self.found.table.qualified_name != table.qualified_name
+
+    def _begin_version(self, writer: RecordWriter, before: RecordWriter) -> None:
+        """A new version of the relation: the copy begins again, unless all but the name is as it was."""
+        if writer.is_renamed(before.relation):
+            self.writer = writer
+            return
         self.is_altered = True
         if self.window is not None:
             self.window.spoil(Void.ALTERED)

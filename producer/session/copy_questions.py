@@ -49,7 +49,7 @@ class CopyQuestions:
             self._end(copied)
             return False
         table = self._reading.to_copy.published.get(relation_id)
-        if copied.found is None or copied.is_altered:
+        if copied.found is None or copied.is_altered or (table is not None and copied.is_renamed(table)):
             if table is not None:
                 self._ask_what(table)
             return table is not None

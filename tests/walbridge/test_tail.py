@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.fix_postgres import new_database
 from tests.fix_producer import ROOT, ProducerUnderTest
+from tests.spark_consumer.events import column, relation
 from walbridge.__main__ import main
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
@@ -21,7 +23,7 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Position
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
-from walbridge.tail import MESSAGES, Beginning, parse_position, tail
+from walbridge.tail import MESSAGES, Beginning, parse_position, tail, topic_of
 
 WHERE = ("position", "commit_time", "xid", "partition", "offset", "table")
 ROWS = 60
@@ -252,3 +254,18 @@ def test_what_is_no_position_is_refused(text: str) -> None:
 def started(producer: ProducerUnderTest, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "walbridge", "tail", *arguments, "--config", str(config_of(producer))]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_renamed_table_is_found_by_each_name_that_no_other_one_has_now() -> None:
+    """``t`` became ``u`` and another table became ``t``; a table that is gone was called ``v``."""
+    first, second = ([column("id", "int4", is_key=True)] for _ in range(2))
+    known = [
+        replace(relation(first, name="t", relation_id=1), topic="p.t"),
+        replace(relation(second, name="t_new", relation_id=2), topic="p.t_new"),
+        replace(relation(first, name="u", relation_id=1), topic="p.t"),
+        replace(relation(second, name="t", relation_id=2), topic="p.t_new"),
+        replace(relation(first, name="v", relation_id=3), topic="p.v"),
+    ]
+
+    found = {name: topic_of(name, known) for name in ("public.t", "u", "t_new", "v")}
+    assert found == {"public.t": "p.t_new", "u": "p.t", "t_new": "p.t_new", "v": "p.v"}

@@ -45,6 +45,7 @@ from walbridge.producer.postgres.copy_reader import (
     WholeWanted,
 )
 from walbridge.producer.postgres.key_order import Bound
+from walbridge.producer.session.tables_to_copy import AGAIN_S
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Producer
@@ -279,6 +280,33 @@ def test_table_that_is_altered_when_its_last_row_is_read_begins_again() -> None:
         assert session.kinds == ["copy_begin"]
         session.answer(found(lsn=0, shape="second", more=["more"]))
         assert session.table().state == "copying"
+
+
+def test_table_that_is_renamed_while_a_chunk_is_read_is_copied_on() -> None:
+    """I8: under its new name, from where it was; its rows are in the topic that they were in."""
+    with copied() as session:
+        session.begin()
+        session.transaction(announcement(), insert(1, "one"))
+        session.answer(shown())
+        session.transaction(replace(announcement(), name="called"), insert(2, "two"))
+        session.answer(read((1, "one"), lsn=0, is_last=True))
+        session.step()
+        assert session.kinds == ["copy_begin", "shape", "copy_end"]
+        assert [op for op, _, _ in session.told()] == ["m", "c", "c", "r", "m"]
+        assert session.table().state == "current"
+
+
+def test_table_whose_chunk_cannot_be_read_under_its_old_name_is_described_again_and_copied_on() -> None:
+    with copied() as session:
+        session.begin()
+        session.chunk((1, "one"))
+        called = replace(found(lsn=0), table=replace(published(), name="called"))
+        session.answer(Failed(RetryableError("relation does not exist")))
+        assert session.pass_s(AGAIN_S) == TablesWanted()
+        assert session.answer(TablesFound((called.table,))) == TableWanted(called.table)
+        session.answer(called)
+        assert session.chunk_wanted().table == called.table
+        assert session.chunk_wanted().after == Bound(("1",))
 
 
 def test_table_that_loses_its_key_meanwhile_is_published_on_until_it_is_copied_in_one_piece() -> None:
