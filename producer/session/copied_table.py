@@ -94,8 +94,8 @@ class CopiedTable:
         return self.found is not None and self.found.table.qualified_name != table.qualified_name
 
     def _begin_version(self, writer: RecordWriter, before: RecordWriter) -> None:
-        """A new version of the relation: the copy begins again, unless all but the name is as it was."""
-        if writer.is_renamed(before.relation):
+        """A new version of the relation: the copy begins again, unless only the name is another one and there is a key."""
+        if writer.has_key and writer.is_renamed(before.relation):
             self.writer = writer
             return
         self.is_altered = True
