@@ -94,7 +94,7 @@ class CopiedTable:
         return self.found is not None and self.found.table.qualified_name != table.qualified_name
 
     def _begin_version(self, writer: RecordWriter, before: RecordWriter) -> None:
-        """A new version of the relation: the copy begins again, unless only the name is another one and there is a key."""
+        """A new version: the copy begins again, unless only the name is another one, and the table has a key."""
         if writer.has_key and writer.is_renamed(before.relation):
             self.writer = writer
             return
