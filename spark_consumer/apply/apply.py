@@ -35,10 +35,9 @@ from walbridge.spark_consumer.errors import FIND_THE_WRITER
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
+from walbridge.spark_consumer.plan.table_trouble import new_folder
 
 ATTEMPTS_MAX = 3
-NEW_FOLDER = "~"
-"""Between a table's path and the cut at which a copy got a new folder. It is escaped in names of tables."""
 HISTORY_PER_SEGMENT = 8
 """How many commits to look back on a new table. A shape that describes many columns makes more; the newest decide."""
 
@@ -142,7 +141,7 @@ class Application:
             table = self._open(path)
             if table is not None and table.version >= base.version:
                 return path, table
-        path = f"{base.path.partition(NEW_FOLDER)[0]}{NEW_FOLDER}{self.plan.to_cut}"
+        path = new_folder(base.path, self.table_plan.relation_id, self.plan.to_cut)
         return path, self._open(path)
 
     def _open(self, path: str) -> LakeTable | None:

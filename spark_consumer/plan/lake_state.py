@@ -17,7 +17,7 @@ from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
 from walbridge.spark_consumer.plan.segments import LEFT, STALE
-from walbridge.spark_consumer.plan.table_trouble import TableTrouble
+from walbridge.spark_consumer.plan.table_trouble import TableTrouble, first_folder
 
 Relations = Mapping[str, RelationRecord]
 _BEGINNING = Position(Lsn(0), COPIED_ORDINAL)
@@ -89,6 +89,7 @@ class LakeState:
             if table.base is None:
                 known = relations[table.segments[-1].schema_id].table
                 others = {entry.path for key, entry in self.entries.items() if key != table.relation_id}
+                others |= {first_folder(path) for path in others}
                 path = free_path(table_path(known.namespace, known.name), taken | others)
                 taken.add(path)
                 table = replace(table, path=path)
@@ -163,7 +164,9 @@ class LakeState:
             entries[relation_id] = _copying_entry(relation_id, copy, before, relations)
         certain = max(self.end_lsn, plan.epoch.consistent_point)
         for trouble in troubles:
-            before, entries = _taken_out(entries, trouble.relation_id, trouble.topic)
+            before, others = _taken_out(entries, trouble.relation_id, trouble.topic)
+            # In its own place: it has not got its name anew.
+            entries = {key: e for key, e in entries.items() if key in others or key == trouble.relation_id}
             goes_on = plan.copies.get(trouble.relation_id)
             entries[trouble.relation_id] = replace(_left_entry(trouble, before, certain, relations), copy_from=goes_on)
         done = (_without_copy(entry, plan.end_lsn) for key, entry in entries.items() if key not in plan.copies)

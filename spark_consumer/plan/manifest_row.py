@@ -42,8 +42,8 @@ class TableEntry:
 
     @property
     def is_live(self) -> bool:
-        """Whether the table goes on, as far as the lake can tell."""
-        return self.state in ("current", "copying") or self.copy_from is not None
+        """Whether the table goes on, as far as the lake can tell; one in trouble keeps its name."""
+        return self.state in ("current", "copying") or self.copy_from is not None or self.why is not None
 
     @property
     def head(self) -> TableHead | None:

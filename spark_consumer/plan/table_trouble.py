@@ -12,6 +12,19 @@ from dataclasses import dataclass
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.plan.segments import QUARANTINED, STALE
 
+_NEW_FOLDER = "~"
+"""It is escaped in names of tables."""
+
+
+def new_folder(path: str, relation_id: int, cut_id: int) -> str:
+    """Where a table is copied to at a cut, when its folder cannot be used any more; nobody else's then."""
+    return f"{first_folder(path)}{_NEW_FOLDER}{relation_id}-{cut_id}"
+
+
+def first_folder(path: str) -> str:
+    """The folder that a table had first, of which rows of ``_cuts`` may name versions."""
+    return path.partition(_NEW_FOLDER)[0]
+
 
 @dataclass(frozen=True, slots=True)
 class TableTrouble:

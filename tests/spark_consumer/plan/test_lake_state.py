@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.world import cut
 from walbridge.schemas.cut import Epoch, PartitionRange, chain_break
+from walbridge.schemas.errors import TableError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, Segment, TableHead, TablePlan
+from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
 EPOCH = Epoch("7", 1, "s", 0x1000)
 NEXT = EPOCH._replace(consistent_point=0x9000)
@@ -287,6 +289,48 @@ def test_of_two_tables_with_one_name_the_one_that_got_it_last_has_it(first: int)
     row = LakeState("p").applied(plan(1, *tables), heads, RELATIONS)
 
     assert by_name(row.tables)["public.a"].relation_id == 3
+
+
+def test_a_table_in_trouble_keeps_its_name_against_one_that_was_called_so_before() -> None:
+    """I8: else readers would get the rows of the other one under its name."""
+    renamed = TableEntry(1, "public", "t", "p1", "t1", 1, "0" * 16, "current")
+    in_trouble = TableEntry(2, "public", "t", "p2", "t2", 1, "0" * 16, "stale", 7, why="is gone")
+
+    assert by_name([renamed, in_trouble])["public.t"].relation_id == 2
+    assert by_name([in_trouble, renamed])["public.t"].relation_id == 1
+
+
+def trouble(relation_id: int, first: str | None = None) -> TableTrouble:
+    of = BY_ID[relation_id]
+    return TableTrouble(relation_id, of.topic, of.schema_id, TableError("is gone", first))
+
+
+@pytest.mark.parametrize(("first", "state"), [(None, "stale"), ("mend it", "quarantined")])
+def test_a_table_in_trouble_is_as_it_was_at_the_last_certain_lsn_in_its_own_place(
+    first: str | None, state: str
+) -> None:
+    """I8: all others are published, and it keeps its version, its since and its place however often it fails."""
+    before = after(LakeState("p"), 44, head(1), head(2))
+    for to_cut in (45, 46):
+        done = plan(to_cut, touched(head(1), head(1)), touched(head(2), head(2)))
+        row = before.applied(done, [head(2, version=to_cut)], RELATIONS, [trouble(1, first)])
+        left, other = row.tables
+
+        assert row.kind == "published"
+        assert (left.relation_id, left.state, left.since, left.version) == (1, state, 4400, 1)
+        assert left.why == ("is gone" if first is None else "is gone; mend it")
+        assert (other.state, other.version, other.why) == ("current", to_cut, None)
+        before = LakeState.after("p", row)
+        assert before.left(EPOCH) == {1}
+    assert before.left(NEXT) == frozenset()
+
+
+def test_a_table_in_trouble_of_which_the_lake_has_nothing_is_named_and_has_no_version() -> None:
+    state = LakeState.after("p", after_trouble := LakeState("p").applied(plan(1), [], RELATIONS, [trouble(1)]))
+
+    (entry,) = after_trouble.tables
+    assert (entry.qualified_name, entry.version, entry.state) == ("public.a", None, "stale")
+    assert (state.heads(EPOCH), state.left(EPOCH)) == ({}, frozenset({1}))
 
 
 @pytest.mark.parametrize("states", [("stale", "current"), ("current", "stale"), ("superseded", "current")])
