@@ -13,14 +13,19 @@ import pytest
 from tests.mutants.mutant import Mutant, made
 from tests.simulation.cases import refused
 from tests.simulation.run import Case, Outcome, run_seed
+from walbridge.producer.copying.copy_state import TableState
+from walbridge.producer.copying.window import Window, _LaidOver
 from walbridge.producer.session.changes import Changes
+from walbridge.producer.session.copied_table import CopiedTable
+from walbridge.producer.session.copy_questions import CopyQuestions
+from walbridge.producer.session.copy_records import CopyRecords
 from walbridge.producer.session.loop import Session
 
 COMES = Case(has_copy=True)
 QUIET = Case(has_copy=True, faults=[])
 SHORT, SEED_COUNT, SOAK_SEED_COUNT = 40, 400, 20_000
 CHUNK = 200
-SEEDS_MAX = 400
+SEEDS_MAX = 300
 """In which a mistake must be found."""
 
 
@@ -69,6 +74,30 @@ MUTANTS = {
     ),
     "a table that is copied is left out all the same": Mutant(
         Session._follow, "self._followed.add(relation_id)", "pass"
+    ),
+    "a window is not told what was received before it": Mutant(
+        CopyQuestions._ask_of, "self._reading.received.before()", "type(self._reading.received)(0).before()"
+    ),
+    "a window is not shown a change": Mutant(CopiedTable.receive, "self.window.receive(xid, change)", "pass"),
+    "what was received before the snapshot is known counts as contained, as its LSN has it": Mutant(
+        Window.show, "if not snapshot.contains_received(xid)", "if False"
+    ),
+    "what is received while rows are read counts as contained, as its LSN has it": Mutant(
+        Window.receive, "self._snapshot.contains_received(xid)", "True"
+    ),
+    "nothing of the window counts as contained": Mutant(
+        Window.show, "if not snapshot.contains_received(xid)", "if True"
+    ),
+    "keys that came with unknown values are not read again": Mutant(
+        TableState.list_moved, "{**self.copy.listed, **keys}", "{}"
+    ),
+    "an unknown value is not taken from the row that was read": Mutant(
+        _LaidOver.take, "fill(step.row, base, None)", "step.row"
+    ),
+    "an end has no record in the topic": Mutant(
+        CopyRecords.end,
+        "self._out.send_to_all_partitions(writer, writer.marker(LAST, source, self._out.ts_ms))",
+        "pass",
     ),
 }
 
