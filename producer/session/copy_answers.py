@@ -4,7 +4,7 @@ In: answers, and whether the changes of the stream have made a chunk void. Out: 
 asked for again. A table of which no copy can be made is stale, with the reason, and is tried again now and then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import structlog
@@ -26,7 +26,7 @@ from walbridge.producer.session.copied_table import CopiedTable
 from walbridge.producer.session.copy_reading import PUBLICATION, CopyReading
 from walbridge.producer.session.tables_to_copy import AGAIN_S
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.table_progress import STALE, TableProgress, is_begun_anew
+from walbridge.schemas.table_progress import DROPPED, STALE, TableProgress, is_begun_anew
 
 log = structlog.get_logger()
 
@@ -48,7 +48,7 @@ class CopyAnswers:
         match answer:
             case TablesFound(tables):
                 self._reading.asked = None
-                self._reading.to_copy.list_found(tables)
+                self._leave(self._reading.to_copy.list_found(tables))
                 self._reading.requested.keep(table.relation_id for table in tables)
             case TableFound():
                 self._reading.found = answer
@@ -62,6 +62,15 @@ class CopyAnswers:
                 whole.take(answer)
             case _ if (copied := self._reading.table) is not None:
                 self._take_of_chunk(answer, copied)
+
+    def _leave(self, relation_ids: Iterable[int]) -> None:
+        """Tables that are in the publication no more. What is followed of them is told by the source watch."""
+        tracker = self._out.tracker
+        for table in [tracker.progress.tables.get(each) for each in relation_ids]:
+            if table is not None and table.state == STALE:
+                gone = replace(table, state=DROPPED, since=self._stream.received, why=None)
+                tracker.remember_tables({table.relation_id: gone})
+                log.info("table left before it was copied", table=table.name, relation_id=table.relation_id)
 
     def _take_of_chunk(self, answer: Answer, copied: CopiedTable) -> None:
         match answer:

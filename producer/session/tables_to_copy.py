@@ -66,9 +66,11 @@ class TablesToCopy:
         self._listed, self._noticed = self._noticed, set()
         return True
 
-    def list_found(self, tables: Iterable[PublishedTable]) -> None:
-        """The publication as it is. What is not in it is to be copied no more."""
-        self.published |= {table.relation_id: table for table in tables if table.relation_id in self._listed}
+    def list_found(self, tables: Iterable[PublishedTable]) -> set[int]:
+        """The publication as it is. What is not in it is to be copied no more, and returned."""
+        found = {table.relation_id: table for table in tables if table.relation_id in self._listed}
+        self.published |= found
+        return self._listed - found.keys()
 
     def list_failed(self) -> None:
         """Ask again, after a while."""

@@ -190,6 +190,18 @@ def test_version_that_the_stream_told_after_the_table_was_described_is_not_taken
         assert session.kinds == ["copy_begin"]
 
 
+def test_table_that_could_not_be_copied_and_is_gone_is_stale_no_more() -> None:
+    """I8: as one that was dropped when its copy was there."""
+    with copied() as session:
+        session.find(LATE)
+        session.answer(Failed(RetryableError("it is being altered")))
+        assert session.pass_s(1) == TablesWanted()
+        session.answer(TablesFound(()))
+        gone = session.tracker.progress.tables[LATE]
+        assert (gone.state, gone.name, gone.why) == ("dropped", "public.late", None)
+        assert session.copies.is_at_rest
+
+
 def test_table_that_is_refused_is_tried_again_ever_later() -> None:
     refusal = OperatorError("the role may not read it", remedy="GRANT SELECT")
     with copied() as session:
