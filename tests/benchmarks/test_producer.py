@@ -158,6 +158,36 @@ def test_w5_copy_of_two_million_rows(orders: ProducerUnderTest) -> None:
     running.stop()
 
 
+def test_w5_copy_of_two_million_rows_beside_the_stream(orders: ProducerUnderTest) -> None:
+    """Of a table that comes. What the server itself needs is asked for in the same run, before and after."""
+    running = orders.start_streaming()
+    made = f"CREATE TABLE late (LIKE orders INCLUDING ALL); INSERT INTO late SELECT * FROM mk(1, {W5_ROWS})"
+    orders.database.execute(made)
+    before = _copy_out(orders.database, "late")
+    cpu_before_s = sum(psutil.Process(running.process.pid).cpu_times()[:2])
+    orders.database.execute("ALTER PUBLICATION pub ADD TABLE late")
+    wait_until(lambda: any(line.event == "table is copied" for line in said(running)), "the copy", DRAINED_S)
+    cpu_s = sum(psutil.Process(running.process.pid).cpu_times()[:2]) - cpu_before_s
+    after = _copy_out(orders.database, "late")
+
+    events = ("copy of a table begins", "table is copied")
+    begins, ends = (next(line.at_s for line in said(running) if line.event == event) for event in events)
+    cost = Cost(round(W5_ROWS / (ends - begins)), round(cpu_s / W5_ROWS * 1e6, 2), _peak_rss_mb(running))
+    floor = (before + after) / 2
+    _keep("w5_beside", cost, copy_out_rows_per_s=round(floor), ratio=round(cost.rows_per_s / floor, 3))
+    running.stop()
+
+
+def _copy_out(database: Database, table: str) -> float:
+    """Rows a second of ``COPY … TO STDOUT``, received and dropped."""
+    with database.connect() as connection, connection.cursor() as cursor:
+        started_s = time.monotonic()
+        with cursor.copy(f"COPY {table} TO STDOUT".encode()) as copy:
+            while copy.read():
+                pass
+        return W5_ROWS / (time.monotonic() - started_s)
+
+
 def test_w6_one_transaction_of_two_million_rows(orders: ProducerUnderTest) -> None:
     orders.start_streaming().stop()
     _sql(orders.database, "w6")
