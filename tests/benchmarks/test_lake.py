@@ -263,6 +263,7 @@ def job_program(producer: ProducerUnderTest, lake: Path, folder: Path) -> Iterat
         "JAVA_HOME": str(find_java().java_home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "WALBRIDGE_LAKE__PATH": str(lake),
+        "WALBRIDGE_LAKE__PUBLISH_INTERVAL_MS": "0",
         "WALBRIDGE_SPARK__JARS_DIR": str(spark_jars()[0].parent),
         "WALBRIDGE_SPARK__DRIVER_MEMORY": "1g",
         "WALBRIDGE_SPARK__MASTER": "local[2]",
