@@ -99,6 +99,28 @@ def test_table_that_is_copied_for_the_first_time_is_left_out_and_refused_by_name
             asked(lake, tables=["public.b"], states=states)
 
 
+@pytest.mark.parametrize("version", [1, None])
+def test_table_in_trouble_is_refused_with_its_reason_and_its_remedy(
+    manifest: Manifest, lake: Path, version: int | None
+) -> None:
+    """I8: also one of which the lake has no row yet, which nobody can accept."""
+    left = replace(entry("b", 1, "quarantined"), version=version, since=300, why="its log is damaged")
+    publish(manifest, 4, 400, entry("a", 2), left)
+
+    for named in (None, ["public.b"]):
+        with pytest.raises(
+            OperatorError, match=r"public\.b is quarantined since 0/12C, .* its log is damaged"
+        ) as refusal:
+            asked(lake, tables=named)
+        assert "walbridge copy public.b" in refusal.value.remedy
+    assert asked(lake, tables=["public.a"]) == {"public.a": ("a", "2")}
+    if version is None:
+        with pytest.raises(OperatorError, match="is quarantined"):
+            asked(lake, states=("current", "quarantined"))
+    else:
+        assert asked(lake, states=("current", "quarantined"))["public.b"] == ("b", "1")
+
+
 @pytest.mark.usefixtures("manifest")
 def test_all_tables_are_read_at_the_newest_published_cut(spark: SparkSession, lake: Path) -> None:
     write_deltalake(str(lake / "public" / "a"), pa.table({"n": [99]}), mode="append")

@@ -15,7 +15,7 @@ from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest import Manifest
-from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 PROGRESS = Progress("streaming", "7", 1, "walbridge", "shop", consistent_point=Lsn(0x100))
 ROW = CutRow(
@@ -158,3 +158,24 @@ def test_cuts_are_looked_at_after_the_lake(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("walbridge.check.lake.newest_row", newest)
     assert list(standing_findings(settings(lake), PROGRESS, end)) == []
     assert asked == ["lake", "cuts"]
+
+
+@pytest.mark.parametrize("plan_is_open", [False, True])
+def test_table_in_trouble_is_told_with_its_remedy_and_one_that_left_is_not(tmp_path: Path, plan_is_open: bool) -> None:
+    left = TableEntry(
+        1, "public", "t", "shop.public.t", "public/t", 3, "0" * 16, "quarantined", 0x100, why="is too big"
+    )
+    dropped = replace(left, relation_id=2, name="u", state="stale", why=None)
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    manifest = Manifest(str(lake), "shop", {})
+    manifest.append(replace(ROW, tables=(left, dropped)))
+    if plan_is_open:
+        manifest.append(replace(ROW, sequence=2, kind="plan", tables=(replace(dropped, name="v"),)))
+
+    told = [
+        finding for finding in lake_findings(settings(lake)) if finding not in (ok("lake", f"{lake} can be written"),)
+    ]
+    assert told[1:] == [
+        warning("lake", "table public.t is quarantined since 0/100: is too big", "walbridge copy public.t")
+    ]

@@ -202,3 +202,11 @@ def test_table_that_was_forgotten_is_shown_no_more() -> None:
         lake, tables=lake.tables[1:]
     )
     assert without_forgotten(lake, Published("copying", None)) == lake
+
+
+def test_table_in_trouble_is_shown_with_why_and_what_mends_it() -> None:
+    left = TableState("public.a", "stale", 255, "its folder is gone")
+    shown = replace(with_slot(SLOT), lake=Lake(True, "p", None, (left,)))
+
+    assert "public.a  stale since 0/FF: its folder is gone (walbridge copy public.a)" in as_text(shown)
+    assert as_json(shown)["lake"]["tables"][0]["why"] == "its folder is gone"
