@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.faults.test_table_copied_again import ask_for_copy
 from tests.fix_pipeline import PipelineUnderTest
 
 
@@ -53,3 +54,28 @@ def test_table_without_a_key_that_comes_is_in_the_lake_and_equal_once_it_is_copi
         f"DELETE FROM u WHERE {one.format(1)}; UPDATE u SET n = 1 WHERE {one.format(8)}; UPDATE u SET v = 3 WHERE n = 9"
     )
     pipeline.check_equal()
+
+
+def test_table_without_a_key_that_is_copied_again_has_each_row_once(pipeline: PipelineUnderTest) -> None:
+    """And is not called current from where its changes wait until they are in the topic."""
+    producer, execute = pipeline.producer, pipeline.database.execute
+    execute("CREATE TABLE u (n int); ALTER TABLE u REPLICA IDENTITY FULL")
+    execute("INSERT INTO u SELECT i % 7 FROM generate_series(1, 700) i")
+    execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
+    producer.settings["producer"] = {"batch_rows_max": 100}
+    running = producer.start_streaming()
+    execute("INSERT INTO u VALUES (1)")
+    pipeline.check_equal()
+    running.stop()
+
+    ask_for_copy(producer, "u")
+    producer.run_until_killed("whole:rows-entered:2")
+    pipeline.materialize()
+    assert [entry.state for entry in pipeline.published()[-1].tables] != ["current"]
+    assert len(pipeline.contents("u")) == 701
+    running = producer.start_streaming()
+    execute("INSERT INTO u VALUES (1), (8); DELETE FROM u WHERE ctid = (SELECT min(ctid) FROM u WHERE n = 2)")
+    running.wait_for_log("table is copied")
+    pipeline.check_equal()
+    assert [entry.state for entry in pipeline.published()[-1].tables] == ["current"]
+    assert len(pipeline.contents("u")) == 702

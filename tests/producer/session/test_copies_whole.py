@@ -1,0 +1,183 @@
+"""A table that no key orders, between kept peers: its rows first, then the changes that they lack (I1, I7, I8, I9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from tests.producer.copied_session import LATE, XID, Copied, announcement, copied, copying, found, insert, row, shown
+from walbridge.producer.pgoutput.messages import Truncate
+from walbridge.producer.postgres.copy_reader import (
+    ChunkAltered,
+    Failed,
+    RowsRead,
+    TablesFound,
+    TablesWanted,
+    TableWanted,
+    WholeRead,
+    WholeWanted,
+)
+from walbridge.producer.session import record_queue
+from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.position import Lsn
+
+TRUNCATE = Truncate(False, False, (LATE,))
+KEYLESS = replace(
+    announcement(), columns=tuple(replace(each, in_replica_identity=False) for each in announcement().columns)
+)
+
+
+@contextmanager
+def begun() -> Iterator[Copied]:
+    """The copy has begun, and its rows are asked for."""
+    with copied() as session:
+        session.facts[LATE] = found(key_names=None).facts
+        session.find(LATE)
+        assert isinstance(describe(session), WholeWanted)
+        yield session
+
+
+def describe(session: Copied) -> object:
+    return session.answer(found(lsn=session.kept_stream.received, key_names=None))
+
+
+def rows(*ids: int, size_bytes: int = 2**20) -> RowsRead:
+    """So many that they enter at once, unless told otherwise."""
+    return RowsRead(tuple(row(each, "read") for each in ids), size_bytes)
+
+
+def whole(session: Copied) -> WholeRead:
+    return WholeRead(session.kept_stream.received)
+
+
+def told(session: Copied) -> list[tuple[str, int | None]]:
+    return [(op, id_) for op, id_, _ in session.told()]
+
+
+def test_changes_that_the_rows_lack_follow_them_and_the_others_are_never_published() -> None:
+    """I8: and each once."""
+    with begun() as session:
+        session.transaction(KEYLESS, insert(1, "in the rows"), xid=XID + 1)
+        session.transaction(insert(2, "not in the rows"), xid=XID + 2)
+        session.answer(shown(XID + 2, xmax=XID + 2))
+        session.transaction(insert(3, "later"), xid=XID + 3)
+        assert told(session) == [("m", None)]
+        session.answer(rows(1, 1, size_bytes=200))
+        assert told(session) == [("m", None)]
+        session.answer(whole(session))
+        assert told(session) == [("m", None), ("r", 1), ("r", 1), ("c", 2), ("c", 3), ("m", None)]
+        assert session.kinds == ["copy_begin", "copy_end"]
+        assert (session.table().state, session.table().copy) == ("current", None)
+        session.transaction(insert(4, "as ever"))
+        session.rest()
+        assert told(session)[-1] == ("c", 4)
+        assert session.reader.given_back == 200
+
+
+def test_rows_enter_while_others_are_still_read_and_progress_tells_how_many() -> None:
+    with begun() as session:
+        session.answer(shown(), rows(1, 2))
+        assert (session.copy().rows, session.copy().bound) == (2, ())
+        session.answer(rows(3), whole(session))
+        assert told(session) == [("m", None), ("r", 1), ("r", 2), ("r", 3), ("m", None)]
+
+
+def test_copy_does_not_end_before_all_that_the_rows_show_is_received() -> None:
+    """I8: a change that they hold would come after it, and count twice."""
+    with begun() as session:
+        session.answer(shown(), rows(1), WholeRead(Lsn(session.kept_stream.received + 500)))
+        assert session.table().state == "copying"
+        session.transaction(KEYLESS, insert(1, "in the rows"), at=session.kept_stream.received + 450)
+        session.hear(session.kept_stream.received + 500)
+        session.step()
+        assert told(session) == [("m", None), ("r", 1), ("m", None)]
+
+
+def test_rows_wait_until_what_ran_before_the_session_has_ended() -> None:
+    """I8: it may have changed the table before that was published. No second copy_begin for it."""
+    with begun() as session:
+        session.transaction(KEYLESS, insert(1, "of a void window"))
+        assert session.answer(shown(XID - 5)) is None
+        assert isinstance(session.pass_s(1.1), WholeWanted)
+        session.answer(shown(), rows(1), whole(session))
+        assert told(session) == [("m", None), ("r", 1), ("m", None)]
+
+
+@pytest.mark.parametrize("reason", ["truncate", "altered", "version"])
+def test_table_that_is_emptied_or_altered_meanwhile_begins_again(reason: str) -> None:
+    with begun() as session:
+        session.answer(shown(), rows(1))
+        if reason == "truncate":
+            session.transaction(KEYLESS, TRUNCATE)
+        elif reason == "version":
+            session.facts[LATE] = found(key_names=None, more=["more"]).facts
+            session.transaction(announcement(LATE, "more"), insert(9, "of another version"))
+        else:
+            session.answer(ChunkAltered())
+        session.step()
+        assert session.pass_s(1.1) == TablesWanted()
+        (table,) = (found(key_names=None).table,)
+        assert isinstance(session.answer(TablesFound((table,))), TableWanted)
+        assert told(session) == [("m", None), ("r", 1)]
+
+
+def test_rows_that_cannot_be_read_on_leave_the_table_stale_until_it_is_copied_from_its_beginning() -> None:
+    with begun() as session:
+        session.answer(shown(), rows(1))
+        session.answer(Failed(RetryableError("the connection ended")))
+        session.transaction(KEYLESS, insert(2, "left out"))
+        session.rest()
+        assert session.pass_s(1.1) == TablesWanted()
+        session.answer(TablesFound((found(key_names=None).table,)))
+        assert isinstance(describe(session), WholeWanted)
+        session.answer(shown(), rows(1, 2), whole(session))
+        assert told(session) == [("m", None), ("r", 1), ("m", None), ("r", 1), ("r", 2), ("m", None)]
+        assert session.table().state == "current"
+
+
+def test_changes_that_find_no_room_are_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I9: the table is stale, and says what to do."""
+
+    def full(*_: object) -> None:
+        raise record_queue.QueueFull
+
+    with begun() as session:
+        monkeypatch.setattr(record_queue.RecordQueue, "append", full)
+        session.answer(shown(), rows(1))
+        session.transaction(KEYLESS, insert(2, "too much"), xid=XID + 700)
+        session.step()
+        session.transaction(insert(3, "left out"), xid=XID + 701)
+        stale = session.tracker.progress.tables[LATE]
+        assert (stale.state, stale.copy) == ("stale", None)
+        assert "spool_bytes_max" in str(stale.why)
+        assert told(session) == [("m", None), ("r", 1)]
+
+
+def test_copy_of_an_earlier_session_begins_anew_and_nothing_is_published_before() -> None:
+    """I8: what was set aside is lost with its session."""
+    tables = copying()
+    late = tables[LATE]
+    assert late.copy is not None
+    tables[LATE] = replace(late, copy=replace(late.copy, bound=(), rows=3))
+    with copied(tables) as session:
+        session.facts[LATE] = found(key_names=None).facts
+        session.transaction(KEYLESS, insert(1, "left out"))
+        assert session.step() == TablesWanted()
+        session.answer(TablesFound((found(key_names=None).table,)))
+        assert isinstance(describe(session), WholeWanted)
+        assert told(session) == [("m", None)]
+        assert session.kinds == ["copy_begin"]
+        assert session.copy().rows == 0
+
+
+def test_table_that_leaves_while_it_is_read_is_copied_no_more() -> None:
+    with begun() as session:
+        session.answer(shown(), rows(1))
+        session.transaction(KEYLESS, insert(2, "waits"), xid=XID + 700)
+        session.copies.let_go(LATE)
+        assert session.copies.whole is None
+        assert session.reader.wanted is None
+        assert told(session) == [("m", None), ("r", 1)]
