@@ -3,15 +3,18 @@
 Those of which a fast test is enough to notice them are in ``test_producer.py``.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from tests.mutants.mutant import FAILURES, Mutant, made
 from tests.producer.copying.copying_run import run_seed
+from tests.producer.copying.test_set_aside import run_seed as run_in_one_piece
 from walbridge.producer.copying import visibility
 from walbridge.producer.copying.copy_state import Illegal, TableState
 from walbridge.producer.copying.row_keys import RowKeys
+from walbridge.producer.copying.set_aside import SetAside
 from walbridge.producer.copying.visibility import ReceivedTransactions, Snapshot
 from walbridge.producer.copying.window import Window, _LaidOver
 
@@ -59,8 +62,25 @@ MUTANTS = {
     "a copy ends with rows to read again": Mutant(TableState.enter, "is_last)", "is_last, listed={})"),
 }
 
+IN_ONE_PIECE = {
+    "what the rows hold follows them": Mutant(SetAside.take, "not self._is_contained(xid)", "True"),
+    "what is received while the rows are read counts as contained": Mutant(
+        SetAside.receive, "not self._is_contained(xid)", "self._snapshot is None"
+    ),
+    "what was open when the session began counts as visible to all rows": Mutant(
+        SetAside.show, "not self.before.has_ended_in(snapshot)", "False"
+    ),
+    "what was received before the snapshot of all rows counts as visible": Mutant(
+        SetAside.show, "not self.before.is_contained_in(snapshot)", "False"
+    ),
+    "a copy ends before all that its rows hold is received": Mutant(
+        SetAside.is_drained, "received >= self._read_until", "True"
+    ),
+    "a copy ends before its last change is published": Mutant(SetAside.is_drained, "not self._queue", "True"),
+}
 
-def first_failure() -> int | None:
+
+def first_failure(run_seed: Callable[[int], object] = run_seed) -> int | None:
     """The seed of the first run that does not end as it should."""
     for seed in range(SEEDS_MAX):
         try:
@@ -77,3 +97,12 @@ def test_runs_of_the_model_find_the_mistake(mutant: Mutant) -> None:
     assert seed is not None
     with made(replace(mutant, mistake=mutant.text)):
         run_seed(seed)
+
+
+@pytest.mark.parametrize("mutant", IN_ONE_PIECE.values(), ids=IN_ONE_PIECE)
+def test_runs_of_copies_in_one_piece_find_the_mistake(mutant: Mutant) -> None:
+    with made(mutant):
+        seed = first_failure(run_in_one_piece)
+    assert seed is not None
+    with made(replace(mutant, mistake=mutant.text)):
+        run_in_one_piece(seed)

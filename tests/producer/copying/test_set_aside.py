@@ -185,10 +185,10 @@ class Producer:
             session.aside.show(session.read[0])
         elif not session.aside.is_read:
             self._enter_rows(session.aside)
-        elif len(session.aside):
-            self._enter_change(session.aside)
         elif session.aside.is_drained(session.received):
             self._end()
+        else:
+            self._enter_change(session.aside)
 
     def _begin(self) -> None:
         session = self.session
