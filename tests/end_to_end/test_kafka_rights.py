@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 from tests.documents import table
 from tests.fix_producer import ROOT, ProducerUnderTest
 from tests.spark_consumer.program import START_S, environment
+from tests.wait import wait_until
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.kafka import KafkaBroker
 
@@ -90,6 +91,7 @@ def test_rights_that_the_page_names_are_enough_for_both_programs_and_all_verbs(
 ) -> None:
     producer.kafka = broker
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    producer.database.execute("CREATE TABLE other (id int PRIMARY KEY)")
     producer.publish("t")
     producer.settings |= {
         "kafka": {"client": login(PRODUCER), "spark": java_login(JOB)},
@@ -115,5 +117,12 @@ def test_rights_that_the_page_names_are_enough_for_both_programs_and_all_verbs(
     run("--once", module="walbridge.spark_consumer")
     assert '"key": {"id": 1}' in run("tail", "public.t")
     assert "current since" in run("status")
+    run("copy", "t", "--wait")
+    producer.database.execute("ALTER PUBLICATION walbridge ADD TABLE other")
+    wait_until(lambda: "public.other  current" in run("tables"), "the table to be copied")
+    producer.database.execute("DROP TABLE other")
+    wait_until(lambda: "public.other  dropped" in run("tables"), "the table to be dropped")
+    run("forget", "other")
+    wait_until(lambda: "public.other" not in run("tables"), "the table to be forgotten")
     running.stop()
     run("drop", "--yes")

@@ -100,7 +100,7 @@ def is_wanted(table: KnownTable, seen: Look, say: Say) -> bool:
 
 
 def _meanwhile(table: KnownTable) -> str:
-    if table.progress is not None and table.progress.state == CURRENT:
+    if table.progress is not None and table.progress.state == CURRENT and table.has_key:
         return "its changes go on, and the lake swaps its rows when the copy is whole"
     return "it is current once the copy is whole"
 

@@ -5,16 +5,17 @@ delete it.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_request import FORGET, TableRequest
-from walbridge.schemas.topics import table_path
 from walbridge.tables.copy import refuse_without_requests
 from walbridge.tables.known import KnownTable, named, unknown
 from walbridge.tables.look import Look, look
 from walbridge.tables.request import write
+from walbridge.tables.show import lake_or_why_not
+from walbridge.tables.standing import LakeEntry
 
 
 def forget(settings: Settings, names: Sequence[str], *, say: Callable[[str], None]) -> int:
@@ -28,8 +29,9 @@ def forget(settings: Settings, names: Sequence[str], *, say: Callable[[str], Non
     refuse_without_requests(settings, seen.progress)
     chosen = list(dict.fromkeys(table for name in names for table in _chosen(settings, name, seen)))
     write(settings, [TableRequest(FORGET, table.relation_id, time.time_ns() // 1000) for table in chosen])
+    lake, _ = lake_or_why_not(settings)
     for table in chosen:
-        for line in _words(settings, table, seen):
+        for line in words(settings, table, seen, lake):
             say(line)
     assert seen.postgres is not None
     if not seen.postgres.producer_runs:
@@ -58,18 +60,19 @@ def _chosen(settings: Settings, name: str, seen: Look) -> list[KnownTable]:
     )
 
 
-def _words(settings: Settings, table: KnownTable, seen: Look) -> list[str]:
-    lines = [f"{table.name} (relation {table.relation_id}): forgotten; the lake keeps its rows as they were"]
-    others = [each for each in seen.tables if each.topic == table.topic and each.relation_id != table.relation_id]
-    if table.topic is None:
-        return lines
-    if others:
-        return [*lines, f"  topic {table.topic} and its folder are those of the table that has its name now"]
-    namespace, _, name = table.name.partition(".")
-    folder = f"{settings.lake.path}/{table_path(namespace, name)}"
-    kafka_topics = f"kafka-topics.sh --bootstrap-server {settings.kafka.bootstrap_servers}"
-    return [
-        *lines,
-        f"  its topic remains; to delete it: {kafka_topics} --delete --topic {table.topic}",
-        f"  its folder remains; to delete it, when walbridge materialize does not run: rm -r {folder}",
-    ]
+def words(settings: Settings, table: KnownTable, seen: Look, lake: Mapping[int, LakeEntry] | None) -> Iterator[str]:
+    """``lake``: None where it cannot be read here."""
+    yield f"{table.name} (relation {table.relation_id}): forgotten; the lake keeps its rows as they were"
+    others = [each for each in seen.tables if each.relation_id != table.relation_id]
+    if table.topic is not None and table.topic not in {each.topic for each in others}:
+        kafka_topics = f"kafka-topics.sh --bootstrap-server {settings.kafka.bootstrap_servers}"
+        yield f"  its topic remains; to delete it: {kafka_topics} --delete --topic {table.topic}"
+    if lake is None:
+        yield "  its folder remains, if it has one of its own: where the lake can be read, _cuts tells which it is"
+        return
+    entry = lake.get(table.relation_id)
+    # A folder belongs to a relation, whatever that is called now: only the lake knows it.
+    shared = {each.path for each in lake.values() if each.relation_id != table.relation_id}
+    if entry is not None and entry.version is not None and entry.path not in shared:
+        folder = f"{settings.lake.path.rstrip('/')}/{entry.path}"
+        yield f"  its folder remains; to delete it, while walbridge materialize does not run: rm -r {folder}"

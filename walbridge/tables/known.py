@@ -19,6 +19,7 @@ class KnownTable:
     """A table that is published, or that progress speaks of.
 
     ``progress``: None where the producer has not noticed it yet. ``is_published``: None where Postgres was not asked.
+    ``has_key``: as far as the metadata topic tells.
     """
 
     relation_id: int
@@ -26,6 +27,7 @@ class KnownTable:
     topic: str | None
     progress: TableProgress | None
     is_published: bool | None
+    has_key: bool = True
 
     @property
     def is_followed(self) -> bool:
@@ -47,7 +49,10 @@ def known_tables(
         name = table.qualified_name if table else standing.name if standing and standing.name else None
         name = name or (record.table.qualified_name if record else f"relation {relation_id}")
         topic = standing.topic if standing and standing.topic else record.topic if record else None
-        return KnownTable(relation_id, name, topic, standing, None if published is None else table is not None)
+        is_published = None if published is None else table is not None
+        return KnownTable(
+            relation_id, name, topic, standing, is_published, record is None or bool(record.key_schema_id)
+        )
 
     ids = (of_publication.keys() | of_progress.keys()) - {MESSAGES_RELATION_ID}
     return sorted(map(known, ids), key=lambda table: (table.name, table.relation_id))

@@ -20,7 +20,7 @@ def show(
         RetryableError: Kafka is away.
     """
     seen = look(settings, needs_postgres=False)
-    lake, silent = _lake(settings)
+    lake, silent = lake_or_why_not(settings)
     found = standings(seen, lake)
     if as_json_text:
         out(json.dumps({"pipeline": settings.name, "tables": [as_json(each) for each in found]}, ensure_ascii=False))
@@ -33,8 +33,8 @@ def show(
     return 0
 
 
-def _lake(settings: Settings) -> tuple[dict[int, LakeEntry] | None, str | None]:
-    """By relation id; or why not."""
+def lake_or_why_not(settings: Settings) -> tuple[dict[int, LakeEntry] | None, str | None]:
+    """The lake's tables by relation id; or why they cannot be read here."""
     try:
         from walbridge.tables.lake import lake_entries  # the producer's machine need not have what reads a lake
 

@@ -14,6 +14,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_progress import TableCopy, TableProgress
 from walbridge.schemas.table_request import READ_OPTION, to_copy_option
 from walbridge.tables.copy import CopyWait, is_wanted, refuse_without_requests
+from walbridge.tables.forget import words
 from walbridge.tables.known import KnownTable, named, the_one
 from walbridge.tables.look import InPostgres, Look
 from walbridge.tables.standing import LakeEntry, as_json, lines, standings
@@ -153,3 +154,29 @@ def test_time_left_is_that_of_the_pace_so_far() -> None:
     assert seconds_left(0.5, 0.25, 10) == 20
     assert seconds_left(0.5, 0.5, 10) is None
     assert seconds_left(None, 0.5, 10) is None
+
+
+def left_behind(*others: KnownTable, lake: dict[int, LakeEntry] | None) -> list[str]:
+    """What is said of ``orders``, which left, without the first line."""
+    orders = known("public.orders", progress=replace(CURRENT, state="dropped"), published=False)
+    settings = Settings.model_validate({"name": "p", "lake": {"path": "lake"}})
+    first, *more = words(settings, orders, look(orders, *others), lake)
+    assert first == f"public.orders (relation {ORDERS}): forgotten; the lake keeps its rows as they were"
+    return [line.strip().partition(";")[0] + line.rpartition(" ")[2] for line in more]
+
+
+def test_folder_of_a_forgotten_table_is_that_which_the_lake_says() -> None:
+    """It may have had another name when the folder was made."""
+    entry = LakeEntry(ORDERS, "stale", "public/purchases", 3)
+    assert left_behind(lake={ORDERS: entry}) == [
+        "its topic remainsp.public.orders",
+        "its folder remainslake/public/purchases",
+    ]
+    assert left_behind(lake={}) == ["its topic remainsp.public.orders"]
+    assert left_behind(lake=None)[1].startswith("its folder remains, if it has one of its own: where the lake can be")
+
+
+def test_topic_and_folder_that_another_table_has_by_now_are_not_to_be_deleted() -> None:
+    again = known("public.orders", ITEMS, replace(CURRENT, relation_id=ITEMS))
+    entries = {each: LakeEntry(each, "current", "public/orders", 3) for each in (ORDERS, ITEMS)}
+    assert left_behind(again, lake=entries) == []

@@ -68,7 +68,7 @@ def test_tables_are_copied_again_shown_and_forgotten_while_the_producer_runs(sho
     assert forget(settings, ["left_it"], say=said.append) == 0
     assert "forgotten; the lake keeps its rows as they were" in said[0]
     assert f"--delete --topic {shop.name}.public.left_it" in said[1]
-    assert said[2].endswith(f"rm -r {shop.folder}/lake/public/left_it")
+    assert len(said) == 2, "nothing is in the lake"
     wait_until(lambda: "public.left_it" not in states(settings), "the table to be forgotten")
     shop.database.execute("ALTER PUBLICATION walbridge ADD TABLE left_it")
     wait_until(lambda: states(settings).get("public.left_it") == "current", "the table to be copied when it is back")
