@@ -111,6 +111,11 @@ class Window:
         self.void = self.void or why
         self._waiting, self._steps = [], []
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether the rows that were read may differ from those at E: else nobody has to know their keys."""
+        return bool(self._steps)
+
     def rows_at_end(self, read: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
         """Key and row, as of E, of each row that was read and is still there; the touched ones at the end.
 

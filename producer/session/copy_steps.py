@@ -109,7 +109,7 @@ class CopySteps:
         window, writer = copied.window, copied.writer
         if copied.state.relation_id not in self._reading.copied:
             return  # the batch that ended was the table's last
-        rows = window.rows_at_end(_with_keys(chunk, writer))
+        rows = window.rows_at_end(_with_keys(chunk, writer)) if window.has_changes else _without_keys(chunk)
 
         def state_after() -> TableState:
             bound = chunk.bound.values if chunk.bound else None
@@ -152,3 +152,7 @@ def _with_keys(chunk: ChunkRead, writer: RecordWriter) -> Iterator[tuple[bytes, 
         key = writer.row_key(row)
         assert key is not None
         yield key, row
+
+
+def _without_keys(chunk: ChunkRead) -> Iterator[tuple[bytes, bytes]]:
+    return ((b"", row) for row in chunk.rows.rows())

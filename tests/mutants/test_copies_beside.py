@@ -11,6 +11,7 @@ import pytest
 from tests.mutants.mutant import Mutant, Noticed
 from tests.producer.session import test_copies_begin as begin
 from tests.producer.session import test_copies_chunks as chunks
+from walbridge.producer.copying.window import Window
 from walbridge.producer.session.changes import Changes
 from walbridge.producer.session.copied_table import CopiedTable
 from walbridge.producer.session.copy_answers import CopyAnswers
@@ -144,6 +145,10 @@ NOTICED = {
         begin.test_table_that_cannot_be_read_now_is_stale_and_tried_again_a_second_later,
     ),
     # Changes of a table that is copied.
+    "no key is looked at": noticed(
+        Window.has_changes, "bool(self._steps)", "False",
+        chunks.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
+    ),
     "a new version of a table is not seen": noticed(
         CopiedTable.receive, "writer is not self.writer", "False",
         chunks.test_new_version_in_the_stream_voids_the_chunk_and_the_copy_begins_again,
