@@ -203,5 +203,6 @@ def _no_cut(lake: Lake, at_least_lsn: int, timeout_s: float, round_number: int) 
     why = "" if round_number == 1 else "; rows that differ are judged at the next cut only"
     return OperatorError(
         f"the lake published no cut at or after {format_lsn(at_least_lsn)} within {timeout_s:g} s: {where}{why}",
-        remedy="run walbridge produce and walbridge materialize, see that [lake] path is theirs, or raise --timeout",
+        remedy="run walbridge produce and walbridge materialize, see that [lake] path is theirs, or raise --timeout "
+        "above [lake] publish_interval_ms",
     )
