@@ -3,7 +3,7 @@
 In: a connection. Out: findings. One per table only where there is something to say of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -180,16 +180,24 @@ def _unlike_settings(settings: Settings, tables: Sequence[PublishedTable]) -> It
 
 
 def table_findings(
-    connection: SqlConnection, settings: Settings, facts: PublicationFacts, tables: Sequence[PublishedTable]
+    connection: SqlConnection,
+    settings: Settings,
+    facts: PublicationFacts,
+    tables: Sequence[PublishedTable],
+    named: Collection[int] = (),
 ) -> Iterator[Finding]:
-    """Identities, row filters, and the names that topics and lake give the tables."""
+    """Identities, row filters, and the names that topics and lake give the tables.
+
+    Args:
+        named: relations that have their topics, whatever they are called now.
+    """
     found = 0
     unfit = chain(_unfit_identities(connection, settings, tables), _unreadable(connection, settings, tables))
     for finding in chain(*(judged(case, facts) for case in table_cases(connection, tables)), unfit):
         found += 1
         yield finding
     names = []
-    for table in tables:
+    for table in (table for table in tables if table.relation_id not in named):
         try:
             names.append(data_topic(settings.name, table.namespace, table.name, settings.topics.names))
             table_path(table.namespace, table.name)

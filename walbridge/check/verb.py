@@ -175,7 +175,8 @@ def _publication(reached: Reached) -> Iterator[Finding]:
 def _tables(reached: Reached) -> Iterator[Finding]:
     connection = _connected(reached)
     facts = published.publication_facts(connection, reached.settings.postgres.publication)
-    return published.table_findings(connection, reached.settings, facts, reached.tables) if facts else iter(())
+    named = {record.table.relation_id for record in reached.relations} if reached.progress else set()
+    return published.table_findings(connection, reached.settings, facts, reached.tables, named) if facts else iter(())
 
 
 def _slot(reached: Reached) -> Iterator[Finding]:
