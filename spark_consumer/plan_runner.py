@@ -49,6 +49,7 @@ class PlanRunner:
         self._stops_at_trouble = settings.lake.on_table_error == "stop"
         self._lake = settings.lake.path.rstrip("/")
         self._storage_options = flatten(settings.lake.storage_options)
+        self._tells_all = settings.postgres.origin == "any"
         self.manifest = Manifest(self._lake, settings.name, self._storage_options)
         self._maintenance = Maintenance(self._lake, self.manifest, settings)
 
@@ -155,7 +156,14 @@ class PlanRunner:
 
     def _apply_table(self, records: TableRecords, relations: Relations, table: TablePlan, plan: Plan) -> TableHead:
         return apply_table(
-            self._lake, records, relations, table, plan, self._pipeline, storage_options=self._storage_options
+            self._lake,
+            records,
+            relations,
+            table,
+            plan,
+            self._pipeline,
+            storage_options=self._storage_options,
+            tells_all=self._tells_all,
         )
 
 

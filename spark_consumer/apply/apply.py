@@ -5,12 +5,13 @@ table's head. Called from several threads, one a table; nothing here changes a s
 
     1. the head is the base, or this plan's own work so far; else the base is restored   (I5)
     2. per segment: the table gets the segment's shape, then one commit with its rows
-    3. an emptying segment overwrites (so does the first of a copy that ends), a copying one appends, others merge
+    3. an emptying segment overwrites (so does the first of a copy that ends), a copying one appends, and so does one
+       of new rows only where nothing is in doubt; others merge
 
 A crash leaves the table between two commits, and the next call goes on from there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,8 @@ from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.spark_consumer.apply.changes import write_changes
-from walbridge.spark_consumer.apply.head import segments_done
+from walbridge.spark_consumer.apply.existence import Existence, refuse_other_matches
+from walbridge.spark_consumer.apply.head import is_untouched, segments_done
 from walbridge.spark_consumer.apply.reshape import reshape
 from walbridge.spark_consumer.delta.table import (
     CREATE,
@@ -51,18 +53,20 @@ def apply_table(
     pipeline: str,
     *,
     storage_options: dict[str, str],
+    tells_all: bool = True,
 ) -> TableHead:
     """Apply a plan to one table; again after a crash, with the same result.
 
     Args:
         records: the plan's records of the table's topic.
         relations: by schema id.
+        tells_all: the source tells all its changes, also those that came to it by replication.
 
     Raises:
         TableError: an unknown schema id, undecodable records, values that cannot be known, a
             table that was removed, damaged or rolled back, a type change that needs a copy.
     """
-    application = Application(lake, records, relations, table_plan, plan, pipeline, storage_options)
+    application = Application(lake, records, relations, table_plan, plan, pipeline, storage_options, tells_all)
     for _ in range(ATTEMPTS_MAX):
         try:
             return application.apply()
@@ -89,6 +93,7 @@ class Application:
     plan: Plan
     pipeline: str
     storage_options: dict[str, str]
+    tells_all: bool
 
     @property
     def path(self) -> str:
@@ -107,9 +112,9 @@ class Application:
         """All segments that are not done yet."""
         self._refuse_unknown_schemas()
         path, table = self._opened()
-        done = 0
+        done, existence = 0, Existence.UNKNOWN
         if table is not None:
-            done = self._settle(table)
+            done, existence = self._settle(table)
         elif self._needed_base is not None:
             raise self._lost("is gone")
         for segment in self.table_plan.segments[done:]:
@@ -123,7 +128,7 @@ class Application:
             if not segment.empties:
                 reshape(table, shape, self._shape_before(segment.index), replace(commit, step=SHAPE))
                 kill_point("apply:table-reshaped")
-            write_changes(table, self.records, shape, segment, commit)
+            write_changes(table, self.records, shape, segment, commit, existence)
             kill_point("apply:segment-applied")
         assert table is not None
         return self._head(path, table)
@@ -157,8 +162,9 @@ class Application:
         is_copied = self.table_plan.swapped is not None or (base is not None and base.state == SUPERSEDED)
         return None if is_copied else base
 
-    def _settle(self, table: LakeTable) -> int:
-        """Segments done; the table is put back to the base where another program changed it."""
+    def _settle(self, table: LakeTable) -> tuple[int, Existence]:
+        """Segments done, and what is known of the table's rows. It is put back to the base where another program
+        changed it."""
         base = self._needed_base
         if base is not None and table.version < base.version:
             raise self._lost(f"is at version {table.version}, before version {base.version} that was published")
@@ -175,7 +181,23 @@ class Application:
                 table.restore(base.version, replace(self.commit, step=RESTORE))
             except VersionGone:
                 raise self._lost(f"cannot go back to version {base.version}: its files are gone") from None
-        return done or 0
+        return done or 0, self._existence(commits)
+
+    def _existence(self, commits: Sequence[Commit]) -> Existence:
+        """How far an operation tells whether the table holds its row, after these commits since the base.
+
+        Raises:
+            TableError: this plan found already that it does not, and was killed before it said so.
+        """
+        if not (self.tells_all and self.table_plan.follows_source):
+            return Existence.UNKNOWN
+        segment = self.table_plan.segments[-1]
+        for commit in commits:
+            if commit.plan == self.commit.plan and commit.expected is not None:
+                refuse_other_matches(
+                    commit.expected, commit.found, self._relation(segment.schema_id).table.qualified_name
+                )
+        return Existence.TOLD if is_untouched(commits) else Existence.COUNTED
 
     def _refuse_newer_base(self, table: LakeTable, base: int) -> None:
         """A base that already holds this plan, whatever ``_cuts`` says, would get its rows twice (I5).

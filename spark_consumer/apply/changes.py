@@ -6,7 +6,7 @@ nothing to do. Rows cross from Spark to delta-rs as Arrow slices, through a ``Sp
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +15,10 @@ from pyspark.errors import PySparkException
 
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
+from walbridge.spark_consumer.apply.existence import Existence, expected_matches, refuse_other_matches
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
-from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, scratch_table
+from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, Matches, arrow_schema, scratch_table
 from walbridge.spark_consumer.errors import FIND_THE_WRITER, sorting_errors
 from walbridge.spark_consumer.fold import keyless
 from walbridge.spark_consumer.fold.fold import root_name
@@ -28,7 +29,14 @@ from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.plan.plan import Segment
 
 
-def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, segment: Segment, commit: Commit) -> None:
+def write_changes(
+    table: LakeTable,
+    records: TableRecords,
+    shape: TableShape,
+    segment: Segment,
+    commit: Commit,
+    existence: Existence = Existence.UNKNOWN,
+) -> None:
     """Apply one segment.
 
     Raises:
@@ -37,7 +45,7 @@ def write_changes(table: LakeTable, records: TableRecords, shape: TableShape, se
         RetryableError: the broker is away.
     """
     with closing(SegmentRows(records, shape, segment)) as found:
-        changes = Changes(table, found, shape, segment, commit)
+        changes = Changes(table, found, shape, segment, commit, existence)
         if found.volume.rows == 0:
             if segment.empties:
                 changes.empty()
@@ -63,6 +71,7 @@ class Changes:
     shape: TableShape
     segment: Segment
     commit: Commit
+    existence: Existence = Existence.UNKNOWN
 
     def apply(self) -> None:
         """All of its records; there are some."""
@@ -92,16 +101,24 @@ class Changes:
         """Changes of rows with a key."""
         schema = self._schema(*self._fold_fields())
         with spooled(schema, self.found.folded_by_key(schema)) as rows:
+            expected = expected_matches(rows)
             if not self._needs_chains(rows):
-                self._merge_folded(rows)
+                self._write_folded(rows, expected)
                 return
         with spooled(schema, self.found.folded_by_chain(schema)) as rows:
             base = None if self.segment.empties else self.table
             completed = complete_unknown(base, rows, self.shape, may_miss=self.segment.unfinished)
             with spooled(rows.schema, completed) as complete:
-                self._merge_folded(complete)
+                self._merge_folded(complete, expected)
 
-    def _merge_folded(self, rows: Spool) -> None:
+    def _write_folded(self, rows: Spool, expected: Matches) -> None:
+        """Rows whose keys did not change, or with all their values: new ones alone need no search."""
+        if self.existence is not Existence.TOLD or self.segment.empties or expected.held:
+            self._merge_folded(rows, expected)
+        elif expected.lacked:
+            self._add(rows, _alive)
+
+    def _merge_folded(self, rows: Spool, expected: Matches) -> None:
         unknown = sum(_unknown(batch).num_rows for batch in rows.batches())
         if self.segment.empties:
             if not self.segment.unfinished:
@@ -113,7 +130,11 @@ class Changes:
         if unknown and not self.segment.unfinished:
             self._refuse_unknown_of_missing_rows(rows)
         merge = key_merge(self.shape, with_unknown=unknown > 0, inserts_unknown=not self.segment.unfinished)
-        self.table.merge(merge, rows.reader(), self.commit)
+        if self.existence is Existence.UNKNOWN:
+            self.table.merge(merge, rows.reader(), self.commit)
+            return
+        found = self.table.merge(merge, rows.reader(), replace(self.commit, expected=expected))
+        refuse_other_matches(expected, found, self.shape.relation.table.qualified_name)
 
     def _refuse_unknown_of_missing_rows(self, rows: Spool) -> None:
         """Refuse rows with unknown columns that the lake does not hold: inserted, they would have nulls (I7)."""
@@ -191,6 +212,7 @@ class Changes:
             pa.field("moved", pa.bool_()),
             *[pa.field(root_name(place), own.field(place).type) for place in self.shape.key_places],
             pa.field("root_key_text", pa.string()),
+            pa.field("is_new", pa.bool_()),
         ]
 
     def _unexpected(self, allowed: list[str]) -> TableError:

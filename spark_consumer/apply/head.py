@@ -27,3 +27,8 @@ def segments_done(commits: Iterable[Commit], plan: str, *, first_empties: bool) 
         elif done is not None or heals:
             done = commit.segment + completes
     return done
+
+
+def is_untouched(commits: Iterable[Commit]) -> bool:
+    """Whether nobody wrote rows since the base, neither this plan nor another program; no doubt of what is there."""
+    return all(commit.plan is None and not commit.changes_data for commit in commits)

@@ -74,6 +74,7 @@ def _completing_sql(shape: TableShape) -> str:
         "source.moved AS moved",
         *roots,
         "source.root_key_text AS root_key_text",
+        "source.is_new AS is_new",
         f"{struct}['commit_lsn'] AS base_lsn",
         f"{struct}['exceptional'] AS base_exceptional",
     ]

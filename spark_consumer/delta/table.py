@@ -38,6 +38,7 @@ PROPERTIES: Mapping[str, str] = {
 }
 WITHOUT_DATA_CHANGE = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
 PLAN, SEGMENT, STEP = "walbridge_plan", "walbridge_segment", "walbridge_step"
+HELD, LACKED = "walbridge_held", "walbridge_lacked"
 DATA, CREATE, SHAPE, RESTORE = "data", "create", "shape", "restore"
 
 _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
@@ -76,11 +77,26 @@ class VersionGone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Matches:
+    """How many rows of a merge the table held, and how many it lacked and was given."""
+
+    held: int
+    lacked: int
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, int]) -> "Matches":
+        """As delta-rs counted them."""
+        held = metrics["num_target_rows_updated"] + metrics["num_target_rows_deleted"]
+        return cls(held, metrics["num_target_rows_inserted"])
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """What a commit says of itself.
 
     ``step`` is DATA on the one commit that completes ``segment``, which also carries the
-    transaction; other steps (create, shape, restore) prepare for it.
+    transaction; other steps (create, shape, restore) prepare for it. ``expected``: what a merge should find;
+    ``found``: what it found. Both stand in the log, so that whoever goes on after a crash can compare them.
     """
 
     plan: str | None
@@ -90,10 +106,14 @@ class Commit:
     txn_version: int = 0
     version: int = -1
     changes_data: bool = True
+    expected: Matches | None = None
+    found: Matches | None = None
 
     def properties(self) -> CommitProperties:
         """For delta-rs."""
         said = {PLAN: self.plan, SEGMENT: self.segment, STEP: self.step}
+        if self.expected is not None:
+            said |= {HELD: self.expected.held, LACKED: self.expected.lacked}
         done = [Transaction(self.app_id, self.txn_version)] if self.step == DATA else []
         return CommitProperties(
             custom_metadata={name: value for name, value in said.items() if value is not None},
@@ -220,6 +240,8 @@ class LakeTable:
                 step=entry.get(STEP),
                 version=entry["version"],
                 changes_data=entry.get("operation") not in WITHOUT_DATA_CHANGE,
+                expected=Matches(entry[HELD], entry[LACKED]) if HELD in entry else None,
+                found=Matches.of(entry["operationMetrics"]) if HELD in entry else None,
             )
             for entry in reversed(self._delta.history(newest))
         ]
@@ -240,8 +262,8 @@ class LakeTable:
                 commit_properties=commit.properties(),
             )
 
-    def merge(self, merge: "Merge", source: pa.RecordBatchReader, commit: Commit) -> dict[str, int]:
-        """One MERGE; returns delta-rs' metrics (num_target_rows_deleted …)."""
+    def merge(self, merge: "Merge", source: pa.RecordBatchReader, commit: Commit) -> Matches:
+        """One MERGE; returns what it found."""
         with _commit_errors(self.uri):
             builder = self._delta.merge(
                 source,
@@ -256,8 +278,7 @@ class LakeTable:
                 builder = builder.when_matched_update(dict(merge.updates), merge.update_when)
             if merge.insert_when is not None:
                 builder = builder.when_not_matched_insert(dict(merge.inserts), merge.insert_when)
-            metrics: dict[str, int] = builder.execute()
-        return metrics
+            return Matches.of(builder.execute())
 
     def query(self, sql: str, source: "LakeTable | None" = None) -> pa.RecordBatchReader:
         """Rows of a SELECT over ``target`` (this table at its version) and ``source``, streamed."""

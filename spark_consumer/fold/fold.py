@@ -3,7 +3,7 @@
 In: a segment's events (``schema_join.events``). Out: rows in the form that ``apply`` hands over:
 the column values by place, ``change`` our struct, ``unknown`` the places of columns whose value is not
 known from these events (I6), ``moved`` whether a key change left columns unknown (then
-``key_changes.py`` folds again).
+``key_changes.py`` folds again), ``is_new`` whether the first of them is ``c``: the key was free before.
 
 A column's value and its exceptional text are one thing: ``infinity`` after a date replaces the
 date, and a date after ``infinity`` removes the text. So both are taken from the same event.
@@ -84,11 +84,12 @@ def _fold_expressions(shape: TableShape, has_large: bool) -> tuple[list[Column],
     key = [f"row.{place_name(place)}" for place in shape.key_places]
     aggregates = [
         F.max_by(F.struct(*always_sent, *_OF_LAST), "position").alias("last"),
-        F.min_by(F.struct(*key, "texts"), "position").alias("first"),
+        F.min_by(F.struct(*key, "texts", "op"), "position").alias("first"),
         F.bool_or((F.col("op") == "c") & (F.size("unchanged") > 0)).alias("moved"),
         *[_last_known(shape, place) for place in shape.toastable_places],
     ]
-    return prepared, aggregates, [*_folded_columns(shape, has_large), F.col("moved"), *_root_key(shape)]
+    is_new = (F.col("first.op") == "c").alias("is_new")
+    return prepared, aggregates, [*_folded_columns(shape, has_large), F.col("moved"), *_root_key(shape), is_new]
 
 
 def _row(shape: TableShape) -> Column:

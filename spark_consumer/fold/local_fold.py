@@ -41,7 +41,7 @@ def fold_by_key(events: Sequence[Event], shape: TableShape, schema: pa.Schema) -
     struct = _struct([one.last for one in folded], [one.exceptional for one in folded], schema)
     roots = [[one.first.row[place] for one in folded] for place in shape.key_places]
     rest = [[one.unknown for one in folded], [one.moved for one in folded], *roots, [None] * len(folded)]
-    return _table([*columns, struct, *rest], schema)
+    return _table([*columns, struct, *rest, [one.first.op == "c" for one in folded]], schema)
 
 
 class _Folded:

@@ -55,6 +55,16 @@ class TablePlan:
     path: str = ""
     """Of its folder; of a table that the lake does not have yet once that is chosen (``LakeState.placed``)."""
 
+    @property
+    def follows_source(self) -> bool:
+        """Whether the table equals the source where the plan begins, and gets nothing but changes of it.
+
+        Then the first event of a key in a segment tells whether the lake holds its row: ``c`` means not, any other
+        does. It is so because all four operations are published, which the producer holds.
+        """
+        is_copied = self.swapped is not None or any(segment.copies for segment in self.segments)
+        return self.base is not None and self.base.state == self.state == "current" and not is_copied
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -17,6 +17,7 @@ from tests.spark_consumer.apply import (
     test_apply_without_spark,
     test_bags,
     test_changes,
+    test_existence,
     test_head,
     test_merge,
     test_reshape,
@@ -35,14 +36,14 @@ from tests.spark_consumer.plan import (
     test_segments,
 )
 from walbridge.schemas import cut
-from walbridge.spark_consumer.apply import changes, head, merge, reshape, unknown_values
+from walbridge.spark_consumer.apply import changes, existence, head, merge, reshape, unknown_values
 from walbridge.spark_consumer.apply.apply import Application
 from walbridge.spark_consumer.apply.changes import Changes
 from walbridge.spark_consumer.delta import manifest_reader, unnamed_files
 from walbridge.spark_consumer.delta.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.delta.table import LakeTable
-from walbridge.spark_consumer.fold import key_changes, keyless, local_events, shape
+from walbridge.spark_consumer.fold import key_changes, keyless, local_events, local_fold, shape
 from walbridge.spark_consumer.fold.local_fold import _Folded
 from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.kafka import change_reader
@@ -156,6 +157,63 @@ NOTICED = {
             test_job_in_memory.test_cuts_that_do_not_fit_together_stop_the_job_before_they_are_applied,
             "a cut comes twice",
             False,
+        ),
+    ),
+    "an update is taken for an insert": Noticed(
+        Mutant(local_fold.fold_by_key, 'one.first.op == "c"', 'one.first.op != "d"'),
+        in_lake(test_existence.test_new_rows_beside_others_are_merged_in_one_commit),
+    ),
+    "a row is called new by its last event": Noticed(
+        Mutant(local_fold.fold_by_key, "one.first.op", "one.last.op"),
+        in_lake(test_existence.test_new_rows_beside_others_are_merged_in_one_commit),
+    ),
+    "rows that came and went are appended": Noticed(
+        Mutant(Changes._write_folded, "self._add(rows, _alive)", "self._add(rows)"),
+        in_lake(test_existence.test_new_rows_are_appended_as_their_last_events_have_them),
+    ),
+    "rows that the lake holds are appended beside new ones": Noticed(
+        Mutant(Changes._write_folded, " or expected.held", ""),
+        in_lake(test_existence.test_new_rows_beside_others_are_merged_in_one_commit),
+    ),
+    "new rows are appended to what another program left": Noticed(
+        Mutant(Application._existence, "is_untouched(commits)", "True"),
+        in_lake(test_existence.test_a_table_that_another_program_changed_is_put_back_and_searched),
+    ),
+    "new rows are appended again after a kill": Noticed(
+        Mutant(head.segments_done, "commit.segment + completes", "commit.segment"),
+        in_lake(test_apply_without_spark.test_plan_that_is_applied_again_changes_nothing),
+    ),
+    "new rows are appended to a table that is not current": Noticed(
+        Mutant(plan.TablePlan.follows_source, 'self.base.state == self.state == "current"', "True"),
+        in_lake(test_existence.test_rows_of_a_table_that_may_differ_from_the_source_are_searched_for, "stale"),
+    ),
+    "new rows are appended behind a copy's own": Noticed(
+        Mutant(plan.TablePlan.follows_source, " and not is_copied", ""),
+        partial(
+            test_segments.test_an_operation_tells_what_exists_only_where_a_current_table_gets_nothing_but_changes,
+            "a copy",
+        ),
+    ),
+    "what a merge found is not compared": Noticed(
+        Mutant(existence.refuse_other_matches, "found == expected", "True"),
+        in_lake(
+            test_existence.test_rows_that_are_not_as_their_operations_tell_stop_the_job_again_and_again,
+            [test_existence.u(9, 0)],
+            "held 0 of 1 rows",
+        ),
+    ),
+    "what a merge found is not compared after a kill": Noticed(
+        Mutant(Application._existence, "commit.expected is not None", "False"),
+        in_lake(
+            test_existence.test_rows_that_are_not_as_their_operations_tell_stop_the_job_again_and_again,
+            [test_existence.u(9, 0)],
+            "held 0 of 1 rows",
+        ),
+    ),
+    "rows that were never told are missed": Noticed(
+        Mutant(PlanRunner.__init__, 'settings.postgres.origin == "any"', "True"),
+        in_lake(
+            test_job_in_memory.test_a_row_that_was_never_told_is_changed_only_where_the_source_does_not_tell_all, "none"
         ),
     ),
     "transactions of two plans meet": Noticed(

@@ -167,6 +167,7 @@ def applied(
     relations: Sequence[RelationRecord],
     *,
     to_cut: int = 1,
+    tells_all: bool = True,
 ) -> TableHead:
     """Apply one table's part of a plan; without Spark where none is given."""
     return apply_table(
@@ -177,6 +178,7 @@ def applied(
         plan_of(to_cut, [part], len(log.rows)),
         PIPELINE,
         storage_options={},
+        tells_all=tells_all,
     )
 
 
@@ -197,13 +199,19 @@ def copied(spark: SparkSession | None, lake: Path, of: RelationRecord, *rows: di
 
 
 def changed(
-    spark: SparkSession | None, lake: Path, head: TableHead, *events: Event, to_cut: int = 2, known: Any = ()
+    spark: SparkSession | None,
+    lake: Path,
+    head: TableHead,
+    *events: Event,
+    to_cut: int = 2,
+    known: Any = (),
+    tells_all: bool = True,
 ) -> TableHead:
     log = Log()
     for event in events:
         log.add(event)
     of = events[0].relation
-    return applied(spark, lake, log, table_plan(of, head), [of, *known], to_cut=to_cut)
+    return applied(spark, lake, log, table_plan(of, head), [of, *known], to_cut=to_cut, tells_all=tells_all)
 
 
 def values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

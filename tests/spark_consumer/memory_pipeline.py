@@ -109,13 +109,15 @@ class PlannedInMemory:
 
 
 @contextmanager
-def job_over(pipeline: MemoryPipeline, lake: Path, **options: Any) -> Iterator[Callable[..., None]]:
+def job_over(
+    pipeline: MemoryPipeline, lake: Path, *, origin: str = "any", **options: Any
+) -> Iterator[Callable[..., None]]:
     """Call it to run a new job over everything there is; ``follows``: and over all of it again, as a stream.
 
-    ``stop``: what a signal sets. ``options``: of [lake].
+    ``stop``: what a signal sets. ``origin``: of [postgres]; ``options``: of [lake].
     """
     of_lake = {"path": str(lake), "plan_rows_max": 4, "apply_threads": 2} | options
-    settings = Settings(name=PIPELINE, lake=of_lake)  # type: ignore[arg-type]
+    settings = Settings(name=PIPELINE, lake=of_lake, postgres={"origin": origin})  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "KafkaLog", lambda _spark, _settings: pipeline.topics)
         patch.setattr(plan_runner, "planned_records", pipeline.planned)

@@ -343,3 +343,19 @@ def test_lake_that_is_empty_where_all_cuts_are_kept_gets_every_state_again(
     run()
 
     assert shown(lake) == {"accounts": [1], "history": [0, 1]}
+
+
+@pytest.mark.parametrize("origin", ["any", "none"])
+def test_a_row_that_was_never_told_is_changed_only_where_the_source_does_not_tell_all(lake: Path, origin: str) -> None:
+    """I7: with origin none, rows that came to the source by replication are told with their first change."""
+    pipeline = begun()
+
+    with job_over(pipeline, lake, origin=origin, on_table_error="stop") as run:
+        run()
+        pipeline.send(Event(ACCOUNTS, "u", 0x2000, 0, after={"id": 9, "n": 9}))
+        if origin == "any":
+            with pytest.raises(OperatorError, match="did not hold what the source changed"):
+                run()
+        else:
+            run()
+            assert shown(lake)["accounts"] == [0, 9]

@@ -28,11 +28,13 @@ def folded(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         "moved": pa.bool_(),
         root_name(0): pa.int32(),
         "root_key_text": pa.string(),
+        "is_new": pa.bool_(),
     }
     found = [
         {place_name(place): row.get(of.name) for place, of in enumerate(shape.columns)}
         | {"change": {"commit_lsn": LSN, "ordinal": 0, "op": row.get("op", "u"), "exceptional": row.get("texts")}}
         | {"unknown": row.get("unknown", []), "moved": row.get("moved", False), root_name(0): row.get("root")}
+        | {"is_new": row.get("is_new", False)}
         for row in rows
     ]
     return pa.Table.from_pylist(found, pa.schema([*schema, *[pa.field(name, of) for name, of in more.items()]]))

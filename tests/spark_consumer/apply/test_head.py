@@ -1,6 +1,6 @@
 """Which of a plan's segments a table already holds (I5)."""
 
-from walbridge.spark_consumer.apply.head import segments_done
+from walbridge.spark_consumer.apply.head import is_untouched, segments_done
 from walbridge.spark_consumer.delta.table import Commit
 
 PLAN = "p/epoch/1/7"
@@ -61,3 +61,12 @@ def test_later_segment_heals_nothing() -> None:
     """It adds to what the table holds."""
     assert done(own(0), FOREIGN, own(1), first_empties=True) is None
     assert done(FOREIGN, own(0, "shape"), first_empties=True) is None
+
+
+def test_a_table_is_in_doubt_once_anybody_wrote_rows_since_the_base() -> None:
+    """A compaction or a property leaves none."""
+    assert is_untouched([])
+    assert is_untouched([OPTIMIZE, OPTIMIZE])
+    assert not is_untouched([OPTIMIZE, FOREIGN])
+    assert not is_untouched([own(0, "shape")])
+    assert not is_untouched([own(0)])

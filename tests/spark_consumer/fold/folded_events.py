@@ -65,4 +65,5 @@ def schema_of(shape: TableShape, *, folded: bool) -> pa.Schema:
     plain = arrow_schema([*fields, LakeField("change", STRUCT.type, {})])
     roots = [pa.field(root_name(place), plain.field(place).type) for place in shape.key_places]
     more = [pa.field("unknown", pa.list_(pa.int32())), pa.field("moved", pa.bool_()), *roots]
-    return pa.schema([*plain, *more, pa.field("root_key_text", pa.string())]) if folded else plain
+    more += [pa.field("root_key_text", pa.string()), pa.field("is_new", pa.bool_())]
+    return pa.schema([*plain, *more]) if folded else plain

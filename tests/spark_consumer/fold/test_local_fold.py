@@ -92,6 +92,7 @@ def test_changes_of_one_row_become_one(case: str) -> None:
         "texts": row["change"]["exceptional"],
         "unknown": unknown,
         "moved": row["moved"],
+        "is_new": row["is_new"],
     }
     nothing: dict[str, Any] = {
         "id": 1,
@@ -101,6 +102,7 @@ def test_changes_of_one_row_become_one(case: str) -> None:
         "texts": None,
         "unknown": [],
         "moved": False,
+        "is_new": logged[0].op == "c",
     }
     assert found == nothing | expected
     assert row["change"]["ordinal"] == logged[-1].ordinal

@@ -1,5 +1,6 @@
 """Plans: which events of which table, in which segments."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -184,3 +185,21 @@ def test_segments_leave_no_gap_and_hold_one_schema_each(kinds: list[tuple[str, i
     assert not any(segment.empties for segment in segments[1:])
     assert segments[0].empties == any(barrier.kind in ("truncate", "copy_begin") for barrier in barriers)
     assert all(segment.schema_id for segment in segments)
+
+
+FOLLOWED: Mapping[str, tuple[bool, TablePlan]] = {
+    "changes": (True, only_table()),
+    "a new shape": (True, only_table(Barrier("shape", at(200), "v2"))),
+    "a truncate": (True, only_table(Barrier("truncate", at(200)))),
+    "a copy": (False, only_table(Barrier("copy_begin", at(100, -1), "v2"), Barrier("copy_end", at(100)))),
+    "the end of a copy": (False, only_table(Barrier("copy_end", at(100)), base=replace(HEAD, state="copying"))),
+    "a table that is stale": (False, only_table(base=replace(HEAD, state="stale"))),
+    "a table that left": (False, only_table(Barrier("dropped", at(200)))),
+}
+
+
+@pytest.mark.parametrize("case", FOLLOWED)
+def test_an_operation_tells_what_exists_only_where_a_current_table_gets_nothing_but_changes(case: str) -> None:
+    """I7: else a row that is called new might be there."""
+    expected, table = FOLLOWED[case]
+    assert table.follows_source is expected
