@@ -165,6 +165,36 @@ def test_a_job_killed_at_any_step_gives_the_table_the_same_state(
     assert all(accounts(row).state == "stale" for row in cut_rows(lake)[-2:] if row.kind == "published")
 
 
+UNTOLD = {
+    "an update of no row": Event(ACCOUNTS, "u", 0x2000, 0, after={"id": 9, "n": 9}),
+    "a delete of no row": Event(ACCOUNTS, "d", 0x2000, 0, before={"id": 9}, before_image="key"),
+}
+
+
+@pytest.mark.parametrize("point", ["apply:segment-applied", "job:table-applied", "job:before-publish"])
+@pytest.mark.parametrize("case", UNTOLD)
+def test_table_that_does_not_hold_what_the_source_changed_is_stale_also_after_a_death(
+    pipeline: MemoryPipeline, run: Run, lake: Path, case: str, point: str
+) -> None:
+    """I7, I8: it was not what the source was; what the merge made of it is not shown."""
+    run()
+    certain = cut_rows(lake)[-1]
+    pipeline.send(UNTOLD[case])
+    killed_at(point, run)
+    transfer(pipeline, 1)
+    run()
+
+    entry = accounts(cut_rows(lake)[-1])
+    assert (entry.state, entry.since, entry.version) == ("stale", certain.end_lsn, accounts(certain).version)
+    assert "did not hold what the source changed" in (entry.why or "")
+    assert rows_of(lake, entry) == [0]
+    assert history(lake) == [0, 1]
+    copy_again(pipeline, 1)
+    run()
+    entry = accounts(cut_rows(lake)[-1])
+    assert (entry.state, rows_of(lake, entry)) == ("current", [1])
+
+
 def test_a_table_that_is_back_before_its_state_was_published_is_current(
     pipeline: MemoryPipeline, run: Run, lake: Path
 ) -> None:
