@@ -47,6 +47,12 @@ class TableSchema:
     replica_identity: str
     columns: tuple[Column, ...]
     root_relation_id: int | None = None
+    """Of a partitioned table, through which its partitions are published: its own."""
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it has partitions, whose rows may come and go with them: Postgres sends nothing of that."""
+        return self.root_relation_id is not None
 
     @property
     def key_columns(self) -> tuple[Column, ...]:

@@ -154,6 +154,7 @@ def wait_for_alterations(connection: psycopg.Connection[Any], relation_id: int, 
 _KEY = f"a.attnum = ANY ({INDEX_KEY})"
 _TABLES = f"""
     SELECT (SELECT txid_current_snapshot()::text), c.oid, c.relreplident, c.relnatts, n.nspname, c.relname,
+           c.relkind = 'p',
            a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
            EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary
                    AND i.indimmediate AND {_KEY}),
@@ -175,11 +176,11 @@ def tables_facts(
     seen = None
     for snapshot, oid, identity, *others in _rows(connection, _TABLES, (list(relation_ids),)):
         seen = seen or Snapshot.parse(snapshot)
-        last, namespace, name, *column = others
-        columns = found.setdefault(oid, ((identity, last, namespace, name), []))[1]
+        last, namespace, name, is_partitioned, *column = others
+        columns = found.setdefault(oid, ((identity, last, namespace, name, is_partitioned), []))[1]
         if column[0] is not None:
             columns.append(ColumnFacts(*column))
-    facts = {oid: TableFacts(identity, tuple(columns), *names) for oid, ((identity, *names), columns) in found.items()}
+    facts = {oid: TableFacts(identity, tuple(columns), *more) for oid, ((identity, *more), columns) in found.items()}
     return facts, seen
 
 

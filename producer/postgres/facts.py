@@ -100,6 +100,7 @@ class TableFacts:
     attnum_max: int = 0
     namespace: str = ""
     name: str = ""
+    is_partitioned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,15 @@ def describe(
                 missing_value=fact.missing_value if fact else None,
             )
         )
+    was_root = bool(versions) and versions[-1].table.is_root
+    is_root = was_root if facts is None else facts.is_partitioned
     return TableSchema(
-        relation.relation_id, relation.namespace, relation.name, relation.replica_identity, tuple(columns)
+        relation.relation_id,
+        relation.namespace,
+        relation.name,
+        relation.replica_identity,
+        tuple(columns),
+        relation.relation_id if is_root else None,
     )
 
 

@@ -189,14 +189,12 @@ class Application:
         Raises:
             TableError: this plan found already that it does not, and was killed before it said so.
         """
-        if not (self.tells_all and self.table_plan.follows_source):
+        table = self._relation(self.table_plan.segments[-1].schema_id).table
+        if table.is_root or not (self.tells_all and self.table_plan.follows_source):
             return Existence.UNKNOWN
-        segment = self.table_plan.segments[-1]
         for commit in commits:
             if commit.plan == self.commit.plan and commit.expected is not None:
-                refuse_other_matches(
-                    commit.expected, commit.found, self._relation(segment.schema_id).table.qualified_name
-                )
+                refuse_other_matches(commit.expected, commit.found, table.qualified_name)
         return Existence.TOLD if is_untouched(commits) else Existence.COUNTED
 
     def _refuse_newer_base(self, table: LakeTable, base: int) -> None:

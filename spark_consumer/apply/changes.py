@@ -109,7 +109,8 @@ class Changes:
             base = None if self.segment.empties else self.table
             completed = complete_unknown(base, rows, self.shape, may_miss=self.segment.unfinished)
             with spooled(rows.schema, completed) as complete:
-                self._merge_folded(complete, expected)
+                # Of a chain it is told whether its first key was new, not whether the row's own was.
+                self._merge_folded(complete, expected, by_operation=False)
 
     def _write_folded(self, rows: Spool, expected: Matches) -> None:
         """Rows whose keys did not change, or with all their values: new ones alone need no search."""
@@ -118,7 +119,7 @@ class Changes:
         elif expected.lacked:
             self._add(rows, _alive)
 
-    def _merge_folded(self, rows: Spool, expected: Matches) -> None:
+    def _merge_folded(self, rows: Spool, expected: Matches, *, by_operation: bool = True) -> None:
         unknown = sum(_unknown(batch).num_rows for batch in rows.batches())
         if self.segment.empties:
             if not self.segment.unfinished:
@@ -129,8 +130,14 @@ class Changes:
             return
         if unknown and not self.segment.unfinished:
             self._refuse_unknown_of_missing_rows(rows)
-        merge = key_merge(self.shape, with_unknown=unknown > 0, inserts_unknown=not self.segment.unfinished)
-        if self.existence is Existence.UNKNOWN:
+        is_counted = self.existence is not Existence.UNKNOWN
+        merge = key_merge(
+            self.shape,
+            with_unknown=unknown > 0,
+            inserts_unknown=not self.segment.unfinished,
+            by_operation=by_operation and is_counted,
+        )
+        if not is_counted:
             self.table.merge(merge, rows.reader(), self.commit)
             return
         found = self.table.merge(merge, rows.reader(), replace(self.commit, expected=expected))

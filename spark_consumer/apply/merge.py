@@ -47,9 +47,12 @@ def _same_key(shape: TableShape, source: dict[int, str], key_text: str) -> str:
     return " AND ".join(terms)
 
 
-def key_merge(shape: TableShape, *, with_unknown: bool, inserts_unknown: bool = True) -> Merge:
+def key_merge(
+    shape: TableShape, *, with_unknown: bool, inserts_unknown: bool = True, by_operation: bool = False
+) -> Merge:
     """Folded rows into a table with a key. Without ``inserts_unknown`` a row that neither they nor the table
-    know whole is left out."""
+    know whole is left out. ``by_operation``: so are new rows that the table holds, and others that it lacks, so that
+    one of each does not look like none when they are counted."""
     inserts = _values(shape)
     updates = dict(inserts)
     if with_unknown:
@@ -62,10 +65,11 @@ def key_merge(shape: TableShape, *, with_unknown: bool, inserts_unknown: bool = 
     return Merge(
         condition=same_key(shape),
         delete_when=f"source.change['op'] = 'd' AND {_NEWER}",
-        update_when=f"source.change['op'] <> 'd' AND {_NEWER}",
+        update_when=f"source.change['op'] <> 'd' AND {_NEWER}" + (" AND NOT source.is_new" if by_operation else ""),
         updates=updates,
         insert_when="source.change['op'] <> 'd'"
-        + ("" if inserts_unknown else " AND coalesce(cardinality(source.unknown), 0) = 0"),
+        + ("" if inserts_unknown else " AND coalesce(cardinality(source.unknown), 0) = 0")
+        + (" AND source.is_new" if by_operation else ""),
         inserts=inserts,
     )
 

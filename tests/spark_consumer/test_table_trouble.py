@@ -179,7 +179,7 @@ def test_table_that_does_not_hold_what_the_source_changed_is_stale_also_after_a_
     """I7, I8: it was not what the source was; what the merge made of it is not shown."""
     run()
     certain = cut_rows(lake)[-1]
-    pipeline.send(UNTOLD[case])
+    pipeline.send(UNTOLD[case], Event(ACCOUNTS, "u", 0x2000, 1, after={"id": 1, "n": 5}))
     killed_at(point, run)
     transfer(pipeline, 1)
     run()

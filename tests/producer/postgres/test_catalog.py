@@ -66,3 +66,17 @@ def test_alteration_that_takes_long_is_not(database: Database) -> None:
         with altering.transaction():
             altering.execute("ALTER TABLE t ADD v text")
             wait_for_alterations(connection, relation_id, timeout_s=0.1)
+
+
+def test_a_partitioned_table_is_known_from_its_partitions_and_others(database: Database) -> None:
+    database.execute("CREATE TABLE p (id int) PARTITION BY RANGE (id); CREATE TABLE t (id int)")
+    database.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)")
+
+    found = {}
+    with database.connect() as connection:
+        for name in ("p", "p1", "t"):
+            relation_id = database.rows("SELECT %s::regclass::oid", [name])[0][0]
+            facts = table_facts(connection, relation_id)
+            found[name] = facts is not None and facts.is_partitioned
+
+    assert found == {"p": True, "p1": False, "t": False}

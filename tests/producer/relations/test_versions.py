@@ -143,3 +143,28 @@ def test_type_that_is_gone_or_called_otherwise_makes_no_other_version(types: dic
 
     assert cache.version_of(again, PLACE) == first
     assert again.columns[0].column_type == first.table.columns[0].column_type
+
+
+def test_a_partitioned_table_is_told_as_one_and_stays_it_when_the_catalogue_knows_it_no_more() -> None:
+    """Readers do not rely on what they hold of it: its rows come and go with its partitions."""
+    columns = (RelationColumn(True, "a", INT4, -1), RelationColumn(False, "b", INT4, -1))
+    relation = Relation(16_384, "public", "orders", "d", columns)
+    known = facts("d", True, False)
+
+    assert not describe(relation, known, {}).is_root
+    root = describe(relation, replace(known, is_partitioned=True), {})
+    assert root.root_relation_id == relation.relation_id
+    (record,) = versions(root)
+    (read,) = read_back(record).versions_of(relation.relation_id)
+    assert describe(relation, None, {}, [read]).is_root
+
+
+def test_a_partitioned_table_that_was_recorded_without_saying_so_gets_another_version() -> None:
+    """Of earlier code: its schema is the same, and must not be known by the same id."""
+    plain = table(column("id", INT4, is_key=True))
+    (record,) = versions(plain)
+
+    root = read_back(record).version_of(replace(plain, root_relation_id=plain.relation_id), PLACE)
+
+    assert root.schema_id != record.schema_id
+    assert root.revision == record.revision + 1
