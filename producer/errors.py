@@ -73,12 +73,29 @@ def membership_changed(publication: str, table: str) -> OperatorError:
     )
 
 
-def generated_columns_changed(publication: str) -> OperatorError:
+def table_rewritten(table: str) -> OperatorError:
+    """Postgres sends no change of the rows that it rewrites."""
+    return OperatorError(
+        f"table {table} was rewritten, or a partition of it was rewritten or emptied: its rows may have other values, "
+        "which were not sent",
+        remedy=COPY_AGAIN,
+    )
+
+
+def column_added_with_values(table: str) -> OperatorError:
+    """Postgres sends no change of the rows that were there."""
+    return OperatorError(
+        f"table {table} got a column with a default: the value of rows that were there was not sent",
+        remedy=COPY_AGAIN,
+    )
+
+
+def generated_columns_changed(publication: str, table: str) -> OperatorError:
     """Like a column list: rows that were there before have no value of such a column, or keep an old one."""
     return OperatorError(
-        f"publish_generated_columns of publication {publication} was changed: rows that do not change lack the new "
-        "columns",
-        remedy="if no published table was written to since, change it back; else " + COPY_AGAIN,
+        f"publish_generated_columns of publication {publication} was changed: rows of table {table} that do not change "
+        "lack the new columns",
+        remedy="if it was not written to since, change it back; else " + COPY_AGAIN,
     )
 
 

@@ -102,6 +102,8 @@ class Producer(_Section):
     """How fast tables are read that are copied beside the stream; 0: as fast as they can be."""
     on_unknown_value: Literal["refuse", "stale"] = "refuse"
     """When a row filter turns an UPDATE into an INSERT without its unchanged values: stop, or mark the table stale."""
+    on_table_error: Literal["copy", "quarantine", "stop"] = "copy"
+    """When one table cannot be followed any more: copy it again beside the stream, leave it out, or stop."""
 
 
 class Lake(_Section):

@@ -13,9 +13,11 @@ from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn
 
 FORMAT_VERSION = 2
-COPYING, CURRENT, STALE, DROPPED = "copying", "current", "stale", "dropped"
+COPYING, CURRENT, STALE = "copying", "current", "stale"
+QUARANTINED, DROPPED = "quarantined", "dropped"
 """States. ``current``: every change is published. ``stale``: its changes are left out, and why is known.
-``dropped``: it left the publication, or was dropped."""
+``quarantined``: likewise, and it is not copied before an operator says so. ``dropped``: it left the
+publication, or was dropped."""
 
 ListedKeys = Mapping[bytes, bytes]
 
@@ -42,7 +44,8 @@ class TableCopy:
 @dataclass(frozen=True, slots=True)
 class TableProgress:
     """``topic`` and ``membership`` are None where earlier code did not write them down, or nothing was published.
-    ``name`` is that of a table that came after the copy."""
+    ``name`` is that of a table that came after the copy, or is to be copied again. ``storage``: its files and columns
+    when last looked at (``guards/rewrites.py``). ``troubles``: when it ceased to be current, in seconds since 1970."""
 
     relation_id: int
     state: str
@@ -53,6 +56,8 @@ class TableProgress:
     why: str | None = None
     copy: TableCopy | None = None
     name: str | None = None
+    storage: str | None = None
+    troubles: tuple[int, ...] = ()
     format_version: int = FORMAT_VERSION
 
 
@@ -73,7 +78,8 @@ def encode_table(table: TableProgress) -> bytes:
         if table.copy.bound is not None:
             record["copy"]["bound"] = list(table.copy.bound)  # fastavro takes a tuple in a union for a branch's name
         record["copy"]["listed"] = [{"key": key, "row": row} for key, row in table.copy.listed.items()]
-    return encode_control("TableProgress", record)
+    record["troubles"] = list(table.troubles)
+    return encode_control("TableProgress2", record)
 
 
 def decode_table(value: bytes) -> TableProgress:
@@ -82,11 +88,11 @@ def decode_table(value: bytes) -> TableProgress:
     Raises:
         ProtocolError: not one, or one of newer code.
     """
-    _, record = decode_control(value, ("TableProgress",))
+    _, record = decode_control(value, ("TableProgress2", "TableProgress"))
     if record["format_version"] > FORMAT_VERSION:
         raise ProtocolError(f"progress format {record['format_version']} is newer than {FORMAT_VERSION}")
     copy = record["copy"]
     if copy is not None:
         bound, listed = copy["bound"], {each["key"]: each["row"] for each in copy["listed"]}
         record["copy"] = TableCopy(**(copy | {"bound": None if bound is None else tuple(bound), "listed": listed}))
-    return TableProgress(**record)
+    return TableProgress(**(record | {"troubles": tuple(record.get("troubles", ()))}))

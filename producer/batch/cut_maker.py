@@ -6,7 +6,7 @@ moves both on, so that an idle slot never pins WAL.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Protocol
 
 import structlog
@@ -34,6 +34,10 @@ class Watch(Protocol):
 
     def is_renamed_at(self, lsn: Lsn) -> bool:
         """Whether a table has another name than was told, and nothing of it comes under that after ``lsn``."""
+
+    @property
+    def doubts(self) -> Sized:
+        """Tables of which the next cut has to say that they are not current."""
 
     def take_dropped(self, lsn: Lsn) -> set[int]:
         """Tables of which nothing comes after ``lsn``; told once."""
@@ -130,7 +134,7 @@ class CutMaker:
             return
         if self._stream.received <= self._out.tracker.end_lsn:
             self._watch.look_if_due()
-            if not self._watch.is_renamed_at(self._stream.received):
+            if not self._watch.is_renamed_at(self._stream.received) and not len(self._watch.doubts):
                 return
         if self._out.tracker.progress.split is not None:
             return  # a complete cut would hold half a transaction, and progress would forget how much

@@ -130,10 +130,15 @@ class OpenBatch:
 
     def drop_table(self, relation: RelationRecord, position: Position, state: str, why: str | None = None) -> None:
         """Say with a barrier that nothing more of this table comes, and let the next progress say why."""
-        relation_id, barrier = relation.table.relation_id, Barrier("dropped", position)
-        self.batch.add_barrier(relation_id, relation.topic, barrier)
+        relation_id = relation.table.relation_id
         known = self.tracker.progress.tables.get(relation_id, TableProgress(relation_id, state, relation.topic))
-        self.batch.dropped[relation_id] = replace(known, state=state, since=position.commit_lsn, why=why, copy=None)
+        after = replace(known, state=state, since=position.commit_lsn, why=why, copy=None)
+        self.leave_table(relation, position, after)
+
+    def leave_table(self, relation: RelationRecord, position: Position, after: TableProgress) -> None:
+        """The same; ``after``: the table's record."""
+        self.batch.add_barrier(after.relation_id, relation.topic, Barrier("dropped", position))
+        self.batch.dropped[after.relation_id] = after
 
     def begin_transaction(self) -> None:
         """Set the size at which this transaction is split: only one that adds as much as a whole batch may hold

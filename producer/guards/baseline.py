@@ -6,7 +6,7 @@ Pure. What is of one table rides in its record of progress; what is of all, in `
 names of its own. So it is compared across restarts too; a progress without it takes what there is as given.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from walbridge.producer import errors
@@ -14,7 +14,7 @@ from walbridge.producer.postgres.facts import PublicationState
 from walbridge.schemas.progress_record import OWN_OPTIONS, Progress, pairs
 from walbridge.schemas.table_progress import TableProgress
 
-_PUBLICATION, _TOPICS, _GENERATED = (f"{OWN_OPTIONS}{name}" for name in ("publication", "topics", "generated"))
+_PUBLICATION, _TOPICS, GENERATED_OPTION = (f"{OWN_OPTIONS}{name}" for name in ("publication", "topics", "generated"))
 TOPIC_ID_LENGTH = 8
 """Of the 22 characters of a topic's id: enough to tell two lives of one topic apart."""
 
@@ -38,12 +38,12 @@ class Baseline:
         options = progress.options
         if _PUBLICATION not in options:
             return None
-        return cls(int(options[_PUBLICATION]), progress.tables, pairs(options[_TOPICS]), options.get(_GENERATED))
+        return cls(int(options[_PUBLICATION]), progress.tables, pairs(options[_TOPICS]), options.get(GENERATED_OPTION))
 
     @property
     def options(self) -> dict[str, str]:
         """What a progress carries of it beside its tables."""
-        generated = {} if self.generated_columns is None else {_GENERATED: self.generated_columns}
+        generated = {} if self.generated_columns is None else {GENERATED_OPTION: self.generated_columns}
         return generated | {
             _PUBLICATION: str(self.publication),
             _TOPICS: " ".join(f"{topic}:{an_id}" for topic, an_id in self.control_topics.items()),
@@ -73,15 +73,15 @@ class Baseline:
             ids.pop(str(table.topic), None)
         return replace(self, tables={**self.tables, **placed}, control_topics=ids)
 
-    def dropped(self, name: str, now: PublicationState | None, table_name: Callable[[int], str]) -> set[int]:
-        """The relations that are members no more.
+    def of_table(self, relation_id: int) -> "Baseline":
+        """The same of one table alone."""
+        return replace(self, tables={each: table for each, table in self.tables.items() if each == relation_id})
 
-        Args:
-            name: of the publication.
-            table_name: of a relation, for messages.
+    def dropped(self, name: str, now: PublicationState | None) -> set[int]:
+        """The relations that are members no more. ``name``: of the publication.
 
         Raises:
-            OperatorError: changes may be missing in a way that no barrier can say.
+            OperatorError: changes of all tables may be missing.
         """
         if now is None:
             raise errors.publication_gone(name)
@@ -89,13 +89,19 @@ class Baseline:
             raise errors.publication_remade(name)
         if now.missing_operations:
             raise errors.operations_missing(name, now.missing_operations)
-        if self.generated_columns not in (None, now.generated_columns):
-            raise errors.generated_columns_changed(name)
-        members = {each: table.membership for each, table in self.tables.items() if table.membership is not None}
-        for relation_id, token in members.items():
-            if now.members.get(relation_id, token) != token:
-                raise errors.membership_changed(name, table_name(relation_id))
-        return members.keys() - now.members.keys()
+        return self._members.keys() - now.members.keys()
+
+    def changed(self, now: PublicationState) -> set[int]:
+        """The relations that are members for another reason than they were: some of their changes may be missing."""
+        return {each for each, token in self._members.items() if now.members.get(each, token) != token}
+
+    def has_other_generated_columns(self, now: PublicationState) -> bool:
+        """Whether stored generated columns are published that were not, or the other way round."""
+        return self.generated_columns not in (None, now.generated_columns)
+
+    @property
+    def _members(self) -> dict[int, str]:
+        return {each: table.membership for each, table in self.tables.items() if table.membership is not None}
 
     def refuse_other_topics(self, topics: Mapping[str, str]) -> None:
         """Compare with the ids that the broker gives now.

@@ -1,9 +1,9 @@
 """Asks whether the source still sends what it was asked for, at each session and now and then.
 
 In: the catalogue, the broker, the baseline in progress. Out: tables that left the publication, from
-the LSN on where the stream can hold no more changes of them; everything else that goes missing
-silently is refused (I7). Types that changed get a new version in the metadata topic. Partitions
-that come and go with rows are told in the log.
+the LSN on where the stream can hold no more changes of them; tables of which changes may be missing, and
+which are therefore not current any more; what goes missing of all tables is refused (I7). Types that
+changed get a new version in the metadata topic. Partitions that come and go with rows are told in the log.
 """
 
 import time
@@ -14,15 +14,19 @@ import structlog
 
 from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.guards.baseline import TOPIC_ID_LENGTH, Baseline
+from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.partitions import PartitionWatch
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
+from walbridge.producer.guards.rewrites import as_text
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import published_tables_unless_locked, table_names
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
 from walbridge.producer.postgres.publication import next_xid, other_members, publication_state
+from walbridge.producer.postgres.table_files import table_files
 from walbridge.producer.relations.binary_support import refuse_unreadable
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
@@ -35,6 +39,8 @@ from walbridge.schemas.topics import cuts_topic, metadata_topic
 
 log = structlog.get_logger()
 
+_SINGLY_MAX = 3
+"""Tables that are looked at one by one between two looks at all of them."""
 INTERVAL_S = 10.0
 """Between looks at the catalogue while the stream is never idle."""
 
@@ -73,6 +79,10 @@ class SourceWatch:
         """By table: nothing of it comes after this LSN."""
         self._renamed: dict[int, tuple[Name, Lsn]] = {}
         """By table: its new name, and from where on nothing comes under an earlier one."""
+        self.doubts = Doubts(settings, connection, tables, tracker)
+        self._shown: Snapshot | None = None
+        """What the last look at all tables showed."""
+        self._looks_singly = 0
         self._partitions = PartitionWatch()
         self.notices_tables = False
         """Whether looks ask for tables that came to the publication."""
@@ -112,6 +122,7 @@ class SourceWatch:
         wanted = {table.relation_id: table for table in tables}
         state = publication_state(connection, self._settings.postgres.publication, wanted)
         members = dict(state.members) if state else {}
+        files = table_files(connection, wanted)
         control = [metadata_topic(self._settings.name), cuts_topic(self._settings.name)]
         topics = {relation.table.relation_id: relation.topic for relation in self._tables.newest(wanted)}
         generated = state.generated_columns if state else None
@@ -121,7 +132,11 @@ class SourceWatch:
             raise KafkaAway(f"the broker does not know all topics yet, {len(unknown)} of them, {unknown[0]} for one")
         known = {
             each: replace(
-                table, topic=topics.get(each), topic_id=ids.get(topics.get(each, "")), membership=members.get(each)
+                table,
+                topic=topics.get(each),
+                topic_id=ids.get(topics.get(each, "")),
+                membership=members.get(each),
+                storage=as_text(files[each]) if each in files else None,
             )
             for each, table in wanted.items()
         }
@@ -157,7 +172,14 @@ class SourceWatch:
         followed = progress.options.get("publication_names", quoted(name))
         if followed not in (name, quoted(name)) and (now is None or now.oid != baseline.publication):
             raise errors.other_publication(name, followed)
-        gone = baseline.dropped(name, now, self._table_name)
+        gone = baseline.dropped(name, now)
+        assert now is not None
+        for relation_id in now.members.keys() & self._left.keys():
+            del self._left[relation_id]  # it is back
+            self._leaving.pop(relation_id, None)
+        self.doubts.compare_publication(name, baseline, now)
+        self.doubts.compare_files(progress.relation_ids)
+        self._shown, self._looks_singly = (Snapshot.parse(now.snapshot) if now.snapshot else None), 0
         leaving = gone & set(progress.relation_ids) - set(self._leaving)
         if new := leaving - self._left.keys():
             # Changes count as of when they were made: an open or prepared transaction may hold some.
@@ -200,6 +222,33 @@ class SourceWatch:
 
     def _table_name(self, relation_id: int) -> str:
         return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")
+
+    def look_at(self, relation_id: int, xid: int) -> None:
+        """Look at a table that the stream announced, before its first change is published.
+
+        Each table is looked at by itself, unless a look at all of them shows the transaction that is being read: what
+        altered the table before is in that look, too.
+
+        Args:
+            xid: of the transaction, as the stream tells it.
+
+        Raises:
+            OperatorError, RetryableError: as ``look``.
+        """
+        if self._shown is not None and self._shown.contains_received(xid):
+            return
+        self._looks_singly += 1
+        if self._looks_singly > _SINGLY_MAX:
+            self.look()
+            return
+        baseline = Baseline.of(self._tracker.progress)
+        name = self._settings.postgres.publication
+        if baseline is None:
+            return
+        now = publication_state(self._connection, name, [relation_id])
+        if now is not None and now.oid == baseline.publication:
+            self.doubts.compare_publication(name, baseline.of_table(relation_id), now)
+        self.doubts.compare_files([relation_id])
 
     def take_appeared(self) -> set[int]:
         """Relations that came to the publication. Each is returned once a look."""

@@ -23,6 +23,7 @@ from walbridge.producer.postgres.chunk_reader import ChunkReader, TableRead
 from walbridge.producer.postgres.connection import TableLocked, connect_sql
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.key_order import Bound
+from walbridge.producer.postgres.publication import publication_state
 from walbridge.producer.postgres.row_spool import RowSpool
 from walbridge.producer.postgres.table_size import table_sizes
 from walbridge.schemas.errors import RetryableError, WalbridgeError
@@ -85,6 +86,7 @@ class TableFound:
 
     ``key_names``: columns of its key in their order; None where it has none that rows could be read by.
     ``size``: an estimate, for who waits.
+    ``membership``: what made it a member of the publication.
     """
 
     table: PublishedTable
@@ -94,6 +96,7 @@ class TableFound:
     key_names: tuple[str, ...] | None
     lsn: Lsn
     size: TableSize | None = None
+    membership: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +279,9 @@ class CopyReader:
         types = catalog.type_facts(connection, {column.type_oid for column in facts.columns})
         names = None if read.key is None else read.key.names
         size = table_sizes(connection, [table.relation_id]).get(table.relation_id)
-        return TableFound(table, facts, types, _shape(read), names, read.insert_lsn, size)
+        publication = publication_state(connection, self._publication, [table.relation_id])
+        member = publication.members.get(table.relation_id) if publication else None
+        return TableFound(table, facts, types, _shape(read), names, read.insert_lsn, size, member)
 
     def _whole(self, read: TableRead, number: int, wanted: WholeWanted, ahead: _ReadAhead) -> Iterator[Answer]:
         shown = _shown(read, wanted)

@@ -48,6 +48,7 @@ class PublicationState:
     ``lsn``: where the server's WAL stood. ``oldest_xid``: transactions below it have ended.
     ``generated_columns``: "s" where stored ones are published without being named (18 and newer).
     ``names``: schema and table of each relation that was asked for and is there.
+    ``snapshot``: of a moment before.
     """
 
     oid: int
@@ -57,6 +58,7 @@ class PublicationState:
     generated_columns: str = "n"
     oldest_xid: int = 0
     names: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    snapshot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,19 @@ class TableFacts:
     namespace: str = ""
     name: str = ""
     is_partitioned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """Where a table lies. ``toast``: the table of what is out of line, or 0; ``columns``: versions of their rows in
+    the catalogue, where ``toast`` is 0; ``is_named``: a publication names the table."""
+
+    relation_id: int
+    file: int
+    toast: int
+    column_count: int
+    columns: str = ""
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)

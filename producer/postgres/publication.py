@@ -17,7 +17,8 @@ from walbridge.schemas.position import Lsn, parse_lsn
 EVERY_TABLE = "*"
 _OPERATIONS = ("insert", "update", "delete", "truncate")
 _PUBLICATION = """
-    SELECT oid, pubinsert, pubupdate, pubdelete, pubtruncate, {generated} FROM pg_publication WHERE pubname = %s"""
+    SELECT oid, pubinsert, pubupdate, pubdelete, pubtruncate, {generated}, txid_current_snapshot()::text
+    FROM pg_publication WHERE pubname = %s"""
 _NOW = "SELECT pg_current_wal_insert_lsn()::text, txid_snapshot_xmin(txid_current_snapshot())"
 # A partition is a member by itself or by any of its parents; from Postgres 15 on also by its schema.
 _FAMILY = "(SELECT c.oid AS relid UNION SELECT a.relid FROM pg_partition_ancestors(c.oid) a)"
@@ -84,12 +85,28 @@ def publication_state(
     except psycopg.Error as error:
         raise classified(error) from None
     assert now is not None
-    oid, *published, generated = row
+    oid, *published, generated, snapshot = row
     lsn, oldest_xid = now
     missing = tuple(name for name, is_there in zip(_OPERATIONS, published, strict=True) if not is_there)
     in_it = {each: token for each, _, _, token in found if token}
     names = {each: (namespace, name) for each, namespace, name, _ in found}
-    return PublicationState(oid, missing, in_it, Lsn(parse_lsn(lsn)), generated, oldest_xid, names)
+    return PublicationState(oid, missing, in_it, Lsn(parse_lsn(lsn)), generated, oldest_xid, names, snapshot)
+
+
+def with_generated_columns(connection: SqlConnection, relation_ids: Iterable[int]) -> list[int]:
+    """Those of these relations that have stored generated columns.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    query = (
+        "SELECT DISTINCT attrelid FROM pg_attribute WHERE attrelid = ANY (%s) AND attgenerated = 's' "
+        "AND NOT attisdropped ORDER BY 1"
+    )
+    try:
+        return [relation_id for (relation_id,) in connection.execute(query, (list(relation_ids),)).fetchall()]
+    except psycopg.Error as error:
+        raise classified(error) from None
 
 
 def next_xid(connection: SqlConnection) -> int:

@@ -17,6 +17,7 @@ from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.table_copies import TableCopies
+from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transaction import OpenTransaction
 from walbridge.producer.session.whole_copy import WholeCopy
 
@@ -44,6 +45,7 @@ class Changes:
         self._fast_path = fast_path
         self._drops_on_unknown_value = drops_on_unknown_value
         self.dropped = DroppedTables(out, tables, relations, followed)
+        self.trouble: TableTrouble | None = None
         self.copies: TableCopies | None = None
         """Tables that are copied beside the stream; None where none is."""
 
@@ -70,7 +72,12 @@ class Changes:
         return None
 
     def publish(self, change: Change, transaction: OpenTransaction) -> None:
-        """Queue the Kafka records that a change becomes."""
+        """Queue the Kafka records that a change becomes. A table that turns out to be in trouble is left before."""
+        if isinstance(change, Truncate):
+            if self.trouble is not None:
+                self.trouble.truncate(change.relation_ids)
+        elif self._is_left(change.relation_id, transaction):
+            return
         _CHANGES[type(change)](self, change, transaction)
 
     def _insert(self, change: Insert, transaction: OpenTransaction) -> None:
@@ -96,15 +103,20 @@ class Changes:
 
     def _truncate(self, change: Truncate, transaction: OpenTransaction) -> None:
         for relation_id in change.relation_ids:
+            if self._is_left(relation_id, transaction):
+                continue
             writer = self._begun(relation_id, change, transaction)
             self._out.add_barrier(writer, "truncate", transaction.position)
             record = writer.truncate(transaction.source, transaction.ordinal, self._out.ts_ms)
             self._out.send_to_all_partitions(writer, record)
             transaction.ordinal += 1
 
+    def _is_left(self, relation_id: int, transaction: OpenTransaction) -> bool:
+        self._relations.settle(relation_id)
+        return self.trouble is not None and self.trouble.is_left(relation_id, transaction)
+
     def _begun(self, relation_id: int, change: Change, transaction: OpenTransaction) -> RecordWriter:
         """The writer of the table's current version; before the first event of a version it adds a shape barrier."""
-        self._relations.settle(relation_id)
         writer = self._tables.writer(relation_id)
         if self._tables.take_shape_barrier(relation_id):
             self._out.add_barrier(writer, "shape", transaction.position)

@@ -26,7 +26,7 @@ from walbridge.producer.session.copied_table import CopiedTable
 from walbridge.producer.session.copy_reading import PUBLICATION, CopyReading
 from walbridge.producer.session.tables_to_copy import AGAIN_S
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.table_progress import DROPPED, STALE, TableProgress, is_begun_anew
+from walbridge.schemas.table_progress import DROPPED, QUARANTINED, STALE, TableProgress, is_begun_anew
 
 log = structlog.get_logger()
 
@@ -93,6 +93,11 @@ class CopyAnswers:
         why = refusal.what if refusal else str(error)
         if relation_id == PUBLICATION:
             self._reading.to_copy.list_failed()
+            return
+        known = self._out.tracker.progress.tables.get(relation_id)
+        is_wanted = known is None or known.state != QUARANTINED or relation_id in self._reading.requested.to_copy
+        if not is_wanted:
+            self._reading.to_copy.let_go(relation_id)  # by the very cut that its copy would have begun in
             return
         pause_s = self._reading.to_copy.pause_s(relation_id, is_refused=refusal is not None)
         table = self._reading.to_copy.published.get(relation_id)

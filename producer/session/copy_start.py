@@ -86,19 +86,21 @@ class CopyStart:
             and (known.state != DROPPED or names.get(relation_id) != table.qualified_name)
         }
 
-    def record_of(self, table: PublishedTable) -> TableProgress:
+    def record_of(self, found: TableFound) -> TableProgress:
         """The table's record with its topic and membership as they are now.
 
         Raises:
-            NotYet: it is no member, or the broker does not tell of the topic yet.
+            NotYet: it is no member any more, or for another reason than when it was found: with another row filter;
+                or the broker does not tell of the topic yet.
         """
+        table = found.table
         known = self._tracker.progress.tables.get(table.relation_id, TableProgress(table.relation_id, STALE))
         try:
             record = self._watch.baseline_of(replace(known, name=table.qualified_name))
         except RetryableError as error:
             raise NotYet(str(error)) from None
-        if record.membership is None:
-            raise NotYet(f"table {table.qualified_name} is not in the publication")
+        if record.membership is None or record.membership != found.membership:
+            raise NotYet(f"table {table.qualified_name} left the publication, or came to it anew")
         return record
 
 

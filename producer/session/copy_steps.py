@@ -22,7 +22,7 @@ from walbridge.producer.session.copy_reading import CopyReading
 from walbridge.producer.session.copy_records import CopyRecords
 from walbridge.producer.session.copy_start import CopyStart, NotYet, Refused
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import COPYING, TableProgress
+from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress
 
 log = structlog.get_logger()
 
@@ -87,13 +87,13 @@ class CopySteps:
 
     def _begin(self, found: TableFound, writer: RecordWriter) -> CopiedTable:
         relation_id, table = found.table.relation_id, found.table
-        lsn, known = self._stream.received, self._start.record_of(table)
+        lsn, known = self._stream.received, self._start.record_of(found)
         state = TableState.appeared(relation_id, lsn, "").begin_copy(lsn, found.shape)
         self._follow(relation_id)
         self._reading.requested.end(relation_id)
         self._records.begin(writer, with_state(known, state), lsn)
         if self._out.tracker.progress.tables[relation_id].state != COPYING:
-            raise NotYet(f"table {table.qualified_name} left the publication meanwhile")
+            raise NotYet(f"table {table.qualified_name} left the publication meanwhile, or was altered")
         log.info("copy of a table begins", table=table.qualified_name, relation_id=relation_id, lsn=lsn)
         copied = self._reading.copied[relation_id] = CopiedTable(state)
         return copied
@@ -143,6 +143,8 @@ class CopySteps:
         relation_id = copied.state.relation_id
         record = self._record(copied, copied.state.end_copy(lsn))
         self._records.end(copied.writer, record, lsn)
+        if self._out.tracker.progress.tables[relation_id].state != CURRENT:
+            return  # this very cut says that it left, or is in trouble again
         self._reading.let_go(relation_id)
         log.info("table is copied", table=copied.writer.relation.table.qualified_name, rows=rows, lsn=lsn)
 

@@ -27,7 +27,7 @@ from walbridge.producer.session.transaction import OpenTransaction
 from walbridge.schemas.errors import COPY_AGAIN, copy_command
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
-from walbridge.schemas.table_progress import STALE, TableProgress, is_begun_anew
+from walbridge.schemas.table_progress import QUARANTINED, STALE, TableProgress, is_begun_anew
 
 log = structlog.get_logger()
 
@@ -51,7 +51,9 @@ class DroppedTables:
         self._relations = relations
         self._followed = followed
         known = out.tracker.progress.tables
-        self._left = {each for each, table in known.items() if table.state == STALE or is_begun_anew(table)}
+        self._left = {
+            each for each, table in known.items() if table.state in (STALE, QUARANTINED) or is_begun_anew(table)
+        }
 
     def rest_of(self, change: Change, transaction: OpenTransaction) -> Change | None:
         """What is to be published of a change.

@@ -37,9 +37,11 @@ from walbridge.producer.session.replay import Replay
 from walbridge.producer.session.requested_tables import RequestedTables
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.table_copies import TableCopies
+from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transaction import TransactionTracker
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.waits import PATIENCE_S
+from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 
 _XLOG_DATA = ord("w")
@@ -76,20 +78,10 @@ class Session:
         self._fast_path = FastPath(out, self._transactions)
         followed = FollowedTables(tables, self._fast_path, self._transactions, progress.relation_ids)
         self._followed = followed
-        relations = SessionRelations(followed.install, self._fast_path.forget)
+        relations = SessionRelations(self._install, self._fast_path.forget)
         self.pending = PendingTransactions(spool, relations, self._decoders, server_version, progress.done)
         self._replay = Replay(self.pending, relations, stream.keep_alive)
         self._read: Callable[[], bytes | None] = stream.read
-        self._cuts = CutMaker(
-            limits.idle_cut_interval_ms,
-            stream,
-            tables,
-            out,
-            watch,
-            self.pending,
-            on_dropped=self._on_dropped,
-            on_ending=RenamedTables(tables, out, watch, self._fast_path).tell,
-        )
         self._changes = Changes(
             out,
             tables,
@@ -98,11 +90,23 @@ class Session:
             followed,
             drops_on_unknown_value=limits.on_unknown_value == "stale",
         )
+        dropped = self._changes.dropped
+        self._trouble = self._changes.trouble = TableTrouble(limits, out, tables, watch, followed, dropped)
+        self._renamed = RenamedTables(tables, out, watch, self._fast_path)
+        self._cuts = CutMaker(
+            limits.idle_cut_interval_ms,
+            stream,
+            tables,
+            out,
+            watch,
+            self.pending,
+            on_dropped=self._on_dropped,
+            on_ending=self._on_ending,
+        )
         self._messages = LogicalMessages(settings, tables, out)
         self._copies: TableCopies | None = None
         if reader is not None:
             records = CopyRecords(out, tables, self._cuts, stream.keep_alive)
-            dropped = self._changes.dropped
             self._copies = TableCopies(
                 settings,
                 stream,
@@ -117,7 +121,16 @@ class Session:
                 leave_out=dropped.add,
                 is_told_since=followed.is_told_since,
             )
-            self._changes.copies, dropped.on_left_out = self._copies, self._copies.notice
+            self._changes.copies, self._trouble.copies = self._copies, self._copies
+            dropped.on_left_out = self._copies.notice
+
+    def _on_ending(self, lsn: Lsn) -> None:
+        self._renamed.tell(lsn)
+        self._trouble.end_at(lsn)
+
+    def _install(self, relation: Relation) -> None:
+        self._followed.install(relation)
+        self._trouble.announce(relation.relation_id)
 
     @property
     def copy_standings(self) -> tuple[CopyStanding, ...]:

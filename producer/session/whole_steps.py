@@ -80,7 +80,7 @@ class WholeSteps:
             NotYet: its copy cannot begin now.
         """
         relation_id, name, lsn = found.table.relation_id, found.table.qualified_name, self._stream.received
-        known = self._start.record_of(found.table)
+        known = self._start.record_of(found)
         is_fed = known.state in (CURRENT, COPYING) and not is_begun_anew(known)
         state = TableState.appeared(relation_id, lsn, "").begin_copy(lsn, found.shape, in_one_piece=True)
         self._follow(relation_id)
@@ -201,6 +201,8 @@ class WholeSteps:
         whole.state = whole.state.enter(Chunk(0, 0, IN_ONE_PIECE, is_last=True)).end_copy(lsn)
         known = self._out.tracker.progress.tables[whole.relation_id]
         self._records.end(whole.writer, with_state(known, whole.state), lsn)
+        if self._out.tracker.progress.tables[whole.relation_id].state != CURRENT:
+            return  # this very cut says that it left, or is in trouble again
         self._reading.let_go(whole.relation_id)
         log.info("table is copied", table=whole.name, rows=rows, lsn=lsn)
 

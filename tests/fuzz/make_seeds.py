@@ -137,7 +137,7 @@ def _control_records() -> Iterator[bytes]:
     copied = TableCopy(Lsn(0x100), ("7", "a"), 1000, 10**6, 3, shape="5f", listed={b"k": b"row"})
     copying = TableProgress(1, "copying", "p.public.t", "0rders_0", "*", copy=copied)
     for table in (copying, TableProgress(2, "stale", since=Lsn(0x300), why="added after the copy")):
-        yield _control("TableProgress", encode_table(table))
+        yield _control("TableProgress2", encode_table(table))
     yield _control("TableRequest", encode_request(TableRequest("copy", 16_385, 10**15)))
 
 

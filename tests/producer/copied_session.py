@@ -123,7 +123,7 @@ def found(
     )
     facts = TableFacts("d", columns, len(columns), "public", NAMES[relation_id])
     table = replace(published(relation_id), column_names=tuple(column.name for column in columns))
-    return TableFound(table, facts, {}, shape, key_names, Lsn(lsn))
+    return TableFound(table, facts, {}, shape, key_names, Lsn(lsn), membership="of its own")
 
 
 def shown(xmin: int = XID + 500, *in_progress: int, xmax: int | None = None) -> ChunkShown:

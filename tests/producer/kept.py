@@ -18,6 +18,7 @@ from tests.producer.streaming_progress import STREAMING, whole
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.record import Headers
+from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
@@ -193,6 +194,7 @@ class Watch:
         self.leaving: dict[int, int] = {}
         self.renamed: dict[int, tuple[str, str]] = {}
         self.names: dict[int, tuple[str, str]] = {}
+        self.doubts = Doubts(SETTINGS, cast(SqlConnection, None), cast(Tables, None), cast(ProgressTracker, None))
         self.fault: Exception | None = None
         self.appeared: set[int] = set()
         self.xid = 1
@@ -219,6 +221,9 @@ class Watch:
 
     def look_if_due(self) -> None:
         """It is not."""
+
+    def look_at(self, relation_id: int, xid: int) -> None:
+        """It shows nothing new."""
 
     def take_dropped(self, lsn: Lsn) -> set[int]:
         gone = {relation_id for relation_id, since in self.leaving.items() if since <= lsn}

@@ -71,6 +71,7 @@ TABLES = st.builds(
         TableCopy, LSNS, st.none() | st.lists(st.text(), max_size=2).map(tuple), COUNTS, COUNTS, COUNTS,
         st.booleans(), st.text(max_size=8), st.dictionaries(st.binary(max_size=4), st.binary(max_size=4), max_size=2),
     ),
+    storage=st.none() | st.text(max_size=20), troubles=st.lists(INT_64, max_size=3).map(tuple),
 )  # fmt: skip
 PROGRESS = st.builds(
     Progress, state=st.sampled_from(["creating", "copying", "streaming"]), system_id=st.text(max_size=20),

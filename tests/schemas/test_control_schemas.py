@@ -20,6 +20,7 @@ FROZEN = {
     "Cut": ("walbridge.v1", "1554e1e1c9c4bf9027d86220677bfe17450fda2b7ffcd43e15def9f854074d23"),
     "Progress": ("walbridge.v1", "e3dcff265c63ecfa96de88dd50bf2c6f71f98d6842a4b42cd9c32b08efb60144"),
     "TableProgress": ("walbridge.v1", "985913c4fcc958a95282c7cb412ccd981e5208a1c05c7c5b30d31e3c583bfc4b"),
+    "TableProgress2": ("walbridge.v2", "4166f1fe7d654d3a8939d417084d387fba4a688cf6627f25714bd478683bebb6"),
     "TableRequest": ("walbridge.v1", "0b642ee101baf2b627b59a2b2b23cd174e312be83c782357e0ff55c4c728bc53"),
 }
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -182,3 +182,12 @@ def test_reason_of_a_table_that_format_1_called_unfollowed_is_told() -> None:
     left = of_format_1("a table lost a value").tables[LEDGER]
 
     assert (left.since, left.why) == (None, "a value of a row was nowhere")
+
+
+def test_table_record_of_the_first_schema_is_read() -> None:
+    """Written by the code of before: what it did not know yet is unknown."""
+    known = TableProgress(7, "stale", topic="p.t", name="public.t", since=Lsn(5), why="because")
+    record = asdict(known)
+    del record["storage"], record["troubles"]
+
+    assert decode_table(encode_control("TableProgress", record)) == known

@@ -39,6 +39,7 @@ from walbridge.producer.postgres.copy_reader import (
 )
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.producer.postgres.key_order import Bound
+from walbridge.producer.postgres.publication import EVERY_TABLE
 from walbridge.producer.postgres.row_spool import RowSpool
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
@@ -231,7 +232,7 @@ class Reader:
             case TablesWanted():
                 yield TablesFound((PUBLISHED,))
             case TableWanted():
-                yield TableFound(PUBLISHED, FACTS, {}, source.shape, ("id",), lsn)
+                yield TableFound(PUBLISHED, FACTS, {}, source.shape, ("id",), lsn, membership=EVERY_TABLE)
             case ChunkWanted():
                 yield from self._chunk(wanted, lsn)
 

@@ -13,14 +13,15 @@ import pytest
 from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards import source_watch
+from walbridge.producer.guards import doubts, source_watch
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import INTERVAL_S, SourceWatch, refuse_unknown
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.producer.postgres.facts import PublicationState
+from walbridge.producer.postgres.facts import PublicationState, TableFile
 from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
+from walbridge.schemas.settings import Producer, Settings
 
 TOPICS = ("p.metadata", "p.cuts", "p.public.orders", "p.public.items")
 MEMBERS = {ORDERS: "*", ITEMS: "*"}
@@ -30,16 +31,18 @@ STATE = PublicationState(1, (), MEMBERS, Lsn(500), "n", oldest_xid=80)
 class Watched(Kept):
     """A watch over two tables; ``now`` is the publication as the catalogue has it, ``looks`` what was looked at."""
 
-    def __init__(self, *, announced: Collection[int] = (ORDERS, ITEMS)) -> None:
-        super().__init__(progress=replace(STREAMING, tables=current(ORDERS, ITEMS)))
+    def __init__(self, settings: Settings = SETTINGS, *, announced: Collection[int] = (ORDERS, ITEMS)) -> None:
+        super().__init__(settings=settings, progress=replace(STREAMING, tables=current(ORDERS, ITEMS)))
         self.now: PublicationState | None = STATE
         self.next_xid = 80
+        self.generated: list[int] = []
+        self.files: dict[int, tuple[TableFile, ...]] = {}
         self.published: list[Any] | None = []
         self.looks: list[str] = []
         with catalogue():
             for relation_id in announced:
                 self.tables.receive(relation(relation_id), announced, XID)
-        self.watched = SourceWatch(SETTINGS, CONNECTION, cast(TopicAdmin, self.admin), self.tables, self.tracker)
+        self.watched = SourceWatch(settings, CONNECTION, cast(TopicAdmin, self.admin), self.tables, self.tracker)
 
     @contextmanager
     def seen(self, types: dict[int, TypeFacts] | None = None) -> Iterator[None]:
@@ -53,6 +56,9 @@ class Watched(Kept):
         with catalogue(type_facts=lambda *_: types or {}), pytest.MonkeyPatch.context() as patch:
             patch.setattr(source_watch, "publication_state", noted("publication", lambda: self.now))
             patch.setattr(source_watch, "next_xid", lambda *_: self.next_xid)
+            patch.setattr(doubts, "with_generated_columns", lambda *_: self.generated)
+            patch.setattr(source_watch, "table_files", lambda *_: self.files)
+            patch.setattr(doubts, "table_files", lambda *_: self.files)
             patch.setattr(source_watch, "partition_trees", noted("partitions", list))
             patch.setattr(source_watch, "published_tables_unless_locked", noted("published", lambda: self.published))
             patch.setattr(source_watch, "refuse_unreadable", noted("binary", lambda: None))
@@ -148,7 +154,6 @@ def test_progress_without_a_baseline_gets_that_of_now() -> None:
     [
         (None, "was dropped"),
         (replace(STATE, oid=2), "made again"),
-        (replace(STATE, members={ORDERS: "9"}), "taken out"),
     ],
 )
 def test_session_does_not_begin_where_changes_may_be_missing(now: PublicationState | None, words: str) -> None:
@@ -157,6 +162,49 @@ def test_session_does_not_begin_where_changes_may_be_missing(now: PublicationSta
     watched.now = now
     with pytest.raises(OperatorError, match=words):
         watched.open()
+
+
+def test_table_of_which_changes_may_be_missing_is_doubted_and_told_once() -> None:
+    """I7, I8"""
+    watched = opened()
+    watched.look(members={ORDERS: "9", ITEMS: "*"})
+
+    assert watched.watched.doubts
+    assert {each: "taken out" in reason.what for each, reason in watched.watched.doubts.take().items()} == {
+        ORDERS: True
+    }
+    assert not watched.watched.doubts
+
+
+def test_table_that_came_back_is_doubted_and_left_no_more() -> None:
+    """I8: it is copied again, and not said to be gone afterwards."""
+    watched = opened()
+    watched.look(members=LEFT, lsn=Lsn(600), oldest_xid=79)
+    watched.look(members={ORDERS: "9", ITEMS: "*"}, lsn=Lsn(700))
+
+    assert watched.watched.doubts.take().keys() == {ORDERS}
+    assert watched.watched.take_dropped(Lsn(10**6)) == set()
+
+
+def test_doubt_of_one_table_stops_all_where_settings_say_so() -> None:
+    """I7"""
+    watched = Watched(Settings(name="p", producer=Producer(on_table_error="stop")))
+    watched.open()
+
+    with pytest.raises(OperatorError, match="taken out"):
+        watched.look(members={ORDERS: "9", ITEMS: "*"})
+
+
+def test_generated_columns_that_are_published_now_put_their_tables_in_doubt_once() -> None:
+    watched = opened()
+    watched.generated = [ITEMS]
+    watched.look(generated_columns="s")
+    assert Baseline.of(watched.tracker.progress).generated_columns == "n"  # type: ignore[union-attr]
+
+    assert watched.watched.doubts.take().keys() == {ITEMS}
+    assert Baseline.of(watched.tracker.progress).generated_columns == "s"  # type: ignore[union-attr]
+    watched.look(generated_columns="s")
+    assert not watched.watched.doubts
 
 
 def test_session_does_not_begin_over_a_topic_that_was_made_again() -> None:

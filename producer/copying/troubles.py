@@ -1,0 +1,26 @@
+"""What becomes of a table that is not current any more: it is copied again, but not for ever. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.table_progress import QUARANTINED, STALE, TableProgress
+
+WITHIN_S = 3600
+AGAIN_MAX = 10
+"""So often a table is copied again within that time. What comes back so soon no copy mends."""
+
+
+def after_trouble(
+    known: TableProgress, name: str, since: Lsn, why: str, *, may_copy: bool, now_s: float
+) -> TableProgress:
+    """The table's record: ``stale`` where it is to be copied again, else ``quarantined``."""
+    recent = tuple(each for each in known.troubles if each > now_s - WITHIN_S)
+    state = STALE if may_copy and len(recent) < AGAIN_MAX else QUARANTINED
+    troubles = (*recent, int(now_s))[-AGAIN_MAX - 1 :]
+    return replace(known, state=state, name=name, since=since, why=why, copy=None, troubles=troubles)
+
+
+def is_copied_too_often(troubles: Sequence[int]) -> bool:
+    """Whether these troubles are why a table is quarantined."""
+    return len(troubles) > AGAIN_MAX

@@ -1,0 +1,113 @@
+"""One table's trouble is its own: its changes are left out from a position on, and it is copied again.
+
+In: what speaks against a table that is followed, from a look at the source or from the stream. Out: its ``dropped``
+barrier and its record of progress, both in the cut that the position is in: the lake calls the table stale from there
+on (I8), and nothing of it is published before its next copy begins. All others flow.
+
+    current, copying ──▶ stale ──▶ copied again
+                    └──▶ quarantined: where no copy mends it, or settings say so, or it comes back too often
+"""
+
+import time
+from collections.abc import Iterable
+
+import structlog
+
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.copying.troubles import after_trouble, is_copied_too_often
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.dropped_tables import DroppedTables
+from walbridge.producer.session.followed_tables import FollowedTables
+from walbridge.producer.session.table_copies import TableCopies
+from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.settings import Producer
+from walbridge.schemas.table_progress import QUARANTINED, TableProgress
+
+log = structlog.get_logger()
+
+
+class TableTrouble:
+    """The troubles of one session.
+
+    Attributes:
+        copies: None where no table is copied beside the stream: then what would be copied waits for the next session.
+    """
+
+    def __init__(
+        self,
+        limits: Producer,
+        out: OpenBatch,
+        tables: Tables,
+        watch: SourceWatch,
+        followed: FollowedTables,
+        dropped: DroppedTables,
+    ) -> None:
+        self.copies: TableCopies | None = None
+        self._policy = limits.on_table_error
+        self._out, self._tables, self._watch = out, tables, watch
+        self._followed, self._dropped = followed, dropped
+        self._announced: set[int] = set()
+
+    def announce(self, relation_id: int) -> None:
+        """The stream announced the table: after its membership was altered, or it was rewritten, it does so too."""
+        self._announced.add(relation_id)
+
+    def is_left(self, relation_id: int, transaction: OpenTransaction) -> bool:
+        """Asked before a change of a table that is followed is published: whether it is not to be."""
+        if relation_id in self._announced:
+            self._announced.discard(relation_id)
+            self._watch.look_at(relation_id, transaction.begin.xid)
+            reason = self._watch.doubts.take_of(relation_id)
+            for record in self._tables.newest([relation_id]) if reason is not None else []:
+                assert reason is not None
+                self.leave(record, transaction.position, reason)
+                return True
+        return False
+
+    def truncate(self, relation_ids: Iterable[int]) -> None:
+        """The stream brings a TRUNCATE of these tables."""
+        self._watch.doubts.truncate(relation_ids)
+
+    def end_at(self, lsn: Lsn) -> None:
+        """The open batch ends there: its cut says of which tables that is the last LSN.
+
+        All that committed before ``lsn`` is in this cut or an earlier one, so none of their events is behind this
+        barrier.
+        """
+        for relation_id, reason in self._watch.doubts.take().items():
+            if relation_id in self._followed and relation_id not in self._out.batch.dropped:
+                for record in self._tables.newest([relation_id]):
+                    self.leave(record, Position(lsn, 0), reason)
+
+    def leave(
+        self, relation: RelationRecord, position: Position, reason: OperatorError, *, is_mended_by_copy: bool = True
+    ) -> None:
+        """Nothing of this table is published from here on, before it is copied again.
+
+        Raises:
+            OperatorError: settings say that this stops all.
+        """
+        if self._policy == "stop":
+            raise reason
+        table = relation.table
+        relation_id, name = table.relation_id, table.qualified_name
+        known = self._out.tracker.progress.tables.get(relation_id, TableProgress(relation_id, "", relation.topic))
+        may_copy = is_mended_by_copy and self._policy == "copy"
+        after = after_trouble(known, name, position.commit_lsn, reason.what, may_copy=may_copy, now_s=time.time())
+        self._out.leave_table(relation, position, after)
+        self._followed.drop(relation_id)
+        self._dropped.add(relation_id)
+        self._tables.forget(relation_id)
+        if self.copies is not None:
+            self.copies.let_go(relation_id)
+        if after.state == QUARANTINED:
+            often = ": it was copied again too often" if may_copy and is_copied_too_often(after.troubles) else ""
+            log.warning(f"table is quarantined{often}", table=name, reason=reason.what, remedy=reason.remedy)
+            return
+        log.warning("table is stale, and is copied again", table=name, reason=reason.what)
+        if self.copies is not None:
+            self.copies.notice(relation_id)
