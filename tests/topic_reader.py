@@ -249,8 +249,9 @@ class Topics:
         for cut in self.cuts():
             replayed.apply(cut, self.events(cut))
             for table in cut.tables:
-                for schema_id in (barrier.schema_id for barrier in table.barriers if barrier.kind == "shape"):
-                    replayed.begin_version(self._version(str(schema_id), table.relation_id))
+                if shapes := [barrier for barrier in table.barriers if barrier.kind == "shape"]:
+                    newest = max(shapes, key=lambda barrier: barrier.position)
+                    replayed.begin_version(self._version(str(newest.schema_id), table.relation_id))
         return replayed
 
     def _version(self, schema_id: str, relation_id: int) -> RelationRecord:
