@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import fastavro
 
 from walbridge.schemas.avro_codec import decode_body
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, copy_command
 from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, format_lsn
@@ -20,6 +20,10 @@ BINARY_OFF = "set [postgres] binary = false, which changes no event"
 _RAISE_ROW_BYTES = "nothing was confirmed: raise [producer] row_bytes_max and the topics' max.message.bytes"
 _NOTHING_CONFIRMED = "nothing of them was confirmed: "
 _KEEP_ON_SERVER = 'or set [postgres] streaming = "off", so that the server keeps them'
+
+
+def _copied_again(table: str) -> str:
+    return f'{copy_command(table)}; where [producer] on_table_error is "stop", set it to "copy" instead'
 
 
 def publication_missing(publication: str) -> OperatorError:
@@ -69,7 +73,7 @@ def membership_changed(publication: str, table: str) -> OperatorError:
     return OperatorError(
         f"table {table} was taken out of publication {publication} and put back, or its row filter or column "
         "list was changed: rows or changes of it are missing",
-        remedy=COPY_AGAIN,
+        remedy=_copied_again(table),
     )
 
 
@@ -78,7 +82,7 @@ def table_rewritten(table: str) -> OperatorError:
     return OperatorError(
         f"table {table} was rewritten, or a partition of it was rewritten or emptied: its rows may have other values, "
         "which were not sent",
-        remedy=COPY_AGAIN,
+        remedy=_copied_again(table),
     )
 
 
@@ -86,7 +90,7 @@ def column_added_with_values(table: str) -> OperatorError:
     """Postgres sends no change of the rows that were there."""
     return OperatorError(
         f"table {table} got a column with a default: the value of rows that were there was not sent",
-        remedy=COPY_AGAIN,
+        remedy=_copied_again(table),
     )
 
 
@@ -95,7 +99,7 @@ def generated_columns_changed(publication: str, table: str) -> OperatorError:
     return OperatorError(
         f"publish_generated_columns of publication {publication} was changed: rows of table {table} that do not change "
         "lack the new columns",
-        remedy="if it was not written to since, change it back; else " + COPY_AGAIN,
+        remedy="if it was not written to since, change it back; else " + _copied_again(table),
     )
 
 

@@ -15,7 +15,7 @@ COPY_AGAIN = (
     "copy everything again: stop walbridge produce and walbridge materialize, run walbridge drop, set [lake] path to a "
     "new, empty folder, then run walbridge init; see docs/commands.md, Start over with a new copy"
 )
-"""The remedy where a lake or its topics cannot be mended: this version cannot copy a single table again."""
+"""The remedy where changes of all tables are missing, or a lake cannot be mended: see also ``copy_command``."""
 NEW_PIPELINE = "follow this server as a new pipeline: a new name, [postgres] slot and [lake] path, then walbridge init"
 """A remedy where ``walbridge drop`` refuses, since the slot here is not this pipeline's, or would harm another one."""
 START_BROKER = "start the broker, or correct [kafka] bootstrap_servers"
