@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from walbridge.producer.batch.progress import Batch
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.session.copy_progress import CopyStanding
+from walbridge.producer.session.copies.copy_progress import CopyStanding
 from walbridge.producer.session.pending_transactions import PendingTransactions
 from walbridge.runtime.health import STARTING, STOPPED, WAITING, Pulse
 from walbridge.runtime.http_endpoint import new_registry

@@ -12,14 +12,14 @@ from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, UnknownValue
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
 from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.copies.table_copies import TableCopies
+from walbridge.producer.session.copies.whole_copy import WholeCopy
 from walbridge.producer.session.dropped_tables import Change, DroppedTables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.session_relations import SessionRelations
-from walbridge.producer.session.table_copies import TableCopies
 from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transaction import OpenTransaction
-from walbridge.producer.session.whole_copy import WholeCopy
 
 
 class Changes:

@@ -24,19 +24,19 @@ from walbridge.producer.postgres.copy_reader import CopyReader
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.changes import Changes
-from walbridge.producer.session.copy_progress import CopyStanding
-from walbridge.producer.session.copy_records import CopyRecords
+from walbridge.producer.session.copies.copy_progress import CopyStanding
+from walbridge.producer.session.copies.record_queue import RecordQueue
+from walbridge.producer.session.copies.records import CopyRecords
+from walbridge.producer.session.copies.requested_tables import RequestedTables
+from walbridge.producer.session.copies.table_copies import TableCopies
 from walbridge.producer.session.dropped_tables import Change
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.logical_messages import LogicalMessages
 from walbridge.producer.session.pending_transactions import PENDING_MESSAGES, PendingTransactions
-from walbridge.producer.session.record_queue import RecordQueue
 from walbridge.producer.session.renamed_tables import RenamedTables
 from walbridge.producer.session.replay import Replay
-from walbridge.producer.session.requested_tables import RequestedTables
 from walbridge.producer.session.session_relations import SessionRelations
-from walbridge.producer.session.table_copies import TableCopies
 from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transaction import TransactionTracker
 from walbridge.producer.session.transaction_spool import Spool

@@ -17,9 +17,9 @@ from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.troubles import after_trouble, is_copied_too_often
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.copies.table_copies import TableCopies
 from walbridge.producer.session.dropped_tables import DroppedTables
 from walbridge.producer.session.followed_tables import FollowedTables
-from walbridge.producer.session.table_copies import TableCopies
 from walbridge.producer.session.transaction import OpenTransaction
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.metadata_record import RelationRecord

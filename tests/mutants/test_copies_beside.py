@@ -9,20 +9,20 @@ from collections.abc import Callable
 import pytest
 
 from tests.mutants.mutant import Mutant, Noticed
-from tests.producer.session import test_copies_begin as begin
-from tests.producer.session import test_copies_chunks as chunks
+from tests.producer.session.copies import test_copies_begin as begin
+from tests.producer.session.copies import test_copies_chunks as chunks
 from walbridge.producer.copying.window import Window
 from walbridge.producer.session.changes import Changes
-from walbridge.producer.session.copied_table import CopiedTable
-from walbridge.producer.session.copy_answers import CopyAnswers
-from walbridge.producer.session.copy_questions import CopyQuestions
-from walbridge.producer.session.copy_reading import CopyReading
-from walbridge.producer.session.copy_records import CopyRecords
-from walbridge.producer.session.copy_start import CopyStart
-from walbridge.producer.session.copy_steps import CopySteps
+from walbridge.producer.session.copies.answers import CopyAnswers
+from walbridge.producer.session.copies.copied_table import CopiedTable
+from walbridge.producer.session.copies.questions import CopyQuestions
+from walbridge.producer.session.copies.reading import CopyReading
+from walbridge.producer.session.copies.records import CopyRecords
+from walbridge.producer.session.copies.start import CopyStart
+from walbridge.producer.session.copies.steps import CopySteps
+from walbridge.producer.session.copies.table_copies import TableCopies
+from walbridge.producer.session.copies.tables_to_copy import TablesToCopy
 from walbridge.producer.session.loop import Session
-from walbridge.producer.session.table_copies import TableCopies
-from walbridge.producer.session.tables_to_copy import TablesToCopy
 
 
 def noticed(function: object, text: str, mistake: str, test: object) -> Noticed:

@@ -34,8 +34,8 @@ from walbridge.producer.postgres.copy_reader import (
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.producer.postgres.key_order import Bound
 from walbridge.producer.postgres.row_spool import RowSpool
-from walbridge.producer.session import arrival, copied_table, copy_reading, tables_to_copy, whole_copy, whole_steps
-from walbridge.producer.session.table_copies import TableCopies
+from walbridge.producer.session.copies import arrival, copied_table, reading, tables_to_copy, whole_copy, whole_steps
+from walbridge.producer.session.copies.table_copies import TableCopies
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.table_progress import COPYING, TableCopy, TableProgress
@@ -259,7 +259,7 @@ def copied(tables: Mapping[int, TableProgress] | None = None) -> Iterator[Copied
     """A session at rest; ``tables``: as an earlier one left them."""
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        for module in (arrival, copied_table, copy_reading, tables_to_copy, whole_copy, whole_steps):
+        for module in (arrival, copied_table, reading, tables_to_copy, whole_copy, whole_steps):
             patch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic, time_ns=time.time_ns))
         made = Copied(COPIED if tables is None else replace(COPIED, tables=dict(tables)), clock)
         try:

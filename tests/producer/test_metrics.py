@@ -6,7 +6,7 @@ import pytest
 
 from walbridge.producer.batch.progress import Batch
 from walbridge.producer.metrics import COPYING, STREAMING, ProducerMetrics
-from walbridge.producer.session.copy_progress import CopyStanding
+from walbridge.producer.session.copies.copy_progress import CopyStanding
 from walbridge.schemas.cut import Cut, Epoch, TableChanges
 from walbridge.schemas.position import Lsn
 

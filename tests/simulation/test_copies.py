@@ -16,9 +16,9 @@ from tests.simulation.run import Case, Outcome, run_seed
 from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.window import Window, _LaidOver
 from walbridge.producer.session.changes import Changes
-from walbridge.producer.session.copied_table import CopiedTable
-from walbridge.producer.session.copy_questions import CopyQuestions
-from walbridge.producer.session.copy_records import CopyRecords
+from walbridge.producer.session.copies.copied_table import CopiedTable
+from walbridge.producer.session.copies.questions import CopyQuestions
+from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.loop import Session
 
 COMES = Case(has_copy=True)

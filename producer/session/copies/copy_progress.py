@@ -12,8 +12,8 @@ import structlog
 
 from walbridge.producer.copying.copy_share import TableSize, seconds_left
 from walbridge.producer.copying.copy_state import Copy
-from walbridge.producer.session.copied_table import CopiedTable
-from walbridge.producer.session.whole_copy import WholeCopy
+from walbridge.producer.session.copies.copied_table import CopiedTable
+from walbridge.producer.session.copies.whole_copy import WholeCopy
 
 log = structlog.get_logger()
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from walbridge.producer.postgres.copy_reader import TablesWanted, TableWanted
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.session.copied_table import CopiedTable
-from walbridge.producer.session.copy_reading import PUBLICATION, CopyReading
+from walbridge.producer.session.copies.copied_table import CopiedTable
+from walbridge.producer.session.copies.reading import PUBLICATION, CopyReading
 from walbridge.schemas.settings import Producer
 
 

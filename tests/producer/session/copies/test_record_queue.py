@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from walbridge.producer.encoding.record import KafkaRecord
-from walbridge.producer.session import record_queue
-from walbridge.producer.session.record_queue import QueueFull, RecordQueue
+from walbridge.producer.session.copies import record_queue
+from walbridge.producer.session.copies.record_queue import QueueFull, RecordQueue
 
 HEADERS = st.none() | st.builds(lambda name, value: [(name, value)], st.sampled_from(("new", "old")), st.binary())
 RECORDS = st.builds(KafkaRecord, st.none() | st.binary(max_size=20), st.binary(max_size=200), HEADERS)

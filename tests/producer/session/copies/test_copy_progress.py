@@ -11,8 +11,8 @@ import structlog
 from tests.producer.copied_session import LATE, copied, found
 from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.copying.copy_state import Chunk
-from walbridge.producer.session.copied_table import CopiedTable
-from walbridge.producer.session.copy_progress import LINE_S, CopyProgress, CopyStanding
+from walbridge.producer.session.copies.copied_table import CopiedTable
+from walbridge.producer.session.copies.copy_progress import LINE_S, CopyProgress, CopyStanding
 
 
 def copying(session: object) -> CopiedTable:

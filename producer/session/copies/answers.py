@@ -22,9 +22,9 @@ from walbridge.producer.postgres.copy_reader import (
 )
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.session.copied_table import CopiedTable
-from walbridge.producer.session.copy_reading import PUBLICATION, CopyReading
-from walbridge.producer.session.tables_to_copy import AGAIN_S
+from walbridge.producer.session.copies.copied_table import CopiedTable
+from walbridge.producer.session.copies.reading import PUBLICATION, CopyReading
+from walbridge.producer.session.copies.tables_to_copy import AGAIN_S
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.table_progress import DROPPED, QUARANTINED, STALE, TableProgress, is_begun_anew
 

@@ -16,11 +16,11 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.postgres.copy_reader import ChunkRead, TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.session.arrival import Arrival
-from walbridge.producer.session.copied_table import CopiedTable
-from walbridge.producer.session.copy_reading import CopyReading
-from walbridge.producer.session.copy_records import CopyRecords
-from walbridge.producer.session.copy_start import CopyStart, NotYet, Refused
+from walbridge.producer.session.copies.arrival import Arrival
+from walbridge.producer.session.copies.copied_table import CopiedTable
+from walbridge.producer.session.copies.reading import CopyReading
+from walbridge.producer.session.copies.records import CopyRecords
+from walbridge.producer.session.copies.start import CopyStart, NotYet, Refused
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress
 

@@ -27,7 +27,7 @@ from walbridge.producer.postgres.copy_reader import (
     WholeRead,
     WholeWanted,
 )
-from walbridge.producer.session.record_queue import QueueFull, RecordQueue
+from walbridge.producer.session.copies.record_queue import QueueFull, RecordQueue
 from walbridge.producer.session.transaction import OpenTransaction
 from walbridge.schemas.avro_codec import long_bytes
 from walbridge.schemas.errors import OperatorError

@@ -45,7 +45,7 @@ from walbridge.producer.postgres.copy_reader import (
     WholeWanted,
 )
 from walbridge.producer.postgres.key_order import Bound
-from walbridge.producer.session.tables_to_copy import AGAIN_S
+from walbridge.producer.session.copies.tables_to_copy import AGAIN_S
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Producer

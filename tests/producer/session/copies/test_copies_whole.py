@@ -20,7 +20,7 @@ from walbridge.producer.postgres.copy_reader import (
     WholeRead,
     WholeWanted,
 )
-from walbridge.producer.session import record_queue
+from walbridge.producer.session.copies import record_queue
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
 

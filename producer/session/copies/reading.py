@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.postgres.copy_reader import ChunkRead, CopyReader, TableFound, Wanted
-from walbridge.producer.session.copied_table import CopiedTable
-from walbridge.producer.session.requested_tables import RequestedTables
-from walbridge.producer.session.tables_to_copy import TablesToCopy
-from walbridge.producer.session.whole_copy import WholeCopy
+from walbridge.producer.session.copies.copied_table import CopiedTable
+from walbridge.producer.session.copies.requested_tables import RequestedTables
+from walbridge.producer.session.copies.tables_to_copy import TablesToCopy
+from walbridge.producer.session.copies.whole_copy import WholeCopy
 
 PUBLICATION = 0
 """In place of a relation id: the list of the publication is asked for."""

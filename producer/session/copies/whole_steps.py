@@ -25,13 +25,13 @@ from walbridge.producer.copying.window import Void
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.postgres.copy_reader import TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.session.arrival import Arrival
-from walbridge.producer.session.copy_reading import CopyReading
-from walbridge.producer.session.copy_records import CopyRecords
-from walbridge.producer.session.copy_start import CopyStart, NotYet
-from walbridge.producer.session.record_queue import RecordQueue
-from walbridge.producer.session.tables_to_copy import AGAIN_S
-from walbridge.producer.session.whole_copy import WholeCopy
+from walbridge.producer.session.copies.arrival import Arrival
+from walbridge.producer.session.copies.reading import CopyReading
+from walbridge.producer.session.copies.record_queue import RecordQueue
+from walbridge.producer.session.copies.records import CopyRecords
+from walbridge.producer.session.copies.start import CopyStart, NotYet
+from walbridge.producer.session.copies.tables_to_copy import AGAIN_S
+from walbridge.producer.session.copies.whole_copy import WholeCopy
 from walbridge.schemas.settings import Producer
 from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress, is_begun_anew
 
