@@ -121,6 +121,13 @@ class Stage:
                 command, cwd=ROOT, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=out
             )
 
+    def end_job_that_says(self, text: str) -> None:
+        """Stop the job once it has said so."""
+        assert self.job is not None
+        wait_until(lambda: text in self.said.read_text(), f"{text!r} in the job's log", START_S)
+        self.job.terminate()
+        assert self.job.wait(START_S) == 0, self.said.read_text()[-3000:]
+
     def kill_all(self) -> None:
         self.producer.kill_all()
         if self.job is not None and self.job.poll() is None:
@@ -218,8 +225,7 @@ def spend_night(stage: Stage) -> Night:
         stage.insert(value("a key of a row too large") + "x" * 2 * ROW_BYTES_MAX)
         stage.refusals.append(refusal_of(last))
         stage.send_event_cut_short()
-        assert stage.job is not None
-        assert stage.job.wait(START_S) == 2, stage.said.read_text()[-3000:]
+        stage.end_job_that_says("a table takes no more changes until it is copied again")
     logs = b"".join(log.read_bytes() for log in sorted(stage.folder.glob("producer-*.log")))
     seen |= {
         "the producer's log": logs,
