@@ -77,18 +77,22 @@ def membership_changed(publication: str, table: str) -> OperatorError:
     )
 
 
-def table_rewritten(table: str) -> OperatorError:
+class TableRewritten(OperatorError):
+    """Rows that were there may have other values. Owners do that on purpose, so it may come as often as they like."""
+
+
+def table_rewritten(table: str) -> TableRewritten:
     """Postgres sends no change of the rows that it rewrites."""
-    return OperatorError(
+    return TableRewritten(
         f"table {table} was rewritten, or a partition of it was rewritten or emptied: its rows may have other values, "
         "which were not sent",
         remedy=_copied_again(table),
     )
 
 
-def column_added_with_values(table: str) -> OperatorError:
+def column_added_with_values(table: str) -> TableRewritten:
     """Postgres sends no change of the rows that were there."""
-    return OperatorError(
+    return TableRewritten(
         f"table {table} got a column with a default: the value of rows that were there was not sent",
         remedy=_copied_again(table),
     )

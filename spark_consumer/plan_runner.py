@@ -107,9 +107,10 @@ class PlanRunner:
             if lake_is_empty and isinstance(trouble.error, RecordsLost):
                 raise trouble.error
             if self._stops_at_trouble:
+                first = trouble.error.first or "mend that"
                 raise OperatorError(
-                    trouble.why,
-                    remedy='mend that and start again; or set [lake] on_table_error = "quarantine", which leaves this '
+                    trouble.error.what,
+                    remedy=f'{first}, then start again; or set [lake] on_table_error = "quarantine", which leaves this '
                     "table as it was and goes on with all others, until walbridge copy has copied it",
                 ) from trouble.error
 

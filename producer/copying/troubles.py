@@ -12,12 +12,16 @@ AGAIN_MAX = 10
 
 
 def after_trouble(
-    known: TableProgress, name: str, since: Lsn, why: str, *, may_copy: bool, now_s: float
+    known: TableProgress, name: str, since: Lsn, why: str, *, may_copy: bool, now_s: float, counts: bool = True
 ) -> TableProgress:
-    """The table's record: ``stale`` where it is to be copied again, else ``quarantined``."""
+    """The table's record: ``stale`` where it is to be copied again, else ``quarantined``.
+
+    Args:
+        counts: whether it is one of those that no copy mends if they come too often.
+    """
     recent = tuple(each for each in known.troubles if each > now_s - WITHIN_S)
-    state = STALE if may_copy and len(recent) < AGAIN_MAX else QUARANTINED
-    troubles = (*recent, int(now_s))[-AGAIN_MAX - 1 :]
+    state = STALE if may_copy and (not counts or len(recent) < AGAIN_MAX) else QUARANTINED
+    troubles = (*recent, int(now_s))[-AGAIN_MAX - 1 :] if counts else recent
     return replace(known, state=state, name=name, since=since, why=why, copy=None, troubles=troubles)
 
 

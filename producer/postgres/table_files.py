@@ -19,7 +19,7 @@ _FILES = """
             JOIN pg_class p ON p.oid = t.oid AND p.relkind = 'p')
     SELECT t.root, c.oid, c.relfilenode, c.reltoastrelid, c.relnatts,
            CASE WHEN c.reltoastrelid = 0 AND c.relkind <> 'p' THEN
-             (SELECT left(md5(string_agg(a.xmin::text, ',' ORDER BY a.attnum)), 8)
+             (SELECT left(md5(coalesce(string_agg(a.xmin::text, ',' ORDER BY a.attnum), '')), 8)
               FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0) ELSE '' END,
            EXISTS (SELECT FROM pg_publication_rel r WHERE r.prrelid = c.oid)
     FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY t.root, c.oid"""

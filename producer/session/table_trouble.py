@@ -15,6 +15,7 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.troubles import after_trouble, is_copied_too_often
+from walbridge.producer.errors import TableRewritten
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.table_copies import TableCopies
@@ -97,7 +98,15 @@ class TableTrouble:
         relation_id, name = table.relation_id, table.qualified_name
         known = self._out.tracker.progress.tables.get(relation_id, TableProgress(relation_id, "", relation.topic))
         may_copy = is_mended_by_copy and self._policy == "copy"
-        after = after_trouble(known, name, position.commit_lsn, reason.what, may_copy=may_copy, now_s=time.time())
+        after = after_trouble(
+            known,
+            name,
+            position.commit_lsn,
+            reason.what,
+            may_copy=may_copy,
+            now_s=time.time(),
+            counts=not isinstance(reason, TableRewritten),
+        )
         self._out.leave_table(relation, position, after)
         self._followed.drop(relation_id)
         self._dropped.add(relation_id)

@@ -207,11 +207,6 @@ GUARDS: dict[str, Guard] = {
         "pg_drop_replication_slot",
         _own_progress,
     ),
-    "table that left and came back": Guard(
-        _sql("ALTER PUBLICATION walbridge DROP TABLE t; ALTER PUBLICATION walbridge ADD TABLE t"),
-        "table public.t was taken out of publication walbridge and put back",
-        COPY_AGAIN,
-    ),
     "publication that was made again": Guard(
         _sql("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t"),
         "publication walbridge was dropped and made again",

@@ -32,6 +32,13 @@ def test_table_that_was_copied_again_too_often_is_quarantined() -> None:
     assert (last.state, is_copied_too_often(last.troubles)) == (QUARANTINED, True)
 
 
+def test_table_that_its_owner_rewrites_is_copied_as_often() -> None:
+    table = KNOWN
+    for number in range(2 * AGAIN_MAX):
+        table = after_trouble(table, "public.t", Lsn(5), "it changed", may_copy=True, now_s=number, counts=False)
+        assert (table.state, table.troubles) == (STALE, ())
+
+
 def test_troubles_of_long_ago_do_not_count() -> None:
     table = KNOWN
     for number in range(AGAIN_MAX):
