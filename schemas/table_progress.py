@@ -19,6 +19,9 @@ QUARANTINED, DROPPED = "quarantined", "dropped"
 ``quarantined``: likewise, and it is not copied before an operator says so. ``dropped``: it left the
 publication, or was dropped."""
 
+IN_ONE_PIECE: tuple[str, ...] = ()
+"""The bound of a copy that no key orders."""
+
 ListedKeys = Mapping[bytes, bytes]
 
 
@@ -39,6 +42,16 @@ class TableCopy:
     has_all_ranges: bool = False
     shape: str = ""
     listed: ListedKeys = field(default_factory=dict)
+
+    @property
+    def is_in_one_piece(self) -> bool:
+        """Nothing of it outlives a session: it begins anew."""
+        return self.bound == IN_ONE_PIECE
+
+    @property
+    def is_whole(self) -> bool:
+        """The topic holds every row: the copy may end."""
+        return self.has_all_ranges and not self.listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +76,7 @@ class TableProgress:
 
 def is_begun_anew(table: TableProgress) -> bool:
     """Whether its copy begins again with each session: what is set aside of it does not outlive one."""
-    return table.state == COPYING and table.copy is not None and table.copy.bound == ()
+    return table.state == COPYING and table.copy is not None and table.copy.is_in_one_piece
 
 
 def table_key(slot: str, relation_id: int) -> bytes:

@@ -14,69 +14,18 @@ without a key is copied in one piece, and after a restart from its beginning.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from walbridge.schemas.position import Lsn
+from walbridge.schemas.table_progress import COPYING, CURRENT, DROPPED, IN_ONE_PIECE, QUARANTINED, STALE, TableCopy
 
 LISTED_BYTES_READ = 2**15
 """Of keys to read again: from here on they are a chunk of their own, before the next range."""
 LISTED_BYTES_MAX = 2**18
 """Of all keys to read again: they are in progress, whose record has to stay small."""
 
-IN_ONE_PIECE: tuple[str, ...] = ()
-"""The bound of a copy that no key orders."""
-
-
-class State(StrEnum):
-    """The words that progress and the commands use."""
-
-    CURRENT = "current"
-    COPYING = "copying"
-    STALE = "stale"
-    QUARANTINED = "quarantined"
-    DROPPED = "dropped"
-
 
 class Illegal(Exception):
     """An event in a state that has no place for it: a mistake of ours."""
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """How far a copy is."""
-
-    begun_lsn: Lsn
-    bound: tuple[str, ...] | None = None
-    """The last key that was read, as Postgres prints its columns; None before the first chunk. A row value (I10).
-    Without any column: the rows are read in one piece, in no order."""
-    has_all_ranges: bool = False
-    row_count: int = 0
-    size_bytes: int = 0
-    chunk_count: int = 0
-    listed: Mapping[bytes, bytes] = field(default_factory=dict)
-    """By key, the key tuples of rows that have to be read again."""
-    shape: str = ""
-    """Of the table and its key when the copy began."""
-
-    @property
-    def is_in_one_piece(self) -> bool:
-        """Nothing of it outlives a session: it begins anew."""
-        return self.bound == IN_ONE_PIECE
-
-    @property
-    def listed_bytes(self) -> int:
-        """What the listed keys take in progress."""
-        return sum(len(key) + len(row) for key, row in self.listed.items())
-
-    @property
-    def reads_listed(self) -> bool:
-        """The next chunk is that of the listed keys: there are many, or nothing else is left to read."""
-        return bool(self.listed) and (self.has_all_ranges or self.listed_bytes >= LISTED_BYTES_READ)
-
-    @property
-    def is_whole(self) -> bool:
-        """The topic holds every row: the copy may end."""
-        return self.has_all_ranges and not self.listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,34 +50,42 @@ class TableState:
     """One table at a cut. ``since`` and ``why`` tell of the state; a copy is there while it is COPYING."""
 
     relation_id: int
-    state: State
+    state: str
     since: Lsn
     why: str = ""
-    copy: Copy | None = None
+    copy: TableCopy | None = None
 
     @classmethod
     def appeared(cls, relation_id: int, lsn: Lsn, why: str) -> "TableState":
         """A table of which the pipeline holds no copy."""
-        return cls(relation_id, State.STALE, lsn, why)
+        return cls(relation_id, STALE, lsn, why)
 
     @property
     def is_followed(self) -> bool:
         """Whether its changes are published."""
-        return self.state in (State.CURRENT, State.COPYING)
+        return self.state in (CURRENT, COPYING)
+
+    @property
+    def reads_listed(self) -> bool:
+        """The next chunk is that of the listed keys: there are many, or nothing else is left to read."""
+        copy = self.copy
+        if copy is None or not copy.listed:
+            return False
+        return copy.has_all_ranges or _listed_bytes(copy) >= LISTED_BYTES_READ
 
     # What the stream and the catalogue tell.
 
     def appear(self, lsn: Lsn, why: str) -> "TableState":
         """It is in the publication. Only for one that had left this is news."""
-        if self.state is not State.DROPPED:
+        if self.state != DROPPED:
             return self
-        return self._to(State.STALE, lsn, why)
+        return self._to(STALE, lsn, why)
 
     def change_key(self, lsn: Lsn) -> "TableState":
         """A new relation version has another key: a copy cannot go on from a bound of the old one."""
-        if self.state is not State.COPYING:
+        if self.state != COPYING:
             return self
-        return self._to(State.STALE, lsn, "its key changed while it was copied")
+        return self._to(STALE, lsn, "its key changed while it was copied")
 
     def truncate(self) -> "TableState":
         """All rows are gone: those that were to be read again, too."""
@@ -139,48 +96,48 @@ class TableState:
         if self.copy is None or not keys:
             return self
         copy = replace(self.copy, listed={**self.copy.listed, **keys})
-        if copy.listed_bytes > LISTED_BYTES_MAX:
-            return self._to(State.STALE, lsn, "too many of its rows changed their keys while it was copied")
+        if _listed_bytes(copy) > LISTED_BYTES_MAX:
+            return self._to(STALE, lsn, "too many of its rows changed their keys while it was copied")
         return replace(self, copy=copy)
 
     def leave(self, lsn: Lsn, why: str) -> "TableState":
         """It was dropped, or taken out of the publication."""
-        return self if self.state is State.DROPPED else self._to(State.DROPPED, lsn, why)
+        return self if self.state == DROPPED else self._to(DROPPED, lsn, why)
 
     def doubt(self, lsn: Lsn, why: str) -> "TableState":
         """What is published of it may differ from the source. What is known to be worse stays."""
-        if self.state in (State.STALE, State.QUARANTINED, State.DROPPED):
+        if self.state in (STALE, QUARANTINED, DROPPED):
             return self
-        return self._to(State.STALE, lsn, why)
+        return self._to(STALE, lsn, why)
 
     def quarantine(self, lsn: Lsn, why: str) -> "TableState":
         """It is not copied again before an operator says so."""
-        self._refuse(State.DROPPED, State.QUARANTINED)
-        return self._to(State.QUARANTINED, lsn, why)
+        self._refuse(DROPPED, QUARANTINED)
+        return self._to(QUARANTINED, lsn, why)
 
     # What a copy does.
 
     def begin_copy(self, lsn: Lsn, shape: str = "", *, in_one_piece: bool = False) -> "TableState":
         """``copy_begin`` is in this cut."""
-        self._refuse(State.DROPPED, State.COPYING)
+        self._refuse(DROPPED, COPYING)
         bound = IN_ONE_PIECE if in_one_piece else None
-        return TableState(self.relation_id, State.COPYING, lsn, copy=Copy(lsn, bound, shape=shape))
+        return TableState(self.relation_id, COPYING, lsn, copy=TableCopy(lsn, bound, shape=shape))
 
     def read_anew(self) -> "TableState":
         """The copy goes on from the first row: what is read twice is right twice."""
-        return self._copying(lambda copy: Copy(copy.begun_lsn, shape=copy.shape))
+        return self._copying(lambda copy: TableCopy(copy.begun_lsn, shape=copy.shape))
 
     def enter(self, chunk: Chunk) -> "TableState":
         """The chunk is in the topic with this cut."""
 
-        def entered(copy: Copy) -> Copy:
+        def entered(copy: TableCopy) -> TableCopy:
             done = {*(chunk.asked or ()), *chunk.moved}
             still = {key: row for key, row in copy.listed.items() if key not in done}
             counted = replace(
                 copy,
-                row_count=copy.row_count + chunk.row_count,
-                size_bytes=copy.size_bytes + chunk.size_bytes,
-                chunk_count=copy.chunk_count + 1,
+                rows=copy.rows + chunk.row_count,
+                bytes=copy.bytes + chunk.size_bytes,
+                chunks=copy.chunks + 1,
                 listed={**still, **chunk.read_again},
             )
             if chunk.asked is not None:
@@ -196,19 +153,24 @@ class TableState:
         """``copy_end`` is in this cut."""
         if not self._require_copy().is_whole:
             raise Illegal("the end of a copy that is not whole")
-        return self._to(State.CURRENT, lsn, "")
+        return self._to(CURRENT, lsn, "")
 
-    def _to(self, state: State, since: Lsn, why: str) -> "TableState":
+    def _to(self, state: str, since: Lsn, why: str) -> "TableState":
         return TableState(self.relation_id, state, since, why)
 
-    def _copying(self, change: Callable[[Copy], Copy]) -> "TableState":
+    def _copying(self, change: Callable[[TableCopy], TableCopy]) -> "TableState":
         return self if self.copy is None else replace(self, copy=change(self.copy))
 
-    def _require_copy(self) -> Copy:
+    def _require_copy(self) -> TableCopy:
         if self.copy is None:
             raise Illegal(f"a chunk of a table that is {self.state}")
         return self.copy
 
-    def _refuse(self, *states: State) -> None:
+    def _refuse(self, *states: str) -> None:
         if self.state in states:
             raise Illegal(f"no such event for a table that is {self.state}")
+
+
+def _listed_bytes(copy: TableCopy) -> int:
+    """What the listed keys take in progress."""
+    return sum(len(key) + len(row) for key, row in copy.listed.items())

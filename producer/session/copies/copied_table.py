@@ -117,7 +117,7 @@ class CopiedTable:
         assert self.found is not None
         assert self.writer is not None
         assert self.state.copy is not None
-        if self.state.copy.reads_listed and not self._lists():
+        if self.state.reads_listed and not self._lists():
             self.state = self.state.read_anew()
         copy = self.state.copy
         assert copy is not None
@@ -126,7 +126,7 @@ class CopiedTable:
         if limits.copy_bytes_per_s:
             bytes_max = min(bytes_max, max(limits.copy_bytes_per_s, SMALLEST_BYTES))  # no second without a rest
         rows_max = min(self.size.row_count, limits.batch_rows_max)
-        average = copy.size_bytes // copy.row_count if copy.row_count else bytes_max // FIRST_ROWS
+        average = copy.bytes // copy.rows if copy.rows else bytes_max // FIRST_ROWS
         rows_max = min(rows_max, max(SMALLEST_ROWS, bytes_max // max(average, 1)))
         after = None if copy.bound is None else Bound(copy.bound)
         asked = None if self.asked is None else tuple(self.asked.values())

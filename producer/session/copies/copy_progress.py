@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import structlog
 
 from walbridge.producer.copying.copy_share import TableSize, seconds_left
-from walbridge.producer.copying.copy_state import Copy
 from walbridge.producer.session.copies.copied_table import CopiedTable
 from walbridge.producer.session.copies.whole_copy import WholeCopy
+from walbridge.schemas.table_progress import TableCopy
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ class CopyStanding:
 class _Pace:
     """A copy as it was when it was seen first in this session, and when it was told last."""
 
-    copy: Copy
+    copy: TableCopy
     share: float | None
     seen_s: float
     told_s: float
@@ -71,23 +71,23 @@ class CopyProgress:
         if now_s - pace.told_s >= LINE_S:
             pace.told_s = now_s
             self._tell(table, copy, share, pace, now_s - pace.seen_s)
-        return CopyStanding(topic, copy.row_count, copy.size_bytes, share)
+        return CopyStanding(topic, copy.rows, copy.bytes, share)
 
     def _tell(
-        self, table: CopiedTable | WholeCopy, copy: Copy, share: float | None, pace: _Pace, seconds: float
+        self, table: CopiedTable | WholeCopy, copy: TableCopy, share: float | None, pace: _Pace, seconds: float
     ) -> None:
         assert table.writer is not None
         left_s = seconds_left(share, pace.share, seconds)
         log.info(
             "copy of a table goes on",
             table=table.writer.relation.table.qualified_name,
-            rows=copy.row_count,
-            bytes=copy.size_bytes,
+            rows=copy.rows,
+            bytes=copy.bytes,
             percent=None if share is None else round(100 * share),
-            rows_per_s=round((copy.row_count - pace.copy.row_count) / seconds),
+            rows_per_s=round((copy.rows - pace.copy.rows) / seconds),
             seconds_left=None if left_s is None else round(left_s),
         )
 
 
-def _share(copy: Copy, size: TableSize | None) -> float | None:
-    return None if size is None else size.share(copy.row_count, copy.size_bytes)
+def _share(copy: TableCopy, size: TableSize | None) -> float | None:
+    return None if size is None else size.share(copy.rows, copy.bytes)

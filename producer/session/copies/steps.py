@@ -139,7 +139,7 @@ class CopySteps:
         self._records.end_batch()
         if copied.writer is None or copied.state.copy is None or copied.state.relation_id not in self._reading.copied:
             return  # the batch that ended was the table's last
-        lsn, rows = self._stream.received, copied.state.copy.row_count
+        lsn, rows = self._stream.received, copied.state.copy.rows
         relation_id = copied.state.relation_id
         record = self._record(copied, copied.state.end_copy(lsn))
         self._records.end(copied.writer, record, lsn)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.copying.copy_state import IN_ONE_PIECE, Chunk, TableState
+from walbridge.producer.copying.copy_state import Chunk, TableState
 from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.window import Void
 from walbridge.producer.encoding.record import RecordWriter
@@ -33,7 +33,7 @@ from walbridge.producer.session.copies.start import CopyStart, NotYet
 from walbridge.producer.session.copies.tables_to_copy import AGAIN_S
 from walbridge.producer.session.copies.whole_copy import WholeCopy
 from walbridge.schemas.settings import Producer
-from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress, is_begun_anew
+from walbridge.schemas.table_progress import COPYING, CURRENT, IN_ONE_PIECE, TableProgress, is_begun_anew
 
 log = structlog.get_logger()
 
@@ -197,7 +197,7 @@ class WholeSteps:
         self._records.end_batch()
         if self._reading.whole is not whole or whole.state.copy is None:
             return  # the batch that ended was the table's last
-        lsn, rows = self._stream.received, whole.state.copy.row_count
+        lsn, rows = self._stream.received, whole.state.copy.rows
         whole.state = whole.state.enter(Chunk(0, 0, IN_ONE_PIECE, is_last=True)).end_copy(lsn)
         known = self._out.tracker.progress.tables[whole.relation_id]
         self._records.end(whole.writer, with_state(known, whole.state), lsn)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.producer.copying.copying_session import Producer
 from tests.producer.copying.small_postgres import KEYS, SmallPostgres, Transaction
-from walbridge.producer.copying.copy_state import State
+from walbridge.schemas import table_progress as states
 
 OPEN_MAX = 4
 
@@ -67,11 +67,11 @@ class Run:
                 producer.receive()
             producer.enter()
             producer.end_copy()
-            if producer.session.table.state is State.CURRENT:
+            if producer.session.table.state == states.CURRENT:
                 break
             for step in (producer.begin_copy, producer.open_window, producer.read, producer.show):
                 step()
-        assert producer.session.table.state is State.CURRENT, "the copy does not come to its end"
+        assert producer.session.table.state == states.CURRENT, "the copy does not come to its end"
         producer.commit()
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from tests.producer.copying.small_postgres import KEYS, RELATION_ID, Row, SmallPostgres, data
 from tests.producer.copying.topic_consumers import Consumer, Event, copied, events_of, marker
 from tests.producer.written_record import FULL, KEYED, Written
-from walbridge.producer.copying.copy_state import Chunk, State, TableState
+from walbridge.producer.copying.copy_state import Chunk, TableState
 from walbridge.producer.copying.row_keys import RowKeys
 from walbridge.producer.copying.visibility import ReceivedTransactions, Snapshot
 from walbridge.producer.copying.window import Window
 from walbridge.producer.pgoutput.messages import Change, Truncate
+from walbridge.schemas import table_progress as states
 from walbridge.schemas.position import Lsn
 
 WRITERS = {is_full: Written(replace(FULL if is_full else KEYED)).writer for is_full in (False, True)}
@@ -94,7 +95,7 @@ class Producer:
                 consumer.apply(event)
         session.unsent = []
         self.progress = Progress(session.received_lsn, session.table)
-        if session.table.state is State.CURRENT:
+        if session.table.state == states.CURRENT:
             for consumer in self.consumers:
                 assert consumer.rows == self.source.at(session.received_lsn), (
                     "a published table differs from the source"
@@ -105,7 +106,7 @@ class Producer:
 
     def begin_copy(self) -> None:
         session = self.session
-        if session.table.state is not State.COPYING:
+        if session.table.state != states.COPYING:
             session.table = session.table.begin_copy(session.received_lsn)
             session.unsent.append(marker(session.received_lsn, "begin"))
 
@@ -138,7 +139,7 @@ class Producer:
             return
         snapshot = Snapshot.parse(self.source.snapshot())
         asked: frozenset[bytes] | None = None
-        if copy.listed and (copy.has_all_ranges or copy.chunk_count % 2):
+        if copy.listed and (copy.has_all_ranges or copy.chunks % 2):
             asked = frozenset(copy.listed)
             of = {self._key(key): key for key in KEYS}
             rows = self.source.rows_of(sorted(of[key] for key in asked))

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.producer.copying.small_postgres import KEYS, RELATION_ID, Row, SmallPostgres
-from walbridge.producer.copying.copy_state import Chunk, State, TableState
+from walbridge.producer.copying.copy_state import Chunk, TableState
 from walbridge.producer.copying.set_aside import SetAside
 from walbridge.producer.copying.visibility import ReceivedTransactions, Snapshot
 from walbridge.producer.copying.window import Void
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Change, Delete, Insert, Truncate, Update
+from walbridge.schemas import table_progress as states
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 
 Shown = tuple[int, int]
@@ -156,7 +157,7 @@ class Producer:
                 if isinstance(change, Truncate):
                     session.aside.spoil(Void.TRUNCATED)
                 session.aside.receive(xid, event)
-            elif session.table.state is State.CURRENT:
+            elif session.table.state == states.CURRENT:
                 session.unsent.append(event)
         session.received = behind.end_lsn
 
@@ -167,7 +168,7 @@ class Producer:
             self.consumer.apply(event)
         session.unsent = []
         self.progress = session.received, session.table
-        if session.table.state is State.CURRENT:
+        if session.table.state == states.CURRENT:
             truth = Counter(shown(*each) for each in self.source.at(session.received).items())
             assert +self.consumer.rows == truth, "a published table differs from the source"
 
