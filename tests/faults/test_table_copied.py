@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter
+from typing import Any
 
+import psycopg
 import pytest
 
 from tests.faults.kill_points import BESIDE
 from tests.faults.seed import fault_seed
+from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
 from tests.topic_reader import Topics
-from tests.wait import wait_until
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.table_progress import TableProgress
 
@@ -25,55 +26,30 @@ MADE = """
 """
 
 
-class Habits:
+class Habits(Writer):
     """Writes to ``t`` and ``u`` until left: rows come, go, change and move to other keys with values left alone."""
 
+    pause_s = 0.002
+
     def __init__(self, producer: ProducerUnderTest, rows: int) -> None:
-        self._producer, self._rows = producer, rows
-        self._random = random.Random(fault_seed())
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write)
-        self.count = 0
+        super().__init__(producer)
+        self._rows, self._random = rows, random.Random(fault_seed())
 
-    def _write(self) -> None:
+    def write(self, connection: psycopg.Connection[Any]) -> None:
         dice, rows = self._random, self._rows
-        with self._producer.database.connect() as connection:
-            while not self._stop.wait(0.002):
-                self.count += 1
-                id_, other = dice.randint(1, rows), dice.randint(rows + 1, 3 * rows)
-                with connection.transaction():
-                    connection.execute("INSERT INTO t (v) VALUES (%s)", (self.count,))
-                    connection.execute("UPDATE u SET n = n + 1 WHERE id = %s", (id_,))
-                    if dice.random() < 0.3:
-                        connection.execute("DELETE FROM u WHERE id = %s", (dice.randint(1, rows),))
-                    if dice.random() < 0.3:
-                        moved = "UPDATE u SET id = %s WHERE id = %s AND NOT EXISTS (SELECT FROM u WHERE id = %s)"
-                        there, here = dice.choice([(id_, other), (other, id_)])
-                        connection.execute(moved, (there, here, there))
-                    if dice.random() < 0.3:
-                        new = "INSERT INTO u VALUES (%s, -1, repeat('n', 2500)) ON CONFLICT (id) DO NOTHING"
-                        connection.execute(new, (dice.randint(1, rows),))
-
-    def wait_for(self, more: int) -> None:
-        wanted = self.count + more
-        wait_until(lambda: self.count >= wanted or not self._thread.is_alive(), f"{more} more transactions")
-        assert self._thread.is_alive()
-
-    def __enter__(self) -> Habits:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-
-@pytest.fixture
-def following(producer: ProducerUnderTest) -> ProducerUnderTest:
-    """A pipeline that follows all tables; ``t`` is there from the beginning."""
-    producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v int); INSERT INTO t (v) VALUES (0)")
-    producer.database.execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
-    return producer
+        id_, other = dice.randint(1, rows), dice.randint(rows + 1, 3 * rows)
+        with connection.transaction():
+            connection.execute("INSERT INTO t (v) VALUES (%s)", (self.count,))
+            connection.execute("UPDATE u SET n = n + 1 WHERE id = %s", (id_,))
+            if dice.random() < 0.3:
+                connection.execute("DELETE FROM u WHERE id = %s", (dice.randint(1, rows),))
+            if dice.random() < 0.3:
+                moved = "UPDATE u SET id = %s WHERE id = %s AND NOT EXISTS (SELECT FROM u WHERE id = %s)"
+                there, here = dice.choice([(id_, other), (other, id_)])
+                connection.execute(moved, (there, here, there))
+            if dice.random() < 0.3:
+                new = "INSERT INTO u VALUES (%s, -1, repeat('n', 2500)) ON CONFLICT (id) DO NOTHING"
+                connection.execute(new, (dice.randint(1, rows),))
 
 
 def progress_of(topics: Topics) -> Progress:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter
+from typing import Any
 
+import psycopg
 import pytest
 
 from tests.faults.kill_points import WHOLE
 from tests.faults.seed import fault_seed
+from tests.faults.test_table_copied import state_of
 from tests.faults.test_table_copied_again import ask_for_copy
+from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
 from tests.topic_reader import Topics
 from tests.wait import wait_until
-from walbridge.schemas.progress_record import Progress
-from walbridge.schemas.table_progress import TableProgress
 
 pytestmark = pytest.mark.fault
 
@@ -40,67 +41,28 @@ WITHOUT_ORDER = """
 ONE_OF = "ctid = (SELECT ctid FROM u WHERE n = %s LIMIT 1)"
 
 
-class Habits:
+class Habits(Writer):
     """Writes to ``t`` and ``u`` until left: rows that equal others come, one of several equal ones goes or changes."""
 
+    pause_s = 0.002
+
     def __init__(self, producer: ProducerUnderTest) -> None:
-        self._producer = producer
+        super().__init__(producer)
         self._random = random.Random(fault_seed())
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write)
-        self.count = 0
 
-    def _write(self) -> None:
+    def write(self, connection: psycopg.Connection[Any]) -> None:
         dice = self._random
-        with self._producer.database.connect() as connection:
-            while not self._stop.wait(0.002):
-                self.count += 1
-                some, other = dice.randrange(VALUES), dice.randrange(VALUES)
-                with connection.transaction():
-                    connection.execute("INSERT INTO t (v) VALUES (%s)", (self.count,))
-                    if dice.random() < 0.5:
-                        connection.execute("INSERT INTO u VALUES (%s, repeat('v', 2500))", (some,))
-                    if dice.random() < 0.5:
-                        connection.execute(f"DELETE FROM u WHERE {ONE_OF}", (other,))
-                    if dice.random() < 0.5:
-                        connection.execute(f"UPDATE u SET n = %s WHERE {ONE_OF}", (some, other))
-                    if dice.random() < 0.2:
-                        connection.execute(f"UPDATE u SET v = NULL WHERE {ONE_OF}", (other,))
-
-    def wait_for(self, more: int) -> None:
-        wanted = self.count + more
-        wait_until(lambda: self.count >= wanted or not self._thread.is_alive(), f"{more} more transactions")
-        assert self._thread.is_alive()
-
-    def __enter__(self) -> Habits:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-
-@pytest.fixture
-def following(producer: ProducerUnderTest) -> ProducerUnderTest:
-    """A pipeline that follows all tables; ``t`` is there from the beginning."""
-    producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v int); INSERT INTO t (v) VALUES (0)")
-    producer.database.execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
-    return producer
-
-
-def progress_of(topics: Topics) -> Progress:
-    progress = topics.progress()
-    assert progress is not None
-    return progress
-
-
-def table(producer: ProducerUnderTest, name: str) -> TableProgress:
-    """Where the table stands once everything committed until now is in the topics."""
-    relation_id = producer.database.value("SELECT %s::regclass::oid::int", (name,))
-    with producer.topics() as topics:
-        producer.caught_up(topics)
-        return progress_of(topics).tables[relation_id]
+        some, other = dice.randrange(VALUES), dice.randrange(VALUES)
+        with connection.transaction():
+            connection.execute("INSERT INTO t (v) VALUES (%s)", (self.count,))
+            if dice.random() < 0.5:
+                connection.execute("INSERT INTO u VALUES (%s, repeat('v', 2500))", (some,))
+            if dice.random() < 0.5:
+                connection.execute(f"DELETE FROM u WHERE {ONE_OF}", (other,))
+            if dice.random() < 0.5:
+                connection.execute(f"UPDATE u SET n = %s WHERE {ONE_OF}", (some, other))
+            if dice.random() < 0.2:
+                connection.execute(f"UPDATE u SET v = NULL WHERE {ONE_OF}", (other,))
 
 
 def barriers(topics: Topics) -> list[str]:
@@ -118,7 +80,7 @@ def test_table_without_a_key_is_copied_while_all_are_written(following: Producer
         running.wait_for_log("table is copied")
         habits.wait_for(20)
     following.check_equal()
-    assert table(following, "u").state == "current"
+    assert state_of(following, "u") == "current"
     assert "estimated_bytes" in next(line for line in running.log.splitlines() if "holds vacuum back" in line)
     with following.topics() as topics:
         kinds = barriers(topics)
@@ -145,7 +107,7 @@ def test_copy_in_one_piece_killed_at_every_point_begins_anew_and_loses_nothing(f
                 topics.check_held(following.confirmed_lsn())
     following.start_streaming()
     following.check_equal()
-    assert table(following, "u").state == "current"
+    assert state_of(following, "u") == "current"
     with following.topics() as topics:
         assert barriers(topics) == ["copy_begin"] * (len(WHOLE) - 1) + ["copy_end"]
 
@@ -163,7 +125,7 @@ def test_table_without_a_key_that_is_copied_again_is_equal_and_is_not_current_me
         running.wait_for_log("table is copied")
         habits.wait_for(20)
     following.check_equal()
-    assert table(following, "u").state == "current"
+    assert state_of(following, "u") == "current"
     with following.topics() as topics:
         assert barriers(topics) == ["copy_begin", "copy_end", "dropped", "copy_begin", "copy_end"]
 
@@ -189,7 +151,7 @@ def test_table_that_is_emptied_and_altered_while_it_is_read_begins_again(followi
     execute("DELETE FROM u WHERE ctid = (SELECT min(ctid) FROM u)")
     with following.topics() as topics:
         following.caught_up(topics)  # by then a table that was altered meanwhile is left, and copied again
-    wait_until(lambda: table(following, "u").state == "current", "the table to be current")
+    wait_until(lambda: state_of(following, "u") == "current", "the table to be current")
     following.check_equal()
 
 
@@ -204,4 +166,4 @@ def test_key_without_an_order_is_no_hindrance_where_old_rows_are_complete(follow
     execute("UPDATE u SET id = (id::text::int + 1000)::text::strange WHERE id < '20'")
     execute("DELETE FROM u WHERE id::text::int % 7 = 0; UPDATE u SET v = 'w'")
     following.check_equal()
-    assert table(following, "u").state == "current"
+    assert state_of(following, "u") == "current"

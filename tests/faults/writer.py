@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import threading
+from typing import Any, ClassVar, Self
+
+import psycopg
 
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 
 
 class Writer:
-    """Writes in a thread of its own."""
+    """Writes in a thread of its own. Others write something else: ``write`` is one turn."""
+
+    pause_s: ClassVar[float] = 0.005
 
     def __init__(self, producer: ProducerUnderTest) -> None:
         self._producer = producer
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write)
+        self._thread = threading.Thread(target=self._run)
         self.count = 0
 
-    def _write(self) -> None:
+    def _run(self) -> None:
         with self._producer.database.connect() as connection:
-            while not self._stop.wait(0.005):
+            while not self._stop.wait(self.pause_s):
                 self.count += 1
-                connection.execute("INSERT INTO t VALUES (%s, 0)", (self.count,))
-                connection.execute("UPDATE t SET v = v + 1 WHERE id = %s", (self.count // 2,))
+                self.write(connection)
+
+    def write(self, connection: psycopg.Connection[Any]) -> None:
+        """The transactions of one turn, of which ``count`` is the number."""
+        connection.execute("INSERT INTO t VALUES (%s, 0)", (self.count,))
+        connection.execute("UPDATE t SET v = v + 1 WHERE id = %s", (self.count // 2,))
 
     def wait_for(self, more: int) -> None:
         """Until so many more transactions are written."""
         wanted = self.count + more
-        wait_until(lambda: self.count >= wanted, f"{more} more writes")
+        wait_until(lambda: self.count >= wanted or not self._thread.is_alive(), f"{more} more transactions")
+        assert self._thread.is_alive()
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
