@@ -45,7 +45,7 @@ class Postgres(_Section):
     two_phase: bool = False
     """Prepared transactions come at their prepare, not at their commit. The slot is made for it, and stays so."""
     publication_tables: tuple[str, ...] = ()
-    """Tables (``schema.table``) of the publication to make when it is missing; empty: never make one."""
+    """Tables (``schema.table``; a part with a dot is quoted) of the publication to make; empty: never make one."""
     status_interval_ms: int = Field(default=10_000, ge=100, le=60_000)
     """Upper bound; never more than a third of the server's wal_sender_timeout."""
     silence_timeout_ms: int = Field(default=60_000, ge=1_000)

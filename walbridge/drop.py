@@ -34,6 +34,7 @@ from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
+from walbridge.schemas.table_names import qualified
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 
 ANSWER_S = 10.0
@@ -250,7 +251,7 @@ def _why_not_ours(connection: SqlConnection, settings: Settings) -> str | None:
     if not settings.postgres.publication_tables:
         return "not made by walbridge ([postgres] publication_tables is empty)"
     row = _row(connection, _OURS, settings.postgres.publication)
-    wanted = {table if "." in table else f"public.{table}" for table in settings.postgres.publication_tables}
+    wanted = set(map(qualified, settings.postgres.publication_tables))
     if row is None or not row[0] or set(row[1]) != wanted:
         return "it is not what [postgres] publication_tables makes, or not of this role"
     return None

@@ -13,6 +13,7 @@ from walbridge.producer.postgres.connection import parsed_dsn
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
+from walbridge.schemas.table_names import split_name
 
 DEFAULT_ROLE = "walbridge"
 
@@ -76,7 +77,7 @@ def _whole(publication: str, tables: Sequence[str], database: str, role: str) ->
         )
     return _WHOLE.format(
         database=sql.Identifier(database).as_string(None),
-        role=role_sql(database, role, map(catalog.split_name, tables)),
+        role=role_sql(database, role, map(split_name, tables)),
         publication=catalog.publication_sql(publication, tables, via_root=True).as_string(None),
     )
 

@@ -16,6 +16,7 @@ from walbridge.producer.postgres.connection import TableLocked, classified
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
+from walbridge.schemas.table_names import split_name
 
 ALTERED_S = 1.0
 LOOK_AGAIN_S = 0.005
@@ -76,12 +77,6 @@ def publication_sql(publication: str, tables: Iterable[str], *, via_root: bool) 
         sql.SQL(", ").join(sql.Identifier(*split_name(table)) for table in tables),
         sql.SQL(" WITH (publish_via_partition_root = true)" if via_root else ""),
     )
-
-
-def split_name(table: str) -> tuple[str, str]:
-    """Schema and name of a table as settings name it; ``public`` where there is no dot."""
-    namespace, dot, name = table.partition(".")
-    return (namespace, name) if dot else ("public", table)
 
 
 def published_tables(connection: psycopg.Connection[Any], publication: str) -> list[PublishedTable]:

@@ -21,6 +21,7 @@ from walbridge.producer.relations.binary_support import binary_faults
 from walbridge.producer.relations.relation_cache import announced, describe
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_names import qualified
 from walbridge.schemas.topics import (
     cuts_topic,
     data_topic,
@@ -169,7 +170,7 @@ def publication_findings(
 
 
 def _unlike_settings(settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[Finding]:
-    wanted = {table if "." in table else f"public.{table}" for table in settings.postgres.publication_tables}
+    wanted = set(map(qualified, settings.postgres.publication_tables))
     missing = sorted(wanted - {table.qualified_name for table in tables})
     if wanted and missing:
         yield warning(

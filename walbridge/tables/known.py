@@ -11,6 +11,7 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.table_names import split_name
 from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress
 
 
@@ -59,11 +60,17 @@ def known_tables(
 
 
 def named(name: str, tables: Iterable[KnownTable]) -> list[KnownTable]:
-    """Those that ``name`` may mean: by ``schema.table``, as SQL quotes it too, or else by the name without a schema."""
+    """Those that ``name`` may mean: by ``schema.table``, as SQL quotes it too, or else by the name without a schema.
+
+    Raises:
+        OperatorError: it names no table.
+    """
     tables = list(tables)
-    plain = name.replace('"', "")
-    exact = [table for table in tables if table.name in (name, plain)]
-    return exact or [table for table in tables if table.name.partition(".")[2] in (name, plain)]
+    schema, plain = split_name(name)
+    exact = [table for table in tables if table.name in (name, f"{schema}.{plain}")]
+    has_schema = name not in (plain, '"' + plain.replace('"', '""') + '"')
+    without = {name} if has_schema else {name, plain}
+    return exact or [table for table in tables if table.name.partition(".")[2] in without]
 
 
 def the_one(name: str, found: Sequence[KnownTable]) -> KnownTable:
