@@ -1,6 +1,6 @@
-"""The producer as the program that operators run, on the shared servers, with topics of its own.
+"""The producer as a process of its own, on the shared servers, with topics of its own.
 
-``producer.start()`` runs ``python -m walbridge.producer``; ``check_equal`` waits until a cut covers what is
+``producer.start()`` runs what ``python -m walbridge.producer`` does; ``check_equal`` waits until a cut covers what is
 committed now, replays every event and compares with SELECT.
 """
 
@@ -13,14 +13,15 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from tests.fix_postgres import Database
+from tests.forked_producer import ForkedProducer, template
 from tests.replay import Replay
 from tests.source_rows import check_no_table_is_absent, comparable, source_rows
 from tests.topic_reader import READ_S, Topics
@@ -32,6 +33,8 @@ from walbridge.schemas.position import parse_lsn
 ROOT = Path(__file__).parent.parent
 STOP_S = 40.0
 KILLED = 137
+MEASURED = ("bench", "soak")
+"""Markers of tests that look at the time or memory of the program as it is."""
 QUICK = {
     "producer": {"idle_cut_interval_ms": 50},
     "postgres": {"start_timeout_s": 20},
@@ -43,7 +46,7 @@ QUICK = {
 class Running:
     """One process of the producer."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | ForkedProducer
     log_file: Path
 
     @property
@@ -85,6 +88,8 @@ class ProducerUnderTest:
     folder: Path
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     log_level: str = "debug"
+    as_command: bool = False
+    """Whether it is started as operators start it, and not forked from a process that has imported it."""
     _running: list[Running] = field(default_factory=list)
 
     @property
@@ -104,17 +109,21 @@ class ProducerUnderTest:
             clean["WALBRIDGE_KILL_POINT"] = kill_point
         log_file = self.folder / f"producer-{len(self._running)}.log"
         with log_file.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "walbridge.producer", "--config", str(config), "--log-level", self.log_level],
-                cwd=ROOT,
-                env=clean | dict(environ or {}),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+            arguments = ["--config", str(config), "--log-level", self.log_level]
+            process = self._started(arguments, clean | dict(environ or {}), log)
         running = Running(process, log_file)
         self._running.append(running)
         return running
+
+    def _started(
+        self, arguments: Sequence[str], environ: Mapping[str, str], log: BinaryIO
+    ) -> subprocess.Popen[bytes] | ForkedProducer:
+        if not self.as_command:
+            return template().start(arguments, environ, log.fileno())
+        command = [sys.executable, "-m", "walbridge.producer", *arguments]
+        return subprocess.Popen(
+            command, cwd=ROOT, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
 
     def write_settings(self) -> Path:
         """The settings file, as a start writes it."""
@@ -236,9 +245,12 @@ def _toml(tables: Mapping[str, Any], prefix: str = "") -> str:
 
 
 @pytest.fixture
-def producer(kafka: KafkaBroker, database: Database, pipeline_name: str, tmp_path: Path) -> Iterator[ProducerUnderTest]:
+def producer(
+    request: pytest.FixtureRequest, kafka: KafkaBroker, database: Database, pipeline_name: str, tmp_path: Path
+) -> Iterator[ProducerUnderTest]:
     """A producer of this test's database, not started yet; killed when the test is over."""
     made = ProducerUnderTest(pipeline_name, database, kafka, tmp_path)
+    made.as_command = any(map(request.node.get_closest_marker, MEASURED))
     with contextlib.ExitStack() as stack:
         stack.callback(made.kill_all)
         yield made

@@ -53,7 +53,7 @@ class Stage:
         self.lake = folder / "lake"
         self.scratch = folder / "scratch"
         self.scratch.mkdir()
-        self.producer = ProducerUnderTest(name, database, kafka, folder)
+        self.producer = ProducerUnderTest(name, database, kafka, folder, as_command=True)
         self.producer.settings = self._settings()
         self.refusals: list[str] = []
         self.said = folder / "job.log"

@@ -29,6 +29,7 @@ def test_broker_killed_under_load_and_started_again_loses_and_repeats_nothing(pr
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE log (v text)")
     producer.publish("t", "log")
     producer.settings["producer"] = {"batch_ms_max": 20, "commit_suspect_ms": 500}
+    producer.as_command = True  # its memory is measured
     running = producer.start_streaming()
     with Writer(producer) as writer:
         writer.wait_for(100)
@@ -63,6 +64,7 @@ def test_broker_that_is_away_for_long_costs_no_memory_and_no_slot(producer: Prod
     producer.publish("t")
     dsn = f"{producer.database.dsn} options='-c wal_sender_timeout={SENDER_TIMEOUT_S}s'"
     producer.settings["postgres"] = {"dsn": dsn}
+    producer.as_command = True  # its memory is measured
     running = producer.start_streaming()
 
     def sender() -> int | None:

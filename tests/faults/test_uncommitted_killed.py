@@ -138,6 +138,7 @@ def test_million_rows_in_one_transaction_pass_in_bounded_memory(producer: Produc
     producer.publish("m")
     producer.settings["postgres"] = {"streaming": setting}
     producer.settings["producer"] = {"spool_dir": str(producer.folder), "idle_cut_interval_ms": 50}
+    producer.as_command = True  # its memory is measured
     producer.log_level = "info"
     producer.start_streaming().stop()
     producer.database.execute(f"INSERT INTO m SELECT generate_series(1, {ROWS})")

@@ -1,0 +1,161 @@
+"""The producer started from a process that has imported it: a test starts dozens, and each would import for 0.7 s.
+
+In: arguments, environment and a log file of one start. Out: a process of its own, which runs the program's ``main``
+and ends with its exit code, as ``python -m walbridge.producer`` does. The template has no threads, no connections and
+no open files of ours when it forks; what is read from the environment at import is read again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+MESSAGE_BYTES = 2**20
+_TURN_S = 0.05
+
+
+class ForkedProducer:
+    """One start, with the methods of ``subprocess.Popen`` that tests use."""
+
+    def __init__(self, template: Template, pid: int) -> None:
+        self._template, self.pid = template, pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._template.code_of(self.pid, timeout_s=0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: it runs still.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.returncode is None:
+            self.returncode = self._template.code_of(self.pid, _TURN_S)
+            if self.returncode is None and deadline is not None and time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("walbridge.producer", timeout or 0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Template:
+    """The process that forks; it ends with this one."""
+
+    def __init__(self) -> None:
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", "tests.forked_producer", str(its.fileno())]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()])
+        its.close()
+        self._socket, self._lock = ours, threading.Lock()
+        self._started: list[int] = []
+        self._codes: dict[int, int] = {}
+
+    def start(self, arguments: Sequence[str], environ: Mapping[str, str], log: int) -> ForkedProducer:
+        """Start one that writes to the file ``log``."""
+        request = json.dumps({"arguments": list(arguments), "environ": dict(environ)}).encode()
+        with self._lock:
+            socket.send_fds(self._socket, [request], [log])
+            while not self._started:
+                self._receive(None)
+            return ForkedProducer(self, self._started.pop())
+
+    def code_of(self, pid: int, timeout_s: float) -> int | None:
+        """The exit code of one that ended; None after so long."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            with self._lock:  # not held for long: other threads ask too
+                if pid not in self._codes:
+                    self._receive(min(_TURN_S, left))
+                if (code := self._codes.get(pid)) is not None or not left:
+                    return code
+
+    def _receive(self, timeout_s: float | None) -> bool:
+        self._socket.settimeout(timeout_s)
+        try:
+            message = self._socket.recv(MESSAGE_BYTES)
+        except (TimeoutError, BlockingIOError):
+            return False
+        if not message:
+            raise RuntimeError(f"the template of producers ended with code {self._process.wait()}")
+        said = json.loads(message)
+        if (code := said.get("code")) is None:
+            self._started.append(said["pid"])
+        else:
+            self._codes[said["pid"]] = code
+        return True
+
+
+@cache
+def template() -> Template:
+    """That of this process."""
+    return Template()
+
+
+def _serve(channel: socket.socket) -> int:
+    """Fork at each request; in a child, the exit code of the program."""
+    waited = selectors.DefaultSelector()
+    waited.register(channel, selectors.EVENT_READ)
+    while True:
+        for key, _ in waited.select():
+            if key.fileobj is not channel:
+                _tell_end(channel, key.data)
+                waited.unregister(key.fileobj)
+                os.close(key.fd)
+                continue
+            message, files, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 1)
+            if not message:
+                return 0
+            if (pid := os.fork()) == 0:
+                waited.close()
+                channel.close()
+                return _run(json.loads(message), files[0])
+            os.close(files[0])
+            channel.send(json.dumps({"pid": pid}).encode())
+            waited.register(os.pidfd_open(pid), selectors.EVENT_READ, pid)
+
+
+def _tell_end(channel: socket.socket, pid: int) -> None:
+    _, status = os.waitpid(pid, 0)
+    channel.send(json.dumps({"pid": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
+
+
+def _run(request: dict[str, object], log: int) -> int:
+    from walbridge.producer.__main__ import main
+    from walbridge.runtime import kill_points
+
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    os.environ.clear()
+    os.environ.update(request["environ"])  # type: ignore[call-overload]
+    importlib.reload(kill_points)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return main(request["arguments"])  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for those who wait for it
+    importlib.import_module("walbridge.producer.__main__")
+    sys.exit(_serve(socket.socket(fileno=int(sys.argv[1]))))
