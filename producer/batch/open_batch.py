@@ -5,12 +5,13 @@ recipe of ``commit_batch``; between its steps stand the kill points that tests e
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
 
 from walbridge.producer.batch.progress import Batch, ProgressTracker, TableBatch
+from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import Headers, KafkaRecord, RecordWriter, plain_tails
 from walbridge.producer.encoding.value_encoders import NULL
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_progress
@@ -109,6 +110,16 @@ class OpenBatch:
         batch.row_count += 1
         # Keys and headers are not counted: the value holds the key's columns again.
         batch.byte_count += len(value)
+
+    def send_encoded(self, writer: RecordWriter, rows: Sequence[EncodedRow], end: bytes) -> None:
+        """Queue rows whose values have this end in common."""
+        self._publisher.send_rows(writer.topic, rows, end)
+        if writer is not self._writer:
+            self._enter(writer)
+        self._table.row_count += len(rows)
+        batch = self.batch
+        batch.row_count += len(rows)
+        batch.byte_count += len(rows) * len(end) + sum([len(value) for _, value in rows])
 
     def send_to_all_partitions(self, writer: RecordWriter, record: KafkaRecord) -> None:
         """Queue a truncate: its order must hold for every reader."""

@@ -111,10 +111,9 @@ class Window:
         self.void = self.void or why
         self._waiting, self._steps = [], []
 
-    @property
-    def has_changes(self) -> bool:
-        """Whether the rows that were read may differ from those at E: else nobody has to know their keys."""
-        return bool(self._steps)
+    def touched_keys(self) -> set[bytes]:
+        """Those that the window changes: rows of all others are those that were read."""
+        return {key for step in self._steps for key in (step.old, step.new) if key is not None}
 
     def rows_at_end(self, read: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
         """Key and row, as of E, of each row that was read and is still there; the touched ones at the end.
@@ -123,7 +122,7 @@ class Window:
         """
         assert self.void is None
         assert self._read_until is not None
-        self.touched = {key for step in self._steps for key in (step.old, step.new) if key is not None}
+        self.touched = self.touched_keys()
         rows: dict[bytes, bytes] = {}
         for key, row in read:
             if key in self.touched:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from walbridge.producer.encoding import inline_encoders
 from walbridge.producer.encoding.binary import lines
 from walbridge.producer.encoding.value_encoders import NULL, VALUE, encoder_of
+from walbridge.producer.pgoutput.copy_text import unescaped
 from walbridge.schemas.avro_codec import header, long_bytes, string_value
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.metadata_record import RelationRecord
@@ -39,6 +40,9 @@ class EncodedTuple(NamedTuple):
 Transcoder = Callable[[bytes, int], EncodedTuple]
 PlainEncoder = Callable[[bytes, int, bytes, bytes, int, bytes], tuple[bytes | None, bytes] | None]
 """(data, at, relation's part of source, transaction's, ordinal, op to the end) → (key, value)."""
+
+LineEncoder = Callable[[bytes, bytes], tuple[bytes | None, bytes] | None]
+"""(a line of COPY's text format, relation's part of source) → (key, envelope up to and with that part)."""
 
 _HEAD = """
 def encode(data, at{arguments}):
@@ -102,6 +106,32 @@ _PLAIN = """
     return {key}, b"".join((ENVELOPE_HEAD, {row} part, transaction, place, rest))
 """
 
+_LINE_HEAD = """
+def encode(line, part):
+    exceptional = None
+    values = line[:-1].split(TAB)
+    if BACKSLASH in line:
+        values = unescaped(values)
+    try:
+        if len(values) != {columns} or line[-1:] != END:
+            raise ProtocolError(f"a COPY line of {{len(values)}} values for the {columns} columns of {table}")
+"""
+_LINE_FIELD = """
+        text = values[{i}]
+        if text is None:
+            c{i} = NULL
+        else:
+            size = len(text)
+            {value}
+"""
+_LINE_TAIL = """
+    except (IndexError, KeyError, ValueError, StructError, OverflowError, RecursionError) as error:
+        raise ProtocolError(f"malformed COPY line of {table}: {{type(error).__name__}}") from None
+    if exceptional is not None:
+        return None
+    return {key}, b"".join((ENVELOPE_HEAD, {row}part))
+"""
+
 
 BinaryColumns = Sequence[lines.BinaryColumn | None] | None
 """How each column is read in binary, None for one that only comes as text; None as a whole: no binary session."""
@@ -126,13 +156,40 @@ def make_plain_encoder(record: RelationRecord, binary: BinaryColumns = None) -> 
     return encode
 
 
-def _generate(record: RelationRecord, binary: BinaryColumns, arguments: str, result: str, key: str) -> Any:
+def make_line_encoder(record: RelationRecord) -> LineEncoder:
+    """The function for lines of COPY, which are text in every session, whose values all fit their types; of any other
+    it makes None. What follows ``part`` in the envelope all rows of a chunk share: it is known when the chunk enters.
+    """
+    scope, table = _scope(record), _safe_name(record)
     columns = record.table.columns
+    source = [_LINE_HEAD.format(columns=len(columns), table=table)]
+    for i, column in enumerate(columns):
+        scope[f"encode_{i}"] = encoder_of(column.column_type)
+        value = "\n            ".join(inline_encoders.inline_lines(column.column_type, i, column.name))
+        source.append(_LINE_FIELD.format(i=i, value=value).lstrip("\n"))
+    row = "".join(f"c{i}, " for i in range(len(columns)))
+    source.append(_LINE_TAIL.format(row=row, key=_key(record), table=table))
+    exec(_compiled("".join(source), f"<line encoder of relation {record.table.relation_id}>"), scope)
+    encode: LineEncoder = scope["encode"]
+    return encode
+
+
+def _scope(record: RelationRecord) -> dict[str, Any]:
+    """What generated code names."""
     scope = _SCOPE | {"ENVELOPE_HEAD": header(record.schema_id) + NULL + VALUE}
     if record.key_schema_id is not None:
         scope["KEY_HEADER"] = header(record.key_schema_id)
-    # The name stands in generated source inside f-strings and literals: only its safe form may.
-    table = repr(record.table.qualified_name)[1:-1].replace("{", "(").replace("}", ")").replace('"', "'")
+    return scope
+
+
+def _safe_name(record: RelationRecord) -> str:
+    """The name stands in generated source inside f-strings and literals: only its safe form may."""
+    return repr(record.table.qualified_name)[1:-1].replace("{", "(").replace("}", ")").replace('"', "'")
+
+
+def _generate(record: RelationRecord, binary: BinaryColumns, arguments: str, result: str, key: str) -> Any:
+    columns = record.table.columns
+    scope, table = _scope(record), _safe_name(record)
     source = [_HEAD.format(arguments=arguments, columns=len(columns), table=table)]
     for i, column in enumerate(columns):
         scope[f"encode_{i}"] = encoder_of(column.column_type)
@@ -172,6 +229,10 @@ _SCOPE: dict[str, Any] = {
     "EncodedTuple": EncodedTuple,
     "ProtocolError": ProtocolError,
     "StructError": struct.error,
+    "TAB": b"\t",
+    "END": b"\n",
+    "BACKSLASH": b"\\",
+    "unescaped": unescaped,
     "NULL": NULL,
 }
 

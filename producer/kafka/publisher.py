@@ -10,12 +10,13 @@ flight. Every wait is cut into slices so that Postgres hears from us.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
+from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import Headers
 from walbridge.producer.errors import another_runs, record_too_large, row_too_large, topic_grown
 from walbridge.producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
@@ -137,6 +138,32 @@ class Publisher:
         if self._unpolled >= POLL_EVERY_RECORDS:
             self._unpolled = 0
             self._poll(0)
+
+    def send_rows(self, topic: str, rows: Iterable[EncodedRow], end: bytes) -> None:
+        """Queue many rows without headers, whose values have this end in common.
+
+        Raises:
+            BatchAborted: the transaction cannot succeed any more.
+        """
+        left = iter(rows)
+        lane = self._deliveries.lanes.get(topic)
+        while lane is None or lane.count < 2 or lane.held is None or lane.held[2] is not None:
+            row = next(left, None)
+            if row is None:
+                return
+            self.send(topic, row[0], row[1] + end)
+            lane = self._deliveries.lanes.get(topic)
+        # As ``send``, without a call for each row.
+        (held_key, held, _), produce = lane.held, self._instance.produce  # type: ignore[union-attr]
+        for key, value in left:
+            try:
+                produce(topic, held, held_key)
+            except (BufferError, KafkaException):
+                self._produce(topic, (held_key, held, None), -1, None)
+            held_key, held = key, value + end
+            lane.count += 1
+        lane.held = held_key, held, None
+        self._poll(0)
 
     def _produce(self, topic: str, row: Unsent, partition: int, callback: Delivered | None) -> None:
         assert self._instance is not None

@@ -19,6 +19,7 @@ Source: PostgreSQL manual, "Caveats" of "Concurrency Control", and LOCK, on lock
 """
 
 import contextlib
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,13 +27,20 @@ from typing import Any
 import psycopg
 from psycopg import pq, sql
 
+from walbridge.producer.pgoutput.copy_text import line_size, tuple_of_line
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Field
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, classified, connect_sql, has_input
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.key_order import Bound, KeyOrder, key_order, set_bound, set_listed
-from walbridge.producer.postgres.snapshot import SILENT_S, copied, copy_statement, lock
+from walbridge.producer.postgres.snapshot import (
+    SILENT_S,
+    copied,
+    copied_blocks,
+    copy_statement,
+    lock,
+)
 from walbridge.schemas.errors import ProtocolError, RetryableError
 from walbridge.schemas.position import Lsn, parse_lsn
 
@@ -151,7 +159,13 @@ class TableRead:
         return KeyRange(self._connection, self.table, self._key(), after, rows_max, bytes_max)
 
     def listed(self, keys: Sequence[Bound]) -> Iterator[bytes | None]:
-        """The rows of these keys, in no order; of keys that the table lacks none. None after each silence.
+        """``listed_blocks`` as TupleData; None after each silence."""
+        column_count = len(self.table.column_names)
+        for block in self.listed_blocks(keys):
+            yield from [tuple_of_line(line, column_count) for line in block] if block else [None]
+
+    def listed_blocks(self, keys: Sequence[Bound]) -> Iterator[list[bytes]]:
+        """The rows of these keys, in no order; of keys that the table lacks none. Lines, none after each silence.
 
         Keys are equal as the index compares them. Of several that are equal, in that sense, the row may come twice.
         """
@@ -159,7 +173,7 @@ class TableRead:
         _execute(self._connection, _BY_INDEX)
         for first in range(0, len(keys), LISTED_MAX):
             set_listed(self._connection, keys[first : first + LISTED_MAX])
-            yield from copied(self._connection, copy_statement(self.table, condition), self.table)
+            yield from copied_blocks(self._connection, copy_statement(self.table, condition), self.table, sys.maxsize)
 
     def whole(self) -> Iterator[bytes | None]:
         """Every row, in no order; None after each silence. The snapshot holds vacuum back until it is read."""
@@ -172,13 +186,12 @@ class TableRead:
 
 
 class KeyRange:
-    """Rows in the key's order, to be iterated once: TupleData, and None after each silence.
+    """Rows in the key's order, to be iterated once: TupleData, and None after each silence; or ``blocks`` of lines.
 
     It ends after ``rows_max`` rows, after the row with which ``bytes_max`` is reached, or with the table. Who
     stops before that has read everything up to ``bound`` too.
 
     Attributes:
-        rows, byte_count: so far.
         is_end: no row of the table follows.
     """
 
@@ -192,17 +205,26 @@ class KeyRange:
         bytes_max: int,
     ) -> None:
         self._connection, self._table, self._key, self._after = connection, table, key, after
-        self._rows_max, self._bytes_max = rows_max, bytes_max
+        self._rows_left, self._bytes_left = rows_max, bytes_max
         self._last: bytes | None = None
-        self.rows = self.byte_count = 0
         self.is_end = False
 
     def __iter__(self) -> Iterator[bytes | None]:
+        column_count = len(self._table.column_names)
+        for block in self.blocks():
+            if not block:
+                yield None
+            for line in block:
+                self._last = line
+                yield tuple_of_line(line, column_count)
+
+    def blocks(self) -> Iterator[list[bytes]]:
+        """Lines of COPY's text format, none after a silence."""
         _execute(self._connection, _BY_INDEX)
         if self._after is not None:
             set_bound(self._connection, self._table, self._key, self._after)
         for condition in [None] if self._after is None else self._key.ranges_after():
-            yield from self._rows_of(condition)
+            yield from self._blocks_of(condition)
             if self._is_full:
                 return
         self.is_end = True
@@ -212,23 +234,24 @@ class KeyRange:
         """The key of the last row: where the next range goes on. None where there was no row at all."""
         if self._last is None:
             return self._after
-        values = dict(zip(self._table.column_names, decode_tuple(self._last), strict=True))
+        names = self._table.column_names
+        values = dict(zip(names, decode_tuple(tuple_of_line(self._last, len(names))), strict=True))
         return Bound(tuple(_text(values[name]) for name in self._key.names))
 
     @property
     def _is_full(self) -> bool:
-        return self.rows >= self._rows_max or self.byte_count >= self._bytes_max
+        return self._rows_left <= 0 or self._bytes_left <= 0
 
-    def _rows_of(self, condition: sql.Composed | None) -> Iterator[bytes | None]:
-        rows_left = self._rows_max - self.rows
-        statement = copy_statement(self._table, condition, self._key.order_by, rows_left)
-        for row in copied(self._connection, statement, self._table):
-            if row is not None:
-                self._last = row
-                self.rows += 1
-                self.byte_count += len(row)
-            yield row
-            if self.byte_count >= self._bytes_max and self.rows < self._rows_max:
+    def _blocks_of(self, condition: sql.Composed | None) -> Iterator[list[bytes]]:
+        statement = copy_statement(self._table, condition, self._key.order_by, self._rows_left)
+        head = line_size(b"", len(self._table.column_names))
+        for block in copied_blocks(self._connection, statement, self._table, self._bytes_left):
+            if block:
+                self._last = block[-1]
+                self._rows_left -= len(block)
+                self._bytes_left -= head * len(block) + sum(map(len, block))
+            yield block
+            if self._bytes_left <= 0 < self._rows_left:
                 _cancel(self._connection)
                 return
 

@@ -2,7 +2,8 @@
 
 In: what is wanted: the published tables, one table as it is now, one chunk of its rows, or all of them. Out: answers,
 in the order in which they were asked for. The snapshot is told before the rows are read, since the stream's changes
-are judged by it. The rows of a chunk go to disk (``row_spool.py``), so memory is bounded by one row; all rows of a
+are judged by it. The rows of a chunk are encoded and go to disk (``row_spool.py``), so memory is bounded by a block of
+them; all rows of a
 table come in pieces, and no more than READ_AHEAD_BYTES of them are held before they are given back.
 
 A thread with a connection of its own. It shares nothing with the stream but two queues.
@@ -17,6 +18,7 @@ from typing import Any
 
 from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.copying.visibility import Before, Snapshot
+from walbridge.producer.encoding.copied_rows import RowEncoder, RowFormat
 from walbridge.producer.errors import spool_unwritable
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.chunk_reader import ChunkReader, TableRead
@@ -62,6 +64,7 @@ class ChunkWanted:
     asked: tuple[Bound, ...] | None
     rows_max: int
     bytes_max: int
+    row_format: RowFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,17 +314,18 @@ class CopyReader:
         if not isinstance(shown, ChunkShown) or not shown.is_read:
             return
         key_range = read.range_after(wanted.after, wanted.rows_max, wanted.bytes_max) if wanted.asked is None else None
-        rows = read.listed(wanted.asked or ()) if key_range is None else iter(key_range)
+        blocks = read.listed_blocks(wanted.asked or ()) if key_range is None else key_range.blocks()
         row_count, size_bytes = 0, 0
+        encoder = RowEncoder(wanted.row_format)
         try:
             spool = RowSpool(self._folder)
-            for row in rows:
+            for lines in blocks:
                 if number != self._number:
                     spool.close()
                     return
-                if row is not None:
-                    spool.append(row)
-                    row_count, size_bytes = row_count + 1, size_bytes + len(row)
+                if lines:
+                    spool.append(encoder.block(lines))
+                    row_count, size_bytes = row_count + len(lines), size_bytes + sum(map(len, lines))
             spool.finish()
         except OSError as error:
             raise spool_unwritable(self._folder, error.strerror) from None

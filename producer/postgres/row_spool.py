@@ -1,14 +1,18 @@
 """Rows on disk between who reads them and who publishes them: a file that ends with its process, whatever ends that.
 
-In: TupleData. Out: the same, in its order.
+In: blocks of rows. Out: the same, in their order.
 """
 
+import marshal
 import tempfile
 from collections.abc import Iterator
 from struct import Struct
 
-_LENGTH = Struct(">I")
-_BUFFER_BYTES = 2**18
+from walbridge.producer.encoding.copied_rows import CopiedBlock
+
+_LENGTH = Struct(">Q")
+_PLAIN = 2
+"""Version of marshal's format: later ones look each object up, in case it comes again."""
 
 
 class RowSpool:
@@ -19,22 +23,23 @@ class RowSpool:
     """
 
     def __init__(self, folder: str) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=_BUFFER_BYTES)  # noqa: SIM115 (closed by close)
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by close)
 
-    def append(self, row: bytes) -> None:
-        """Add a row."""
-        self._file.write(_LENGTH.pack(len(row)))
-        self._file.write(row)
+    def append(self, block: CopiedBlock) -> None:
+        """Add some rows."""
+        data = marshal.dumps(tuple(block), _PLAIN)
+        self._file.write(_LENGTH.pack(len(data)))
+        self._file.write(data)
 
     def finish(self) -> None:
         """All of them are there."""
         self._file.flush()
 
-    def rows(self) -> Iterator[bytes]:
+    def blocks(self) -> Iterator[CopiedBlock]:
         """All rows, as often as asked for."""
         self._file.seek(0)
         while head := self._file.read(_LENGTH.size):
-            yield self._file.read(*_LENGTH.unpack(head))
+            yield CopiedBlock(*marshal.loads(self._file.read(*_LENGTH.unpack(head))))
 
     def close(self) -> None:
         """Free its place."""

@@ -6,24 +6,20 @@ types' own output functions, as the stream does; casts to text do not (bool, cha
 Source: PostgreSQL manual, COPY, "Text Format"; tablesync.c for which rows and columns.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import psycopg
 from psycopg import pq, sql
 
+from walbridge.producer.pgoutput.copy_text import line_size, tuple_of_line
 from walbridge.producer.postgres.connection import classified, connect_sql, has_input, raise_for_result
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError
+from walbridge.schemas.errors import OperatorError, RetryableError
 
-_ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
-_NULL = rb"\N"
 SILENT_S = 0.2
 """So long nothing comes before the reader is told."""
-_SHORT_HEADS = [b"t" + length.to_bytes(4, "big") for length in range(256)]
-"""Kind and length of fields, by length: most need no more."""
-_CONTROL = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+BLOCK_BYTES = 2**18
 
 
 class Snapshot:
@@ -103,6 +99,38 @@ def copied(
     connection: psycopg.Connection[Any], statement: sql.Composed, table: PublishedTable
 ) -> Iterator[bytes | None]:
     """What this COPY of the table sends, as TupleData; None whenever nothing has come for SILENT_S."""
+    column_count = len(table.column_names)
+    for line in copied_lines(connection, statement, table):
+        yield None if line is None else tuple_of_line(line, column_count)
+
+
+def copied_blocks(
+    connection: psycopg.Connection[Any], statement: sql.Composed, table: PublishedTable, bytes_max: int
+) -> Iterator[list[bytes]]:
+    """The same as lines of COPY's text format, many at a time: a call for each would cost as much as reading it.
+
+    A block holds ``BLOCK_BYTES``, or what has come before a silence, which may be nothing. One ends where ``bytes_max``
+    is reached: sizes are ``line_size``.
+    """
+    block: list[bytes] = []
+    head, size, left = line_size(b"", len(table.column_names)), 0, bytes_max
+    for line in copied_lines(connection, statement, table):
+        if line is not None:
+            block.append(line)
+            size += head + len(line)
+            if size < BLOCK_BYTES and size < left:
+                continue
+        yield block
+        left -= size
+        block, size = [], 0
+    if block:
+        yield block
+
+
+def copied_lines(
+    connection: psycopg.Connection[Any], statement: sql.Composed, table: PublishedTable
+) -> Iterator[bytes | None]:
+    """The same as lines of COPY's text format."""
     pgconn = connection.pgconn
     try:
         pgconn.send_query(statement.as_bytes(connection))
@@ -110,11 +138,10 @@ def copied(
             if not has_input(pgconn, SILENT_S):
                 yield None
         _refuse_failed(pgconn, table)
-        column_count = len(table.column_names)
         while True:
             count, line = pgconn.get_copy_data(1)
             if count > 0:
-                yield tuple_of_line(bytes(line), column_count)
+                yield bytes(line)
             elif count < 0:
                 break
             elif not has_input(pgconn, SILENT_S):
@@ -168,41 +195,3 @@ def copy_statement(
         sql.SQL(" ORDER BY {}").format(order_by) if order_by else sql.SQL(""),
         sql.SQL("" if rows_max is None else f" LIMIT {rows_max:d}"),
     )
-
-
-def tuple_of_line(line: bytes, column_count: int) -> bytes:
-    """One line of COPY's text format as TupleData.
-
-    Raises:
-        ProtocolError: another number of columns, or no line end.
-    """
-    if not line.endswith(b"\n"):
-        raise ProtocolError("a COPY line without its end")
-    head = column_count.to_bytes(2, "big")
-    if column_count == 0:
-        if line != b"\n":
-            raise ProtocolError("a COPY line with values for a table without columns")
-        return head
-    values = line[:-1].split(b"\t")
-    if len(values) != column_count:
-        raise ProtocolError(f"a COPY line of {len(values)} values for {column_count} columns")
-    if len(line) < len(_SHORT_HEADS) and line.count(b"\\") == values.count(_NULL):
-        return head + b"".join([b"n" if value == _NULL else _SHORT_HEADS[len(value)] + value for value in values])
-    return head + b"".join(map(_field, values))
-
-
-def _field(value: bytes) -> bytes:
-    if value == _NULL:
-        return b"n"
-    if b"\\" in value:
-        value = _ESCAPE.sub(_unescape, value)
-    return b"t" + len(value).to_bytes(4, "big") + value
-
-
-def _unescape(found: re.Match[bytes]) -> bytes:
-    escaped = found[1]
-    if escaped[:1].isdigit() and escaped[0] < 0x38:
-        return bytes((int(escaped, 8) & 0xFF,))
-    if len(escaped) > 1:
-        return bytes((int(escaped[1:], 16),))
-    return _CONTROL.get(escaped, escaped)

@@ -18,9 +18,9 @@ from tests.producer.pgoutput import corpus as recorded
 from tests.producer.pgoutput.frames import decode_frame
 from tests.producer.pgoutput.stream_decoder import StreamDecoder
 from walbridge.producer.encoding.record import encode_tuple, plain_tails
+from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Message
-from walbridge.producer.postgres.snapshot import tuple_of_line
 from walbridge.schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, control_schema, decode_body, header, schema_id
 from walbridge.schemas.cut import decode_cut, encode_cut
 from walbridge.schemas.errors import OperatorError, ProtocolError

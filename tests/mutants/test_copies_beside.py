@@ -11,9 +11,9 @@ import pytest
 from tests.mutants.mutant import Mutant, Noticed
 from tests.producer.session.copies import test_copies_begin as begin
 from tests.producer.session.copies import test_copies_chunks as chunks
-from walbridge.producer.copying.window import Window
 from walbridge.producer.session.changes import Changes
 from walbridge.producer.session.copies.answers import CopyAnswers
+from walbridge.producer.session.copies.chunk_rows import rows_at_end
 from walbridge.producer.session.copies.copied_table import CopiedTable
 from walbridge.producer.session.copies.questions import CopyQuestions
 from walbridge.producer.session.copies.reading import CopyReading
@@ -74,12 +74,12 @@ NOTICED = {
         begin.test_copy_begins_when_everything_before_the_table_was_described_is_received,
     ),
     "rows enter before the stream is where they are": noticed(
-        CopySteps.enter_chunk,
-        "not self._arrival.has_come(chunk.insert_lsn) or not copied.window.is_read(self._stream.received)",
+        CopySteps._enter_if_due,
+        "not self._arrival.has_come(read.insert_lsn) or not window.is_read(self._stream.received)",
         "False", chunks.test_chunk_waits_until_all_that_its_rows_show_is_received,
     ),
     "rows enter the batch of what came before": noticed(
-        CopySteps.enter_chunk, "self._records.end_batch()", "pass",
+        CopySteps._enter_if_due, "self._records.end_batch()", "pass",
         chunks.test_rows_of_the_open_batch_are_committed_before_a_chunk,
     ),
     "a copy begins in the batch of what came before": noticed(
@@ -100,16 +100,32 @@ NOTICED = {
         begin.test_copy_of_a_table_that_waits_to_be_described_again_waits_for_that_alone,
     ),
     "a window is not told what was received before it": noticed(
-        CopyQuestions._ask_of, "self._reading.received.before()", "type(self._reading.received)(0).before()",
+        CopyQuestions._ask_for_chunk, "self._reading.received.before()", "type(self._reading.received)(0).before()",
         chunks.test_commit_that_is_received_and_not_visible_voids_the_chunk,
     ),
     "transactions from before a table was described do not count": noticed(
-        CopiedTable.open_window, "max(before.begun, self.begun)", "before.begun",
+        CopiedTable.open_chunk, "max(before.begun, self.begun)", "before.begun",
         chunks.test_transactions_that_began_before_a_table_was_described_hold_up_its_rows_alone,
     ),
     "a chunk is read from the first row again": noticed(
-        CopiedTable.open_window, "None if copy.bound is None else Bound(copy.bound)", "None",
+        CopiedTable._bound, "return read.bound", "return None",
         chunks.test_table_is_copied_chunk_by_chunk_and_is_current_behind_its_last_row,
+    ),
+    "a session reads from the first row again": noticed(
+        CopiedTable._bound, "None if self.state.copy.bound is None else Bound(self.state.copy.bound)", "None",
+        begin.test_copy_goes_on_in_the_next_session_behind_its_last_chunk,
+    ),
+    "three chunks are open": noticed(
+        CopiedTable.may_read_on, " and len(self.chunks) < OPEN_MAX", "",
+        chunks.test_next_chunk_is_read_while_one_waits_and_a_third_is_not,
+    ),
+    "a chunk is read on behind listed keys": noticed(
+        CopiedTable.may_read_on, " and not self.state.reads_listed", "",
+        chunks.test_nothing_is_read_on_while_listed_keys_wait_to_enter,
+    ),
+    "a chunk behind one that is void enters": noticed(
+        CopyAnswers._let_go, "copied.close_chunks(number)", "copied.chunks.pop(number).close()",
+        chunks.test_chunk_behind_one_that_is_void_is_read_again_too,
     ),
     # What becomes of answers.
     "a copy of another shape goes on": noticed(
@@ -125,16 +141,16 @@ NOTICED = {
         begin.test_copy_of_a_table_whose_reader_finds_another_shape_begins_again,
     ),
     "the snapshot of a chunk is not told to its window": noticed(
-        CopyAnswers._take_of_chunk, "copied.window.show(snapshot)", "pass",
+        CopyAnswers._take_of_chunk, "chunk.window.show(snapshot)", "pass",
         chunks.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
     ),
     "a void chunk enters": noticed(
-        CopyAnswers.let_go_void, "copied.window.void is None", "True",
+        CopyAnswers.let_go_void, "chunk.window.void is not None", "False",
         chunks.test_chunk_of_a_table_that_is_emptied_meanwhile_is_read_again_from_where_it_was,
     ),
     "a window stays open when its chunk was let go": noticed(
-        CopyReading.end, "self.table.close_window()", "pass",
-        patched(chunks.test_many_listed_keys_are_read_before_the_next_range),
+        CopyReading.end, "self.table.close_unread()", "pass",
+        chunks.test_chunk_that_cannot_be_read_is_asked_for_again_and_left_nothing,
     ),
     "an answer is heard after its table was let go": noticed(
         CopyReading.let_go, "self.asked == relation_id", "False",
@@ -146,15 +162,19 @@ NOTICED = {
     ),
     # Changes of a table that is copied.
     "no key is looked at": noticed(
-        Window.has_changes, "bool(self._steps)", "False",
-        chunks.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
+        rows_at_end, "row[0] not in touched", "True",
+        chunks.test_change_that_the_snapshot_lacks_is_laid_over_rows_that_the_reader_encoded,
+    ),
+    "rows enter as the table was called": noticed(
+        CopySteps._enter_if_due, "chunk.writer is copied.writer", "True",
+        chunks.test_rows_that_were_encoded_before_a_rename_enter_under_the_new_name,
     ),
     "a new version of a table is not seen": noticed(
         CopiedTable.receive, "writer is not self.writer", "False",
         chunks.test_new_version_in_the_stream_voids_the_chunk_and_the_copy_begins_again,
     ),
     "a window is not shown a change": noticed(
-        CopiedTable.receive, "self.window.receive(xid, change)", "pass",
+        CopiedTable.receive, "chunk.window.receive(xid, change)", "pass",
         chunks.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
     ),
     "keys that moved are not in progress": noticed(
@@ -162,7 +182,7 @@ NOTICED = {
         chunks.test_listed_keys_are_in_progress_of_the_cut_that_brought_them,
     ),
     "keys that are not listed any more are behind the bound": noticed(
-        CopiedTable.receive, "self.window.spoil(Void.READ_ANEW)", "pass",
+        CopiedTable.receive, "self._spoil(Void.READ_ANEW)", "pass",
         patched(chunks.test_more_listed_keys_than_progress_holds_begin_the_reading_anew),
     ),
     "a table without a key is looked at by its key": noticed(

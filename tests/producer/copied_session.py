@@ -13,11 +13,14 @@ from typing import cast
 
 import pytest
 
+from tests.producer.copy_lines import line_of
 from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, catalogue, relation
 from tests.producer.kept_session import OPTIONS, Streamed
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.copying.visibility import Snapshot
+from walbridge.producer.encoding.copied_rows import CopiedBlock, RowFormat
+from walbridge.producer.encoding.transcoder import make_line_encoder
 from walbridge.producer.pgoutput.messages import Begin, Change, Commit, Insert, Relation, RelationColumn, Unsent, Update
 from walbridge.producer.postgres.copy_reader import (
     Answer,
@@ -36,6 +39,7 @@ from walbridge.producer.postgres.key_order import Bound
 from walbridge.producer.postgres.row_spool import RowSpool
 from walbridge.producer.session.copies import arrival, copied_table, reading, tables_to_copy, whole_copy, whole_steps
 from walbridge.producer.session.copies.table_copies import TableCopies
+from walbridge.schemas.avro_codec import schema_id_of
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.table_progress import COPYING, TableCopy, TableProgress
@@ -133,16 +137,26 @@ def shown(xmin: int = XID + 500, *in_progress: int, xmax: int | None = None) -> 
 
 
 def read(
-    *rows: tuple[int, str], lsn: int = 0, bound: int | None = None, is_last: bool = False, asked: bool = False
+    *rows: tuple[int, str],
+    lsn: int = 0,
+    bound: int | None = None,
+    is_last: bool = False,
+    asked: bool = False,
+    row_format: RowFormat | None = None,
 ) -> ChunkRead:
-    """The rows that were read; those of listed keys have no bound."""
+    """The rows that were read; those of listed keys have no bound. ``row_format``: they are encoded."""
     spool, encoded = RowSpool(tempfile.gettempdir()), [row(*each) for each in rows]
-    for each in encoded:
-        spool.append(each)
+    lines = [line_of(b"%d" % id_, note.encode()) for id_, note in rows]
+    spool.append(CopiedBlock([None] * len(rows), lines) if row_format is None else _encoded(lines, row_format))
     spool.finish()
     last = bound if bound is not None else max((id_ for id_, _ in rows), default=None)
     place = None if asked or last is None else Bound((str(last),))
     return ChunkRead(spool, Lsn(lsn), len(rows), sum(map(len, encoded)), place, is_last)
+
+
+def _encoded(lines: list[bytes], row_format: RowFormat) -> CopiedBlock:
+    encode = make_line_encoder(row_format.record)
+    return CopiedBlock([encode(line, row_format.part) for line in lines], lines)
 
 
 def row(id_: int, note: str | Unsent) -> bytes:
@@ -231,6 +245,12 @@ class Copied(Streamed):
         lsn = self.kept_stream.received
         return self.answer(shown(), read(*rows, lsn=lsn, is_last=is_last, asked=asked))
 
+    @property
+    def schema_ids(self) -> list[str]:
+        """Of each committed record of a table that came, markers among them."""
+        rows = [row for batch in self.kafka.batches for row in batch.rows if row.topic.endswith("late")]
+        return [schema_id_of(row.value) for row in rows]
+
     def told(self, relation_id: int = LATE) -> list[tuple[str, int | None, str | None]]:
         """Op, id and note of each committed record of the table, one of each marker."""
         name = f"public.{NAMES[relation_id]}"
@@ -268,4 +288,6 @@ def copied(tables: Mapping[int, TableProgress] | None = None) -> Iterator[Copied
         finally:
             made.copies._reading.let_go_whole()
             made.copies._reading.end()
+            for table in made.copies._reading.copied.values():
+                table.close_chunks()
             made.spool.close()

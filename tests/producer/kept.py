@@ -17,6 +17,7 @@ import pytest
 from tests.producer.streaming_progress import STREAMING, whole
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import Headers
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.source_watch import SourceWatch
@@ -89,6 +90,10 @@ class Kafka:
 
     def send(self, topic: str, key: bytes | None, value: bytes, headers: Headers = None, partition: int = -1) -> None:
         self.rows.append(Row(topic, key, value, partition))
+
+    def send_rows(self, topic: str, rows: Iterable[EncodedRow], end: bytes) -> None:
+        for key, value in rows:
+            self.send(topic, key, value + end)
 
     def delivered_ranges(self) -> list[PartitionRange]:
         topics = sorted({row.topic for row in self.rows})

@@ -16,10 +16,10 @@ from walbridge.producer import copy
 from walbridge.producer.copy import first_copy
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.producer.postgres import slot
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ColumnFacts, CreatedSlot, PublishedTable, TableFacts
-from walbridge.producer.postgres.snapshot import tuple_of_line
 from walbridge.producer.waits import Stopped
 from walbridge.schemas.cut import Barrier
 from walbridge.schemas.errors import OperatorError, RetryableError

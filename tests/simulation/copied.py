@@ -10,7 +10,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.producer.pgoutput.encoder import tuple_data
+from tests.producer.copy_lines import line_of
 from tests.simulation.history import (
     CHANGES,
     CONSISTENT_POINT,
@@ -24,6 +24,8 @@ from tests.simulation.history import (
 from tests.simulation.postgres import Server
 from tests.simulation.world import World
 from walbridge.producer.copying.visibility import Snapshot
+from walbridge.producer.encoding.copied_rows import CopiedBlock, EncodedRow, RowFormat
+from walbridge.producer.encoding.transcoder import LineEncoder, make_line_encoder
 from walbridge.producer.postgres.copy_reader import (
     Answer,
     ChunkAltered,
@@ -101,6 +103,13 @@ class CopiedSource:
         self._committed = 0
         self._newest_ended = XIDS_APART - 1
         self._xids_taken = 0
+        self._encoders: dict[str, LineEncoder] = {}
+
+    def encoder_of(self, row_format: RowFormat) -> LineEncoder:
+        schema_id = row_format.record.schema_id
+        if schema_id not in self._encoders:
+            self._encoders[schema_id] = make_line_encoder(row_format.record)
+        return self._encoders[schema_id]
 
     # What was committed.
 
@@ -251,18 +260,25 @@ class Reader:
             return
         if wanted.asked is not None:
             asked = [int(each.values[0]) for each in wanted.asked]
-            yield _read([(key, rows[key]) for key in asked if key in rows], lsn, None, is_last=False)
+            yield self._read(wanted, [(key, rows[key]) for key in asked if key in rows], lsn, None, is_last=False)
             return
         after = int(wanted.after.values[0]) if wanted.after else 0
         found = sorted((key, note) for key, note in rows.items() if key > after)[: source.chunk_rows]
         bound = Bound((str(found[-1][0]),)) if found else wanted.after
-        yield _read(found, lsn, bound, is_last=len(found) < source.chunk_rows)
+        yield self._read(wanted, found, lsn, bound, is_last=len(found) < source.chunk_rows)
 
-
-def _read(rows: list[tuple[int, str]], lsn: Lsn, bound: Bound | None, *, is_last: bool) -> ChunkRead:
-    encoded = [tuple_data(str(key).encode(), note.encode()) for key, note in rows]
-    spool = cast(RowSpool, SimpleNamespace(rows=lambda: iter(encoded), close=lambda: None))
-    return ChunkRead(spool, lsn, len(rows), sum(map(len, encoded)), bound, is_last)
+    def _read(
+        self, wanted: ChunkWanted, rows: list[tuple[int, str]], lsn: Lsn, bound: Bound | None, *, is_last: bool
+    ) -> ChunkRead:
+        """Some chunks are encoded by the reader, of others all rows are left to the writer."""
+        lines, row_format = [line_of(str(key).encode(), note.encode()) for key, note in rows], wanted.row_format
+        encoded: list[EncodedRow | None] = [None] * len(lines)
+        if self._world.chance(0.7):
+            encoder = self._source.encoder_of(row_format)
+            encoded = [encoder(line, row_format.part) for line in lines]
+        block = CopiedBlock(encoded, lines)
+        spool = cast(RowSpool, SimpleNamespace(blocks=lambda: iter([block]), close=lambda: None))
+        return ChunkRead(spool, lsn, len(rows), sum(map(len, lines)), bound, is_last)
 
 
 # What the application does. Every change finds what it needs, or is left.

@@ -73,19 +73,23 @@ class CopyAnswers:
                 log.info("table left before it was copied", table=table.name, relation_id=table.relation_id)
 
     def _take_of_chunk(self, answer: Answer, copied: CopiedTable) -> None:
+        chunk = copied.unread
         match answer:
+            case _ if chunk is None:
+                if isinstance(answer, ChunkRead):
+                    answer.rows.close()
             case ChunkAltered():
                 self._reading.end()
+                copied.close_chunks()
                 copied.is_altered = True
             case ChunkShown(snapshot):
                 if self._reading.received is not None:
                     self._reading.received.look(snapshot)
-                if copied.window is not None:
-                    copied.window.show(snapshot)
+                chunk.window.show(snapshot)
             case ChunkRead():
-                self._reading.chunk = answer
-                if copied.window is not None:
-                    copied.window.finish_reading(answer.insert_lsn)
+                chunk.finish_reading(answer)
+                self._reading.rest(answer.size_bytes)
+                self._reading.end()
 
     def put_off(self, relation_id: int, error: BaseException) -> None:
         """It cannot be read now; the reader has told of nothing that is to end the session."""
@@ -138,15 +142,20 @@ class CopyAnswers:
         log.warning("table is not published: it cannot be copied now", table=name, reason=why, remedy=remedy)
 
     def let_go_void(self) -> None:
-        """A chunk that will not enter is read again, or the copy begins again."""
-        copied = self._reading.table
-        if copied is None or copied.window is None or copied.window.void is None:
-            return
-        void = copied.window.void
+        """Chunks that will not enter, and those behind them, are read again, or the copy begins again."""
+        for copied in self._reading.copied.values():
+            for number, chunk in enumerate(copied.chunks):
+                if chunk.window.void is not None:
+                    self._let_go(copied, number, chunk.window.void)
+                    break
+
+    def _let_go(self, copied: CopiedTable, number: int, void: Void) -> None:
         log.debug("chunk is read again", relation_id=copied.state.relation_id, reason=void.value)
         if void is Void.TOO_LARGE:
             copied.size = copied.size.after_too_large()
         elif void in (Void.IN_PROGRESS, Void.NOT_VISIBLE):
             copied.wait(AGAIN_S)
             log.info("copy of a table waits", relation_id=copied.state.relation_id, reason=void.value)
-        self._reading.end()
+        if copied.unread is not None:
+            self._reading.end()
+        copied.close_chunks(number)

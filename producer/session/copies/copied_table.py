@@ -1,7 +1,16 @@
 """One table that is copied beside the stream, in one session: its changes, and what the next chunk of it reads.
 
-In: its changes as they are published, what the copy's reader found, chunks. Out: the table's state, the window of
-the chunk that is read now, what to ask for next.
+In: its changes as they are published, what the copy's reader found, chunks. Out: the table's state, the windows of
+its open chunks, what to ask for next.
+
+While a chunk waits for the stream, or enters, the next one is read: each range begins behind the last key that was
+read, so ranges have no gap and no key is in two. Each chunk has a window of its own, which opens before its snapshot
+is taken and closes when it enters, so each is right for itself, as if it were the only one (``window.py``): its rows
+are those of its range at the E at which it enters, whatever the other one does. A row whose key moves from one range
+into the other is sent whole by the chunk that read its old key, or was read under its new key because the snapshot of
+that range has the move; where neither is so its key is listed, and stays so until it is read. A chunk enters only
+after the one before it, and goes with it when that becomes void, since it begins where that would have ended.
+Listed keys are read while no other chunk is open: what is listed then is what the topic lacks.
 """
 
 import time
@@ -12,10 +21,11 @@ from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.row_keys import KeyNotSent, RowKeys
 from walbridge.producer.copying.visibility import Before
 from walbridge.producer.copying.window import Void, Window
+from walbridge.producer.encoding.copied_rows import RowFormat
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Change, Truncate
-from walbridge.producer.postgres.copy_reader import ChunkWanted, TableFound
+from walbridge.producer.postgres.copy_reader import ChunkRead, ChunkWanted, TableFound
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.key_order import Bound
 from walbridge.schemas.position import Lsn
@@ -23,6 +33,31 @@ from walbridge.schemas.settings import Producer
 
 FIRST_ROWS = 1_000
 """Of a copy's first chunk: how large rows are is not known yet."""
+OPEN_MAX = 2
+"""Chunks of one table: one that enters, one that is read."""
+
+
+@dataclass(slots=True)
+class OpenChunk:
+    """One that is being read, or that was read and has not entered.
+
+    ``writer``: of the version that it was asked for. ``asked``: listed keys, None for a range.
+    """
+
+    window: Window
+    writer: RecordWriter
+    asked: dict[bytes, Bound] | None
+    read: ChunkRead | None = None
+
+    def finish_reading(self, read: ChunkRead) -> None:
+        """Its rows are here."""
+        self.read = read
+        self.window.finish_reading(read.insert_lsn)
+
+    def close(self) -> None:
+        """It entered, or is void."""
+        if self.read is not None:
+            self.read.rows.close()
 
 
 @dataclass(slots=True)
@@ -30,15 +65,15 @@ class CopiedTable:
     """``found`` and ``writer`` are None until the reader has told, in this session, what the table is.
 
     ``begun``: as in ``ReceivedTransactions``; changes of transactions below it may be missing in the stream, since the
-    table was not published yet. ``again_s``: nothing is asked for before then.
+    table was not published yet. ``chunks``: those that are open, in the order in which they enter. ``again_s``:
+    nothing is asked for before then.
     """
 
     state: TableState
     found: TableFound | None = None
     writer: RecordWriter | None = None
     begun: int = 0
-    window: Window | None = None
-    asked: dict[bytes, Bound] | None = None
+    chunks: list[OpenChunk] = field(default_factory=list)
     size: ChunkSize = field(default_factory=ChunkSize)
     is_altered: bool = False
     again_s: float = 0.0
@@ -68,11 +103,12 @@ class CopiedTable:
         """A change that is published, of a transaction with this top-level xid; whether progress has to be told."""
         if self.writer is not None and writer is not self.writer:
             self._begin_version(writer, self.writer)
-        if self.window is not None:
-            self.window.receive(xid, change)
+        for chunk in self.chunks:
+            chunk.window.receive(xid, change)
         if isinstance(change, Truncate):
-            if self.window is not None and self.asked is not None:
-                self.window.spoil(Void.TRUNCATED)  # none of the keys is listed any more
+            for chunk in self.chunks:
+                if chunk.asked is not None:
+                    chunk.window.spoil(Void.TRUNCATED)  # none of the keys is listed any more
             return self._become(self.state.truncate())
         if not writer.has_key:
             return False  # it lost its key: the copy begins again once it has one
@@ -85,8 +121,7 @@ class CopiedTable:
         listed = self.state.list_moved(lsn, {step.new: self.keys(writer).key_tuple(step.row)})
         if listed.copy is not None:
             return self._become(listed)
-        if self.window is not None:
-            self.window.spoil(Void.READ_ANEW)  # behind a bound that counts no more
+        self._spoil(Void.READ_ANEW)  # behind a bound that counts no more
         return self._become(self.state.read_anew())
 
     def is_renamed(self, table: PublishedTable) -> bool:
@@ -99,8 +134,11 @@ class CopiedTable:
             self.writer = writer
             return
         self.is_altered = True
-        if self.window is not None:
-            self.window.spoil(Void.ALTERED)
+        self._spoil(Void.ALTERED)
+
+    def _spoil(self, why: Void) -> None:
+        for chunk in self.chunks:
+            chunk.window.spoil(why)
 
     def _become(self, state: TableState) -> bool:
         is_other, self.state = state != self.state, state
@@ -112,28 +150,62 @@ class CopiedTable:
             self._keys, self._keys_of = RowKeys.of(writer), writer
         return self._keys
 
-    def open_window(self, before: Before, limits: Producer) -> ChunkWanted:
+    @property
+    def unread(self) -> OpenChunk | None:
+        """The chunk that is being read."""
+        return self.chunks[-1] if self.chunks and self.chunks[-1].read is None else None
+
+    @property
+    def may_read_on(self) -> bool:
+        """Whether another chunk may be opened beside those that are open: the range behind the last one."""
+        if not self.chunks:
+            return True
+        last = self.chunks[-1]
+        is_read = last.read is not None and not last.read.is_last
+        is_void = any(chunk.window.void is not None for chunk in self.chunks)
+        return is_read and not is_void and not self.state.reads_listed and len(self.chunks) < OPEN_MAX
+
+    def open_chunk(self, before: Before, limits: Producer) -> ChunkWanted:
         """Open the window of the next chunk, and say what to read."""
         assert self.found is not None
         assert self.writer is not None
+        asked = self._listed() if not self.chunks and self.state.reads_listed else None
+        window = Window(self.keys(self.writer), replace(before, begun=max(before.begun, self.begun)))
+        after, (rows_max, bytes_max) = self._bound(), self._limits(limits)
+        self.chunks.append(OpenChunk(window, self.writer, asked))
+        return ChunkWanted(
+            self.found.table,
+            self.found.shape,
+            window.before,
+            after,
+            None if asked is None else tuple(asked.values()),
+            rows_max,
+            bytes_max,
+            RowFormat(self.writer.relation, self.writer.incremental_source),
+        )
+
+    def _bound(self) -> Bound | None:
+        """What was read last."""
         assert self.state.copy is not None
-        if self.state.reads_listed and not self._lists():
-            self.state = self.state.read_anew()
-        copy = self.state.copy
-        assert copy is not None
-        self.window = Window(self.keys(self.writer), replace(before, begun=max(before.begun, self.begun)))
+        if self.chunks and (read := self.chunks[-1].read) is not None:
+            return read.bound
+        return None if self.state.copy.bound is None else Bound(self.state.copy.bound)
+
+    def _limits(self, limits: Producer) -> tuple[int, int]:
+        """Rows and bytes that a chunk may have."""
+        assert self.state.copy is not None
         bytes_max = min(self.size.size_bytes, limits.batch_bytes_max)
         if limits.copy_bytes_per_s:
             bytes_max = min(bytes_max, max(limits.copy_bytes_per_s, SMALLEST_BYTES))  # no second without a rest
         rows_max = min(self.size.row_count, limits.batch_rows_max)
-        average = copy.bytes // copy.rows if copy.rows else bytes_max // FIRST_ROWS
-        rows_max = min(rows_max, max(SMALLEST_ROWS, bytes_max // max(average, 1)))
-        after = None if copy.bound is None else Bound(copy.bound)
-        asked = None if self.asked is None else tuple(self.asked.values())
-        return ChunkWanted(self.found.table, self.found.shape, self.window.before, after, asked, rows_max, bytes_max)
+        reads = [chunk.read for chunk in self.chunks if chunk.read is not None]
+        rows = self.state.copy.rows + sum(read.row_count for read in reads)
+        size_bytes = self.state.copy.bytes + sum(read.size_bytes for read in reads)
+        average = size_bytes // rows if rows else bytes_max // FIRST_ROWS
+        return min(rows_max, max(SMALLEST_ROWS, bytes_max // max(average, 1))), bytes_max
 
-    def _lists(self) -> bool:
-        """Take the listed keys as what the next chunk reads; False where they cannot be told as text."""
+    def _listed(self) -> dict[bytes, Bound] | None:
+        """The listed keys; None where they cannot be told as text: then the copy goes on from the first row."""
         assert self.found is not None
         assert self.writer is not None
         assert self.state.copy is not None
@@ -143,11 +215,18 @@ class CopiedTable:
             values = dict(zip(names, decode_tuple(row), strict=True))
             texts = [values[name] for name in self.found.key_names or ()]
             if not all(isinstance(text, bytes) for text in texts):
-                return False  # in binary
+                self.state = self.state.read_anew()  # in binary
+                return None
             asked[key] = Bound(tuple(text.decode() for text in texts if isinstance(text, bytes)))
-        self.asked = asked
-        return True
+        return asked
 
-    def close_window(self) -> None:
-        """The chunk entered, or is void."""
-        self.window, self.asked = None, None
+    def close_chunks(self, first: int = 0) -> None:
+        """These are void, or the copy is over."""
+        for chunk in self.chunks[first:]:
+            chunk.close()
+        del self.chunks[first:]
+
+    def close_unread(self) -> None:
+        """The chunk that is being read is void."""
+        if self.unread is not None:
+            del self.chunks[-1]

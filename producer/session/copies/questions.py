@@ -23,6 +23,13 @@ class CopyQuestions:
     def __init__(self, reading: CopyReading, limits: Producer, end: Callable[[CopiedTable], None]) -> None:
         self._reading, self._limits, self._end = reading, limits, end
 
+    def read_on(self) -> None:
+        """Ask for the next range of a table while rows of it wait to enter."""
+        for copied in self._reading.copied.values():
+            if copied.chunks and copied.is_due and not self._reading.rest_s and copied.may_read_on:
+                self._ask_for_chunk(copied)
+                return
+
     def ask(self) -> None:
         """Ask for what is to be read next, if anything is; a copy that is whole ends instead."""
         if self._reading.to_copy.take_list_due():
@@ -49,15 +56,23 @@ class CopyQuestions:
             self._end(copied)
             return False
         table = self._reading.to_copy.published.get(relation_id)
+        if copied.chunks:
+            if copied.may_read_on and not self._reading.rest_s:
+                self._ask_for_chunk(copied)
+            return True  # they enter first
         if copied.found is None or copied.is_altered or (table is not None and copied.is_renamed(table)):
             if table is not None:
                 self._ask_what(table)
             return table is not None
         if self._reading.rest_s:
             return True
-        assert self._reading.received is not None
-        self._reading.ask(relation_id, copied.open_window(self._reading.received.before(), self._limits))
+        self._ask_for_chunk(copied)
         return True
+
+    def _ask_for_chunk(self, copied: CopiedTable) -> None:
+        assert self._reading.received is not None
+        wanted = copied.open_chunk(self._reading.received.before(), self._limits)
+        self._reading.ask(copied.state.relation_id, wanted)
 
     def _ask_what(self, table: PublishedTable) -> None:
         self._reading.ask(table.relation_id, TableWanted(table))

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 
 from walbridge.producer.copying.visibility import ReceivedTransactions
-from walbridge.producer.postgres.copy_reader import ChunkRead, CopyReader, TableFound, Wanted
+from walbridge.producer.postgres.copy_reader import CopyReader, TableFound, Wanted
 from walbridge.producer.session.copies.copied_table import CopiedTable
 from walbridge.producer.session.copies.requested_tables import RequestedTables
 from walbridge.producer.session.copies.tables_to_copy import TablesToCopy
@@ -21,8 +21,8 @@ PUBLICATION = 0
 @dataclass(slots=True)
 class CopyReading:
     """``copied``: tables whose copy by chunks has begun, by relation id. ``whole``: that which is copied in one piece.
-    ``requested``: what operators ask for. ``asked``: whose answer is due, and ``found`` or ``chunk`` what it told; None
-    where nothing is asked. ``received``: what no snapshot has shown yet, while a table is copied.
+    ``requested``: what operators ask for. ``asked``: whose answer is due, and ``found`` what it told; None where
+    nothing is asked. ``received``: what no snapshot has shown yet, while a table is copied.
     """
 
     reader: CopyReader
@@ -32,7 +32,6 @@ class CopyReading:
     received: ReceivedTransactions | None = None
     asked: int | None = None
     found: TableFound | None = None
-    chunk: ChunkRead | None = None
     bytes_per_s: int = 0
     """What is read of all tables together; 0: no limit."""
     asked_s: float = 0.0
@@ -60,18 +59,16 @@ class CopyReading:
         """How long no chunk is to be asked for, so that the limit is kept."""
         return max(0.0, self.rests_until_s - time.monotonic())
 
-    def enter(self, size_bytes: int) -> None:
-        """The chunk that was asked for last entered; it had so many bytes."""
+    def rest(self, size_bytes: int) -> None:
+        """What was asked for last is read; it has so many bytes."""
         if self.bytes_per_s:
             self.rests_until_s = self.asked_s + size_bytes / self.bytes_per_s
 
     def end(self) -> None:
         """No answer is due any more: it has been used, or it is void."""
         if self.table is not None:
-            self.table.close_window()
-        if self.chunk is not None:
-            self.chunk.rows.close()
-        self.asked = self.found = self.chunk = None
+            self.table.close_unread()
+        self.asked = self.found = None
         self.reader.let_go()
 
     def let_go_whole(self) -> None:
@@ -84,7 +81,8 @@ class CopyReading:
 
     def let_go(self, relation_id: int) -> None:
         """The table is copied, or is followed no more."""
-        self.copied.pop(relation_id, None)
+        if (copied := self.copied.pop(relation_id, None)) is not None:
+            copied.close_chunks()
         if self.whole is not None and self.whole.relation_id == relation_id:
             self.let_go_whole()
         self.to_copy.let_go(relation_id)

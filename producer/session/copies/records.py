@@ -11,10 +11,12 @@ from typing import TypeVar
 
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
 from walbridge.producer.encoding.value_encoders import NULL
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.avro_codec import long_bytes
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.table_progress import TableProgress
 
@@ -56,16 +58,17 @@ class CopyRecords:
     def enter(
         self,
         writer: RecordWriter,
-        rows: Iterable[tuple[bytes, bytes]],
+        rows: Iterable[list[EncodedRow] | bytes],
         progress_after: Callable[[], TableProgress],
         lsn: Lsn,
     ) -> None:
-        """One chunk. ``progress_after`` is asked when all rows are taken."""
+        """One chunk: blocks of encoded rows, and rows as TupleData. ``progress_after`` is asked when all are taken."""
         kill_point("chunk:read")
         source, out = self._open(lsn), self._out
         if self._tables.take_shape_barrier(writer.relation.table.relation_id):
             out.add_barrier(writer, "shape", Position(lsn, COPIED_ORDINAL))
-        self._send(writer, (row for _, row in rows), source)
+        end = source.encoded + long_bytes(COPIED_ORDINAL) + out.plain_tails["r"]
+        self._send(writer, self._rest_of(writer, rows, end), source)
         kill_point("chunk:rows")
         self._close(progress_after(), lsn)
         kill_point("chunk:entered")
@@ -103,6 +106,15 @@ class CopyRecords:
         taken = iter(each)
         while not self._out.is_full and (one := next(taken, None)) is not None:
             yield one
+
+    def _rest_of(self, writer: RecordWriter, rows: Iterable[list[EncodedRow] | bytes], end: bytes) -> Iterator[bytes]:
+        """Send the encoded rows; the others."""
+        for each in rows:
+            if isinstance(each, bytes):
+                yield each
+            elif each:
+                self._out.send_encoded(writer, each, end)
+                self._keep_alive()
 
     def _send(self, writer: RecordWriter, rows: Iterable[bytes], source: TransactionSource) -> None:
         out = self._out

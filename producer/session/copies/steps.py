@@ -4,7 +4,8 @@ In: what the reader found or read. Out: each step in its topic, in a Kafka trans
 goes with it, once the stream has been received up to where it belongs.
 """
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable
 
 import structlog
 
@@ -17,7 +18,8 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.postgres.copy_reader import ChunkRead, TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.session.copies.arrival import Arrival
-from walbridge.producer.session.copies.copied_table import CopiedTable
+from walbridge.producer.session.copies.chunk_rows import rows_at_end
+from walbridge.producer.session.copies.copied_table import CopiedTable, OpenChunk
 from walbridge.producer.session.copies.reading import CopyReading
 from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.copies.start import CopyStart, NotYet, Refused
@@ -98,37 +100,39 @@ class CopySteps:
         copied = self._reading.copied[relation_id] = CopiedTable(state)
         return copied
 
-    def enter_chunk(self) -> None:
-        """Send the rows that were read, once the stream is where they are."""
-        copied, chunk = self._reading.table, self._reading.chunk
-        if copied is None or chunk is None or copied.window is None or copied.writer is None:
-            return
-        if not self._arrival.has_come(chunk.insert_lsn) or not copied.window.is_read(self._stream.received):
+    def enter_chunks(self) -> None:
+        """Send rows that were read, once the stream is where they are. The others flow between two chunks."""
+        for copied in list(self._reading.copied.values()):
+            if copied.chunks and (read := copied.chunks[0].read) is not None:
+                self._enter_if_due(copied, copied.chunks[0], read)
+
+    def _enter_if_due(self, copied: CopiedTable, chunk: OpenChunk, read: ChunkRead) -> None:
+        window = chunk.window
+        if not self._arrival.has_come(read.insert_lsn) or not window.is_read(self._stream.received):
             return
         self._records.end_batch()
-        window, writer = copied.window, copied.writer
-        if copied.state.relation_id not in self._reading.copied:
+        if copied.state.relation_id not in self._reading.copied or copied.writer is None:
             return  # the batch that ended was the table's last
-        rows = window.rows_at_end(_with_keys(chunk, writer)) if window.has_changes else _without_keys(chunk)
 
         def state_after() -> TableState:
-            bound = chunk.bound.values if chunk.bound else None
+            bound = read.bound.values if read.bound else None
             return copied.state.enter(
                 Chunk(
-                    chunk.row_count,
-                    chunk.size_bytes,
+                    read.row_count,
+                    read.size_bytes,
                     bound,
-                    chunk.is_last,
-                    None if copied.asked is None else copied.asked.keys(),
+                    read.is_last,
+                    None if chunk.asked is None else chunk.asked.keys(),
                     window.moved,
                     window.read_again,
                 )
             )
 
-        self._records.enter(writer, rows, lambda: self._record(copied, state_after()), self._stream.received)
+        del copied.chunks[0]
+        with contextlib.closing(chunk):
+            rows = rows_at_end(read, window, copied.writer, is_encoded=chunk.writer is copied.writer)
+            self._records.enter(copied.writer, rows, lambda: self._record(copied, state_after()), self._stream.received)
         copied.size = copied.size.after_entry()
-        self._reading.enter(chunk.size_bytes)
-        self._reading.end()
 
     def _record(self, copied: CopiedTable, state: TableState) -> TableProgress:
         copied.state = state
@@ -147,14 +151,3 @@ class CopySteps:
             return  # this very cut says that it left, or is in trouble again
         self._reading.let_go(relation_id)
         log.info("table is copied", table=copied.writer.relation.table.qualified_name, rows=rows, lsn=lsn)
-
-
-def _with_keys(chunk: ChunkRead, writer: RecordWriter) -> Iterator[tuple[bytes, bytes]]:
-    for row in chunk.rows.rows():
-        key = writer.row_key(row)
-        assert key is not None
-        yield key, row
-
-
-def _without_keys(chunk: ChunkRead) -> Iterator[tuple[bytes, bytes]]:
-    return ((b"", row) for row in chunk.rows.rows())

@@ -12,7 +12,8 @@ transactions at or below E, before all later ones. A table that no key orders is
 the stream has not brought yet, is looked for again at the next boundary between transactions.
 
 A table of which a copy cannot be made is stale, with the reason, and is tried again now and then. One table is read
-at a time; the changes of every table that is being copied are published as soon as its copy has begun.
+at a time, its next chunk while one enters; the changes of every table that is being copied are published as soon as its
+copy has begun.
 """
 
 from collections.abc import Callable
@@ -47,6 +48,8 @@ from walbridge.schemas.table_progress import COPYING, STALE, is_begun_anew
 
 ANSWER_S = 0.02
 """How long the stream is waited for at most while an answer is due."""
+AT_ONCE_S = 0.001
+"""The same while a chunk may enter: another one entered just now, and the stream comes between two."""
 
 
 class TableCopies:
@@ -118,7 +121,10 @@ class TableCopies:
     @property
     def pause_s(self) -> float:
         """How long the session may wait for the stream."""
-        if self._reading.asked is not None:
+        open_chunks = [copied.chunks[0] for copied in self._reading.copied.values() if copied.chunks]
+        if any(chunk.window.is_read(self._stream.received) for chunk in open_chunks):
+            return AT_ONCE_S
+        if self._reading.asked is not None or open_chunks:
             return ANSWER_S
         return min(self._reading.rest_s or 1.0, 1.0)
 
@@ -175,7 +181,9 @@ class TableCopies:
             self._answers.take(answer)
         self._answers.let_go_void()
         self._steps.publish_found()
-        self._steps.enter_chunk()
+        if self._reading.asked is None:
+            self._questions.read_on()
+        self._steps.enter_chunks()
         self._whole.step()
         if self._reading.asked is None:
             self._questions.ask()

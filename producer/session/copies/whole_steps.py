@@ -167,7 +167,7 @@ class WholeSteps:
         at = whole.state.copy.begun_lsn
         self._reading.asked_s = self._entered_s
         self._records.enter_rows(whole.writer, whole.rows(), at, progress, self._stream.received)
-        self._reading.enter(whole.bytes_taken - size_bytes)
+        self._reading.rest(whole.bytes_taken - size_bytes)
         self._entered_s = time.monotonic()
 
     def _enter_changes(self, whole: WholeCopy) -> bool:

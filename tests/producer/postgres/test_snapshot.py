@@ -7,11 +7,13 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from tests.fix_postgres import Database
+from tests.producer.copy_lines import line_of
 from tests.producer.pgoutput.encoder import tuple_data
+from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.producer.pgoutput.messages import Field, Unsent
 from walbridge.producer.postgres import snapshot
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.snapshot import SILENT_S, Snapshot, copy_statement, tuple_of_line
+from walbridge.producer.postgres.snapshot import SILENT_S, Snapshot, copy_statement
 from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError
 
 NULL = Unsent.NULL
@@ -51,18 +53,6 @@ def test_line_is_read_as_the_manual_lays_it_out(line: bytes, fields: list[Field]
     assert tuple_data(*fields) == tuple_of_line(line, len(fields))
 
 
-_ESCAPES = {b"\\": b"\\\\", b"\b": b"\\b", b"\f": b"\\f", b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t", b"\v": b"\\v"}
-
-
-def copied(fields: list[bytes | None]) -> bytes:
-    """As ``CopyAttributeOutText`` in copyto.c prints a row."""
-    texts = (
-        b"\\N" if field is None else b"".join(_ESCAPES.get(bytes([byte]), bytes([byte])) for byte in field)
-        for field in fields
-    )
-    return b"\t".join(texts) + b"\n"
-
-
 TEXTS = st.text(st.sampled_from("\\\b\f\n\r\t\vNnx0é."), max_size=10).map(str.encode)
 
 
@@ -71,7 +61,7 @@ TEXTS = st.text(st.sampled_from("\\\b\f\n\r\t\vNnx0é."), max_size=10).map(str.e
 def test_any_row_reads_back(fields: list[bytes | None]) -> None:
     expected = tuple_data(*(NULL if field is None else field for field in fields))
 
-    assert expected == tuple_of_line(copied(fields), len(fields))
+    assert expected == tuple_of_line(line_of(*fields), len(fields))
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,135 @@ def test_change_that_the_snapshot_lacks_is_laid_over_the_rows() -> None:
         assert session.told() == [BEGIN, ("d", 1, None), ("r", 2, "two")]
 
 
+def test_rows_that_the_reader_encoded_enter_as_if_the_writer_had() -> None:
+    """I4: at E, like all others."""
+    with copied() as session:
+        wanted = session.begin()
+        rows = (1, "one"), (2, "two")
+        session.answer(shown(), read(*rows, row_format=wanted.row_format))
+        session.answer(shown(), read((3, "three")))
+        assert session.told() == [BEGIN, ("r", 1, "one"), ("r", 2, "two"), ("r", 3, "three")]
+        assert session.events[-3:] == [("late", "r", id_, session.kept_stream.received, -1) for id_ in (1, 2, 3)]
+        assert {event["source"]["snapshot"] for _, event in session._read()} >= {"incremental"}
+        assert session.copy().rows == 3
+
+
+def test_change_that_the_snapshot_lacks_is_laid_over_rows_that_the_reader_encoded() -> None:
+    with copied() as session:
+        row_format = session.begin().row_format
+        session.answer(shown(XID + 1))
+        session.transaction(announcement(), Delete(LATE, tuple_data(b"1", Unsent.NULL), None), xid=XID + 1)
+        session.answer(read((1, "gone"), (2, "two"), row_format=row_format))
+        assert session.told() == [BEGIN, ("d", 1, None), ("r", 2, "two")]
+
+
+def test_row_that_moves_in_to_encoded_rows_is_sent_whole() -> None:
+    with copied() as session:
+        row_format = session.begin().row_format
+        session.answer(shown(XID + 1))
+        session.transaction(announcement(), moved(2, 3, KEPT), xid=XID + 1)
+        session.answer(read((1, "one"), (2, "two"), lsn=0, is_last=True, row_format=row_format))
+        assert session.told()[-3:] == [("r", 1, "one"), ("r", 3, "two"), END]
+
+
+def test_rows_that_were_encoded_before_a_rename_enter_under_the_new_name() -> None:
+    """I3: behind the barrier of a version all rows are of that version."""
+    with copied() as session:
+        row_format = session.begin().row_format
+        session.answer(shown())
+        session.transaction(replace(announcement(), name="called"), insert(2, "two"))
+        session.answer(read((1, "one"), lsn=0, is_last=True, row_format=row_format))
+        session.step()
+        assert [op for op, _, _ in session.told()] == ["m", "c", "r", "m"]
+        assert len(set(session.schema_ids[1:])) == 1
+
+
+def test_next_chunk_is_read_while_one_waits_and_a_third_is_not() -> None:
+    with copied() as session:
+        session.begin()
+        second = session.answer(shown(), read((1, "one"), lsn=800))
+        assert isinstance(second, ChunkWanted)
+        assert second.after == Bound(("1",))
+        assert session.answer(shown(), read((2, "two"), lsn=800)) is None
+        session.hear(800)
+        third = session.step()
+        assert session.told() == [BEGIN, ("r", 1, "one")]
+        assert isinstance(third, ChunkWanted)
+        assert third.after == Bound(("2",))
+        session.step()
+        assert session.told() == [BEGIN, ("r", 1, "one"), ("r", 2, "two")]
+
+
+def test_change_while_two_chunks_are_open_is_laid_over_each_that_lacks_it() -> None:
+    """Each snapshot tells for itself what its rows have."""
+    with copied() as session:
+        session.begin()
+        session.answer(shown(XID + 1), read((1, "gone"), (2, "old"), lsn=400))
+        session.transaction(
+            announcement(),
+            Delete(LATE, tuple_data(b"1", Unsent.NULL), None),
+            Delete(LATE, tuple_data(b"3", Unsent.NULL), None),
+            insert(3, "again"),
+            xid=XID + 1,
+            at=300,
+        )
+        session.answer(shown(XID + 2), read((3, "again"), (4, "four"), lsn=400, is_last=True))
+        session.hear(400)
+        session.step()
+        session.step()
+        assert session.told()[4:] == [("r", 2, "old"), ("r", 3, "again"), ("r", 4, "four"), END]
+
+
+def test_row_that_moves_from_one_open_chunk_into_the_other_is_sent_by_the_one_that_read_it() -> None:
+    """Its values are those of its old key's row, which only the first chunk has; the second one's snapshot lacks it."""
+    with copied() as session:
+        session.begin()
+        session.answer(shown(XID + 1), read((1, "one"), (2, "two"), lsn=400))
+        session.answer(shown(XID + 1))
+        session.transaction(announcement(), moved(2, 5, KEPT), xid=XID + 1, at=300)
+        session.answer(read((4, "four"), lsn=400, is_last=True))
+        session.hear(400)
+        session.step()
+        session.step()
+        assert session.told()[3:6] == [("r", 1, "one"), ("r", 5, "two"), ("r", 4, "four")]
+        session.chunk((5, "two"), asked=True)  # the second window could not know
+        assert session.told()[6:] == [("r", 5, "two"), END]
+
+
+def test_chunk_behind_one_that_is_void_is_read_again_too() -> None:
+    """Where it began was where that one ended."""
+    with copied() as session:
+        session.begin()
+        session.answer(shown(XID + 1), read((1, "one"), lsn=900))
+        session.answer(shown(XID + 2), read((2, "two"), lsn=900))
+        session.transaction(announcement(), TRUNCATE, xid=XID + 1)
+        session.hear(900)
+        assert session.chunk_wanted().after is None
+        session.chunk((9, "nine"), is_last=True)
+        assert session.told() == [BEGIN, ("t", None, None), ("r", 9, "nine"), END]
+
+
+def test_chunk_that_is_void_leaves_the_one_before_it() -> None:
+    with copied() as session:
+        session.begin()
+        session.answer(shown(), read((1, "one"), lsn=800))
+        session.answer(ChunkShown(shown(XID - 1).snapshot, is_read=False))
+        session.hear(800)
+        session.step()
+        assert session.told() == [BEGIN, ("r", 1, "one")]
+        assert isinstance(session.pass_s(AGAIN_S), ChunkWanted)
+        assert session.chunk_wanted().after == Bound(("1",))
+
+
+def test_nothing_is_read_on_while_listed_keys_wait_to_enter() -> None:
+    """What is listed then is what the topic lacks."""
+    with copied(copying("9", has_all_ranges=True, listed={b"key": row(3, Unsent.NULL)})) as session:
+        session.step()
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=0))
+        assert session.answer(shown(), read((3, "three"), lsn=800, asked=True)) is None
+
+
 def test_change_that_the_snapshot_has_is_not_laid_over_the_rows() -> None:
     """Its row was deleted, and came again, both before the snapshot: the change would take away the newer one."""
     with copied() as session:
@@ -527,4 +656,4 @@ def test_chunk_holds_no_more_than_the_limit_lets_pass_in_a_second() -> None:
         session.begin()
         table = session.copies._reading.copied[LATE]
         limits = Producer(copy_bytes_per_s=100_000)
-        assert table.open_window(Before(XID, array("I")), limits).bytes_max == 100_000
+        assert table.open_chunk(Before(XID, array("I")), limits).bytes_max == 100_000
