@@ -174,7 +174,7 @@ NOTICED = {
         chunks.test_new_version_in_the_stream_voids_the_chunk_and_the_copy_begins_again,
     ),
     "a window is not shown a change": noticed(
-        CopiedTable.receive, "chunk.window.receive(xid, change)", "pass",
+        CopiedTable.receive, "chunk.receive(xid, change)", "pass",
         chunks.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
     ),
     "keys that moved are not in progress": noticed(

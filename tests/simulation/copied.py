@@ -97,6 +97,8 @@ class CopiedSource:
         self.fail_share = random.choice((0.0, 0.05))
         self.listed_bytes = random.choice(((30, 70), (2**15, 2**18)))
         """Of keys that moved: from where on they are read first, and how many progress holds."""
+        self.burst = random.choice((1, 2, 6))
+        """How often the application may commit then: a chunk waits until the stream has brought all of it."""
         self.server: Server
         self._shown: set[int] = set()
         """Transactions that snapshots contain, by number."""
@@ -221,7 +223,8 @@ class Reader:
         if self._answers is None:
             return None
         if self._reads_rows and self._world.chance(self._source.busy_share):
-            self._source.server.work()
+            for _ in range(self._source.burst):
+                self._source.server.work()
         if not self._world.chance(self._source.answer_share):
             return None
         self._world.step("copy reader")

@@ -49,6 +49,12 @@ class OpenChunk:
     asked: dict[bytes, Bound] | None
     read: ChunkRead | None = None
 
+    def receive(self, xid: int, change: Change) -> None:
+        """A change of the table."""
+        self.window.receive(xid, change)
+        if isinstance(change, Truncate) and self.asked is not None:
+            self.window.spoil(Void.TRUNCATED)  # none of the keys is listed any more
+
     def finish_reading(self, read: ChunkRead) -> None:
         """Its rows are here."""
         self.read = read
@@ -104,11 +110,8 @@ class CopiedTable:
         if self.writer is not None and writer is not self.writer:
             self._begin_version(writer, self.writer)
         for chunk in self.chunks:
-            chunk.window.receive(xid, change)
+            chunk.receive(xid, change)
         if isinstance(change, Truncate):
-            for chunk in self.chunks:
-                if chunk.asked is not None:
-                    chunk.window.spoil(Void.TRUNCATED)  # none of the keys is listed any more
             return self._become(self.state.truncate())
         if not writer.has_key:
             return False  # it lost its key: the copy begins again once it has one

@@ -53,6 +53,50 @@ def test_rows_of_a_topic_with_one_partition_lie_in_one_range_and_in_their_order(
     ]
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("before", [0, 1, 2, 3])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 5])
+def test_rows_that_are_sent_together_lie_as_if_each_were_sent_by_itself(
+    count: int, before: int, partitions: int
+) -> None:
+    """I3, I7: whatever went before and follows."""
+
+    def sent(*, together: bool) -> list[object]:
+        with publishing(t=partitions) as (publisher, broker):
+            for n in range(before):
+                publisher.send("t", b"%d" % n, b"before", HEADERS)
+            pairs: list[tuple[bytes | None, bytes]] = [(b"%d" % n, row) for n, row in enumerate(rows(count))]
+            if together:
+                publisher.send_rows("t", pairs, b" end")
+            else:
+                for key, value in pairs:
+                    publisher.send("t", key, value + b" end")
+            publisher.send("t", b"1", b"after")
+            return [publisher.delivered_ranges(), *broker.records]
+
+    assert sent(together=True) == sent(together=False)
+
+
+def test_row_that_the_queue_has_no_room_for_waits_among_others_too() -> None:
+    """I3: in its place."""
+    with publishing(t=1) as (publisher, broker):
+        assert publisher._instance is not None
+        send, calls = publisher._instance.produce, 0
+
+        def produce(*row: object, **more: object) -> None:
+            nonlocal calls
+            calls += 1
+            if calls % 2:
+                raise BufferError
+            send(*row, **more)
+
+        publisher._instance.produce = produce
+        publisher.send_rows("t", [(b"key", row) for row in rows(5)], b"")
+        assert publisher.delivered_ranges() == [PartitionRange("t", 0, 100, 105, 5)]
+
+    assert [record[3] for record in broker.records] == rows(5)
+
+
 def test_rows_of_several_partitions_have_a_range_for_each() -> None:
     with publishing(t=3, u=1) as (publisher, _):
         for n, row in enumerate(rows(5)):
