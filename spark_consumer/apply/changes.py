@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
 from walbridge.spark_consumer.apply.existence import Existence, expected_matches, refuse_other_matches
+from walbridge.spark_consumer.apply.key_bounds import within_bounds
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
 from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, Matches, arrow_schema, scratch_table
@@ -136,6 +137,7 @@ class Changes:
             with_unknown=unknown > 0,
             inserts_unknown=not self.segment.unfinished,
             by_operation=by_operation and is_counted,
+            bounds=within_bounds(rows.batches(), self.shape),
         )
         if not is_counted:
             self.table.merge(merge, rows.reader(), self.commit)

@@ -48,11 +48,11 @@ def _same_key(shape: TableShape, source: dict[int, str], key_text: str) -> str:
 
 
 def key_merge(
-    shape: TableShape, *, with_unknown: bool, inserts_unknown: bool = True, by_operation: bool = False
+    shape: TableShape, *, with_unknown: bool, inserts_unknown: bool = True, by_operation: bool = False, bounds: str = ""
 ) -> Merge:
     """Folded rows into a table with a key. Without ``inserts_unknown`` a row that neither they nor the table
     know whole is left out. ``by_operation``: so are new rows that the table holds, and others that it lacks, so that
-    one of each does not look like none when they are counted."""
+    one of each does not look like none when they are counted. ``bounds``: where the lake's rows can be at all."""
     inserts = _values(shape)
     updates = dict(inserts)
     if with_unknown:
@@ -63,7 +63,7 @@ def key_merge(
                 f"ELSE source.{place_name(place)} END"
             )
     return Merge(
-        condition=same_key(shape),
+        condition=" AND ".join(filter(None, [same_key(shape), bounds])),
         delete_when=f"source.change['op'] = 'd' AND {_NEWER}",
         update_when=f"source.change['op'] <> 'd' AND {_NEWER}" + (" AND NOT source.is_new" if by_operation else ""),
         updates=updates,
