@@ -129,7 +129,18 @@ class Lake(_Section):
     """How long one published state an hour can be read; no state is kept longer."""
     on_table_error: Literal["quarantine", "stop"] = "quarantine"
     """When a table cannot be written on: give it a state that readers are refused for, or stop the job."""
+    applier: Literal["auto", "local", "spark"] = "auto"
+    """What merges changes into a table: delta-rs on the driver, or Spark, which marks deleted rows beside the files."""
     storage_options: dict[str, SecretStr] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _merges_by_spark_are_fenced(self) -> Self:
+        if self.applier == "spark" and "://" in self.path:
+            raise ValueError(
+                'applier = "spark" needs a lake on a file system: on an object store nothing would keep a second job '
+                "from committing the same version"
+            )
+        return self
 
     @model_validator(mode="after")
     def _cuts_grow_fewer(self) -> Self:

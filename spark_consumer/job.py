@@ -45,7 +45,7 @@ class Job:
         self._source = CutsSource(spark, self._kafka, settings)
         metadata = MetadataTopic(self._kafka, settings.name)
         self._pace = Pace(settings.lake.publish_interval_ms)
-        self._plans = PlanRunner(self._kafka, metadata, settings, self._metrics, self._pace)
+        self._plans = PlanRunner(spark, self._kafka, metadata, settings, self._metrics, self._pace)
         self._state = LakeState(settings.name)
         self.is_started = False
         """Kafka has answered once: from now on a silent broker is waited for, and is no operator's error."""

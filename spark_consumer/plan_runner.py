@@ -15,11 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import structlog
+from pyspark.sql import SparkSession
 
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import OperatorError, TableError, copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings, flatten
+from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.delta.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest import Manifest
@@ -42,7 +44,13 @@ class PlanRunner:
     """Carries out the plans of one job, one at a time."""
 
     def __init__(
-        self, kafka: KafkaLog, metadata: MetadataTopic, settings: Settings, metrics: JobMetrics, pace: Pace
+        self,
+        spark: SparkSession,
+        kafka: KafkaLog,
+        metadata: MetadataTopic,
+        settings: Settings,
+        metrics: JobMetrics,
+        pace: Pace,
     ) -> None:
         self._kafka, self._metadata, self._metrics, self._pace = kafka, metadata, metrics, pace
         self._pipeline, self._threads = settings.name, settings.lake.apply_threads
@@ -50,6 +58,7 @@ class PlanRunner:
         self._lake = settings.lake.path.rstrip("/")
         self._storage_options = flatten(settings.lake.storage_options)
         self._tells_all = settings.postgres.origin == "any"
+        self._appliers = Appliers.of(settings, spark)
         self.manifest = Manifest(self._lake, settings.name, self._storage_options)
         self._maintenance = Maintenance(self._lake, self.manifest, settings)
 
@@ -165,6 +174,7 @@ class PlanRunner:
             self._pipeline,
             storage_options=self._storage_options,
             tells_all=self._tells_all,
+            appliers=self._appliers,
         )
 
 

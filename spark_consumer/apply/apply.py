@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.changes import write_changes
 from walbridge.spark_consumer.apply.existence import Existence, refuse_other_matches
 from walbridge.spark_consumer.apply.head import is_untouched, segments_done
@@ -54,6 +55,7 @@ def apply_table(
     *,
     storage_options: dict[str, str],
     tells_all: bool = True,
+    appliers: Appliers | None = None,
 ) -> TableHead:
     """Apply a plan to one table; again after a crash, with the same result.
 
@@ -61,12 +63,15 @@ def apply_table(
         records: the plan's records of the table's topic.
         relations: by schema id.
         tells_all: the source tells all its changes, also those that came to it by replication.
+        appliers: delta-rs alone, unless others are given.
 
     Raises:
         TableError: an unknown schema id, undecodable records, values that cannot be known, a
             table that was removed, damaged or rolled back, a type change that needs a copy.
     """
-    application = Application(lake, records, relations, table_plan, plan, pipeline, storage_options, tells_all)
+    application = Application(
+        lake, records, relations, table_plan, plan, pipeline, storage_options, tells_all, appliers or Appliers()
+    )
     for _ in range(ATTEMPTS_MAX):
         try:
             return application.apply()
@@ -94,6 +99,7 @@ class Application:
     pipeline: str
     storage_options: dict[str, str]
     tells_all: bool
+    appliers: Appliers
 
     @property
     def path(self) -> str:
@@ -128,7 +134,7 @@ class Application:
             if not segment.empties:
                 reshape(table, shape, self._shape_before(segment.index), replace(commit, step=SHAPE))
                 kill_point("apply:table-reshaped")
-            write_changes(table, self.records, shape, segment, commit, existence)
+            write_changes(table, self.records, shape, segment, commit, existence, self.appliers)
             kill_point("apply:segment-applied")
         assert table is not None
         return self._head(path, table)

@@ -34,6 +34,11 @@ class Spool:
             with pa.ipc.open_stream(pa.py_buffer(mapped)) as reader:
                 yield from reader
 
+    @property
+    def is_held(self) -> bool:
+        """Whether they are few enough to be in memory."""
+        return self._held is not None
+
     def reader(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 

@@ -6,7 +6,8 @@ nothing to do. Rows cross from Spark to delta-rs as Arrow slices, through a ``Sp
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +15,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from walbridge.schemas.errors import TableError
+from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
 from walbridge.spark_consumer.apply.existence import Existence, expected_matches, refuse_other_matches
-from walbridge.spark_consumer.apply.key_bounds import within_bounds
+from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
 from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, Matches, arrow_schema, scratch_table
@@ -37,6 +39,7 @@ def write_changes(
     segment: Segment,
     commit: Commit,
     existence: Existence = Existence.UNKNOWN,
+    appliers: Appliers | None = None,
 ) -> None:
     """Apply one segment.
 
@@ -46,7 +49,7 @@ def write_changes(
         RetryableError: the broker is away.
     """
     with closing(SegmentRows(records, shape, segment)) as found:
-        changes = Changes(table, found, shape, segment, commit, existence)
+        changes = Changes(table, found, shape, segment, commit, existence, appliers or Appliers())
         if found.volume.rows == 0:
             if segment.empties:
                 changes.empty()
@@ -73,6 +76,7 @@ class Changes:
     segment: Segment
     commit: Commit
     existence: Existence = Existence.UNKNOWN
+    appliers: Appliers = field(default_factory=Appliers)
 
     def apply(self) -> None:
         """All of its records; there are some."""
@@ -132,18 +136,19 @@ class Changes:
         if unknown and not self.segment.unfinished:
             self._refuse_unknown_of_missing_rows(rows)
         is_counted = self.existence is not Existence.UNKNOWN
-        merge = key_merge(
+        bounds = KeyBounds.of(rows.batches(), self.shape)
+        merge = partial(
+            key_merge,
             self.shape,
             with_unknown=unknown > 0,
             inserts_unknown=not self.segment.unfinished,
             by_operation=by_operation and is_counted,
-            bounds=within_bounds(rows.batches(), self.shape),
+            bounds=bounds,
         )
-        if not is_counted:
-            self.table.merge(merge, rows.reader(), self.commit)
-            return
-        found = self.table.merge(merge, rows.reader(), replace(self.commit, expected=expected))
-        refuse_other_matches(expected, found, self.shape.relation.table.qualified_name)
+        commit = replace(self.commit, expected=expected) if is_counted else self.commit
+        found = self.appliers.merge(self.table, rows, bounds, lambda dialect: merge(dialect=dialect), commit)
+        if is_counted:
+            refuse_other_matches(expected, found, self.shape.relation.table.qualified_name)
 
     def _refuse_unknown_of_missing_rows(self, rows: Spool) -> None:
         """Refuse rows with unknown columns that the lake does not hold: inserted, they would have nulls (I7)."""

@@ -7,15 +7,15 @@ twice (I5), so nothing is said of other types, whose statistics leave NaN out or
 double's precision, nor of a column with a null, which may stand for ``infinity``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from walbridge.spark_consumer.delta.table import quoted
+from walbridge.spark_consumer.delta.dialect import DELTA_RS, Dialect
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 
@@ -25,36 +25,56 @@ TEXT_BYTES_MAX = 256
 """Longer texts would stand in the condition."""
 
 
-class _Bounds(Protocol):
+class _ColumnBounds(Protocol):
     """What is known of one column so far."""
 
     def widen(self, values: pa.Array) -> bool:
         """Hold these values, too; False where nothing can be said any more."""
 
-    def condition(self, name: str) -> str:
+    def condition(self, name: str, dialect: Dialect) -> str:
         """In SQL."""
 
+    def overlap(self, lows: pa.Array, highs: pa.Array) -> pa.Array:
+        """Which files, with these bounds, may hold one of the values; null where nobody knows."""
 
-def within_bounds(batches: Iterable[pa.RecordBatch], shape: TableShape) -> str:
-    """The condition, over ``target``; empty where nothing can be said, or there are no rows."""
-    bounds: dict[int, _Bounds] = {}
-    for place in shape.key_places:
-        codec = shape.columns[place].column_type.codec
-        if codec in ("int", "date"):
-            bounds[place] = _Numbers(is_date=codec == "date")
-        elif codec == "string":
-            bounds[place] = _Texts()
-    is_empty = True
-    for batch in batches:
-        if batch.num_rows:
+
+@dataclass(frozen=True)
+class KeyBounds:
+    """By the name that a key column has in the lake."""
+
+    columns: Mapping[str, _ColumnBounds]
+
+    @classmethod
+    def of(cls, batches: Iterable[pa.RecordBatch], shape: TableShape) -> "KeyBounds":
+        """Of folded rows."""
+        found: dict[int, _ColumnBounds] = {}
+        for place in shape.key_places:
+            codec = shape.columns[place].column_type.codec
+            if codec in ("int", "date"):
+                found[place] = _Numbers(is_date=codec == "date")
+            elif codec == "string":
+                found[place] = _Texts()
+        is_empty = True
+        for batch in filter(len, batches):
             is_empty = False
-            for place in [*bounds]:
+            for place in [*found]:
                 values = batch.column(place_name(place))
-                if values.null_count or not bounds[place].widen(values):
-                    del bounds[place]
-    if is_empty:
-        return ""
-    return " AND ".join(of.condition(f"target.{quoted(shape.lake_names[place])}") for place, of in bounds.items())
+                if values.null_count or not found[place].widen(values):
+                    del found[place]
+        return cls({} if is_empty else {shape.lake_names[place]: bounds for place, bounds in found.items()})
+
+    def condition(self, dialect: Dialect = DELTA_RS) -> str:
+        """In SQL, over ``target``; empty where nothing can be said."""
+        terms = (of.condition(f"target.{dialect.quoted(name)}", dialect) for name, of in self.columns.items())
+        return " AND ".join(terms)
+
+    def files_within(self, files: pa.Table) -> pa.Table:
+        """Of ``LakeTable.file_statistics`` those that may hold one of the rows."""
+        for name, bounds in self.columns.items():
+            if f"min.{name}" in files.column_names:
+                may = bounds.overlap(files[f"min.{name}"], files[f"max.{name}"])
+                files = files.filter(pc.fill_null(may, True))
+        return files
 
 
 @dataclass
@@ -65,24 +85,32 @@ class _Numbers:
     ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def widen(self, values: pa.Array) -> bool:
-        numbers = values.cast(pa.int32()) if self.is_date else values
-        self.ranges = _joined([*self.ranges, *_ranges(numbers.to_numpy())])
+        self.ranges = _joined([*self.ranges, *_ranges(self._numbers(values).to_numpy())])
         return True
 
-    def condition(self, name: str) -> str:
-        return (
-            "("
-            + " OR ".join(f"{name} BETWEEN {self._sql(low)} AND {self._sql(high)}" for low, high in self.ranges)
-            + ")"
-        )
+    def condition(self, name: str, dialect: Dialect) -> str:
+        del dialect
+        terms = (f"{name} BETWEEN {self._sql(low)} AND {self._sql(high)}" for low, high in self.ranges)
+        return f"({' OR '.join(terms)})"
+
+    def overlap(self, lows: pa.Array, highs: pa.Array) -> pa.Array:
+        lows, highs = self._numbers(lows), self._numbers(highs)
+        may = pa.nulls(len(lows), pa.bool_())
+        for low, high in self.ranges:
+            of_range = pc.and_(pc.less_equal(lows, high), pc.greater_equal(highs, low))
+            may = pc.or_(pc.fill_null(may, False), of_range)
+        return may
+
+    def _numbers(self, values: Any) -> Any:
+        return values.cast(pa.int32()).cast(pa.int64()) if self.is_date else values.cast(pa.int64())
 
     def _sql(self, number: int) -> str:
         return f"CAST('{np.datetime64(number, 'D')}' AS DATE)" if self.is_date else str(number)
 
 
-def _ranges(values: np.ndarray) -> list[tuple[int, int]]:
+def _ranges(values: Any) -> list[tuple[int, int]]:
     """Torn apart at the largest gaps."""
-    found = np.unique(values.astype(np.int64))
+    found = np.unique(values)
     gaps = found[1:].astype(np.uint64) - found[:-1].astype(np.uint64)  # which may be larger than any signed number
     ends = np.sort(np.argsort(gaps)[max(len(gaps) - RANGES_MAX + 1, 0) :])
     lows, highs = found[[0, *(ends + 1)]], found[[*ends, len(found) - 1]]
@@ -107,13 +135,18 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 class _Texts:
     """From the smallest to the largest, in the order of code points, which is that of UTF-8."""
 
-    ends: tuple[str, str] | None = None
+    ends: tuple[str, str] = ("", "")
+    is_empty: bool = True
 
     def widen(self, values: pa.Array) -> bool:
-        texts = [*(self.ends or ()), *pc.min_max(values).as_py().values()]
-        self.ends = min(texts), max(texts)
+        texts = [*pc.min_max(values).as_py().values(), *(() if self.is_empty else self.ends)]
+        self.ends, self.is_empty = (min(texts), max(texts)), False
         return max(len(text.encode()) for text in self.ends) <= TEXT_BYTES_MAX
 
-    def condition(self, name: str) -> str:
-        low, high = ("'" + text.replace("'", "''") + "'" for text in self.ends or ())
+    def condition(self, name: str, dialect: Dialect) -> str:
+        low, high = map(dialect.literal, self.ends)
         return f"({name} BETWEEN {low} AND {high})"
+
+    def overlap(self, lows: pa.Array, highs: pa.Array) -> pa.Array:
+        low, high = self.ends
+        return pc.and_(pc.less_equal(lows, high), pc.greater_equal(highs, low))

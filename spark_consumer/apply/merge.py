@@ -1,18 +1,21 @@
 """The SQL of merges: which lake row a folded row means, and what becomes of it.
 
-In: a table's shape. Out: conditions and assignments for delta-rs, where ``source`` holds columns
+In: a table's shape. Out: conditions and assignments for delta-rs or for Spark, where ``source`` holds columns
 by place, ``change`` and ``unknown``, and ``target`` is the lake table.
 
 A newer position is required of every change, so an older event never overwrites a newer one (I5).
 An unknown column keeps the target's value (I6).
 """
 
-from walbridge.spark_consumer.delta.table import Merge, quoted
+from walbridge.schemas.topics import LAKE_STRUCT
+from walbridge.spark_consumer.apply.key_bounds import KeyBounds
+from walbridge.spark_consumer.delta.dialect import DELTA_RS, Dialect
+from walbridge.spark_consumer.delta.table import Merge
 from walbridge.spark_consumer.fold.fold import root_name
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 
-_STRUCT = 'target."_walbridge"'
+_STRUCT = f"target.{LAKE_STRUCT}"
 _NEWER = (
     f"(source.change['commit_lsn'] > {_STRUCT}['commit_lsn'] OR (source.change['commit_lsn'] = {_STRUCT}['commit_lsn'] "
     f"AND source.change['ordinal'] > {_STRUCT}['ordinal']))"
@@ -20,55 +23,62 @@ _NEWER = (
 _FLOATS = frozenset({"float", "double"})
 
 
-def same_key(shape: TableShape) -> str:
+def same_key(shape: TableShape, dialect: Dialect = DELTA_RS) -> str:
     """A folded row and the lake's row have the same key."""
     columns = {place: f"source.{place_name(place)}" for place in shape.key_places}
-    return _same_key(shape, columns, "source.change['key_text']")
+    return _same_key(shape, columns, "source.change['key_text']", dialect)
 
 
 def same_root(shape: TableShape) -> str:
     """The lake's row is the one that the folded row's chain of key changes began with."""
     roots = {place: f"source.{root_name(place)}" for place in shape.key_places}
-    return _same_key(shape, roots, "source.root_key_text")
+    return _same_key(shape, roots, "source.root_key_text", DELTA_RS)
 
 
-def _same_key(shape: TableShape, source: dict[int, str], key_text: str) -> str:
+def _same_key(shape: TableShape, source: dict[int, str], key_text: str, dialect: Dialect) -> str:
     terms = []
     for place in shape.key_places:
         column_type = shape.columns[place].column_type
-        theirs = f"target.{quoted(shape.lake_names[place])}"
+        theirs = f"target.{dialect.quoted(shape.lake_names[place])}"
         equals = "IS NOT DISTINCT FROM" if column_type.may_be_exceptional else "="
         terms.append(f"({source[place]} {equals} {theirs})")
         if column_type.codec in _FLOATS:
-            # Postgres sends a change of 0.0 to -0.0 as a change of the key; DataFusion joins them.
-            terms.append(f"(CAST({source[place]} AS VARCHAR) = CAST({theirs} AS VARCHAR))")
+            # Postgres sends a change of 0.0 to -0.0 as a change of the key; a join takes them for one.
+            terms.append(f"(CAST({source[place]} AS {dialect.text}) = CAST({theirs} AS {dialect.text}))")
     if shape.has_exceptional_key:
         terms.append(f"({key_text} IS NOT DISTINCT FROM {_STRUCT}['key_text'])")
     return " AND ".join(terms)
 
 
 def key_merge(
-    shape: TableShape, *, with_unknown: bool, inserts_unknown: bool = True, by_operation: bool = False, bounds: str = ""
+    shape: TableShape,
+    *,
+    with_unknown: bool,
+    inserts_unknown: bool = True,
+    by_operation: bool = False,
+    bounds: KeyBounds | None = None,
+    dialect: Dialect = DELTA_RS,
 ) -> Merge:
     """Folded rows into a table with a key. Without ``inserts_unknown`` a row that neither they nor the table
     know whole is left out. ``by_operation``: so are new rows that the table holds, and others that it lacks, so that
     one of each does not look like none when they are counted. ``bounds``: where the lake's rows can be at all."""
-    inserts = _values(shape)
+    inserts = _values(shape, dialect)
     updates = dict(inserts)
     if with_unknown:
         for place in shape.toastable_places:
-            name = quoted(shape.lake_names[place])
+            name = dialect.quoted(shape.lake_names[place])
             updates[name] = (
-                f"CASE WHEN array_has(source.unknown, CAST({place} AS INT)) THEN target.{name} "
+                f"CASE WHEN {dialect.contains}(source.unknown, CAST({place} AS INT)) THEN target.{name} "
                 f"ELSE source.{place_name(place)} END"
             )
+    within = bounds.condition(dialect) if bounds is not None else ""
     return Merge(
-        condition=" AND ".join(filter(None, [same_key(shape), bounds])),
+        condition=" AND ".join(filter(None, [same_key(shape, dialect), within])),
         delete_when=f"source.change['op'] = 'd' AND {_NEWER}",
         update_when=f"source.change['op'] <> 'd' AND {_NEWER}" + (" AND NOT source.is_new" if by_operation else ""),
         updates=updates,
         insert_when="source.change['op'] <> 'd'"
-        + ("" if inserts_unknown else " AND coalesce(cardinality(source.unknown), 0) = 0")
+        + ("" if inserts_unknown else " AND coalesce(cardinality(source.unknown), 0) <= 0")
         + (" AND source.is_new" if by_operation else ""),
         inserts=inserts,
     )
@@ -84,9 +94,9 @@ def keyless_merge(shape: TableShape, same_row: str) -> Merge:
     )
 
 
-def _values(shape: TableShape) -> dict[str, str]:
-    values = {quoted(name): f"source.{place_name(place)}" for place, name in enumerate(shape.lake_names)}
-    return values | {'"_walbridge"': "source.change"}
+def _values(shape: TableShape, dialect: Dialect = DELTA_RS) -> dict[str, str]:
+    values = {dialect.quoted(name): f"source.{place_name(place)}" for place, name in enumerate(shape.lake_names)}
+    return values | {dialect.quoted(LAKE_STRUCT): "source.change"}
 
 
 def missing_sql(condition: str) -> str:

@@ -17,7 +17,7 @@ from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.delta.manifest import Manifest
-from walbridge.spark_consumer.delta.table import PROPERTIES, RETENTION_DAYS, LakeTable, VersionGone
+from walbridge.spark_consumer.delta.table import PROPERTIES, RETENTION_DAYS, LakeTable, VersionGone, has_vectors
 from walbridge.spark_consumer.delta.unnamed_files import FileLives
 from walbridge.spark_consumer.plan.kept_cuts import Retention
 
@@ -104,6 +104,10 @@ class Maintenance:
         self._vacuumed_at[path] = now
         if lives is not None:
             self._delete_unnamed(table, path, lives, now)
+        if has_vectors(table):
+            # Delta-rs would go by when rows of a file were first marked, though later versions hold the others.
+            self._trim_log(table, path, now)
+            return
         # Kept are the files that any row of _cuts still names, however old it is, and all of the newest published one.
         oldest = self._manifest.oldest_written_at() or now
         kept = max(self._retention.hours_for, now - oldest) + READERS_HOUR

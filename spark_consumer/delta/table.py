@@ -13,7 +13,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,11 @@ PROPERTIES: Mapping[str, str] = {
 WITHOUT_DATA_CHANGE = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
 PLAN, SEGMENT, STEP = "walbridge_plan", "walbridge_segment", "walbridge_step"
 HELD, LACKED = "walbridge_held", "walbridge_lacked"
+APP, TRANSACTION = "walbridge_app", "walbridge_transaction"
+VECTORS = "delta.enableDeletionVectors"
+"""Set on a table that Spark has written to."""
+SPARK_COMMITS = 8
+"""Newest ones of such a table that are looked at for a transaction."""
 DATA, CREATE, SHAPE, RESTORE = "data", "create", "shape", "restore"
 
 _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
@@ -53,7 +58,7 @@ Json = Any
 
 _OF_THE_SYSTEM = re.compile(r"os error (?!2\b)")
 """Any other number than that of a file which is not there: too many open files, for instance."""
-_LOST_FILE = re.compile(r"Object at location \S+ not found|Parquet error")
+_LOST_FILE = re.compile(r"Object at location \S+ not found|Parquet error|FAILED_READ_FILE|DELTA_DELETION_VECTOR")
 _SCRATCH = "walbridge-scratch-"
 
 
@@ -89,6 +94,12 @@ class Matches:
         held = metrics["num_target_rows_updated"] + metrics["num_target_rows_deleted"]
         return cls(held, metrics["num_target_rows_inserted"])
 
+    @classmethod
+    def of_spark(cls, metrics: Mapping[str, str]) -> "Matches":
+        """As Spark counted them."""
+        held = int(metrics["numTargetRowsUpdated"]) + int(metrics["numTargetRowsDeleted"])
+        return cls(held, int(metrics["numTargetRowsInserted"]))
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -111,15 +122,51 @@ class Commit:
 
     def properties(self) -> CommitProperties:
         """For delta-rs."""
+        done = [Transaction(self.app_id, self.txn_version)] if self.step == DATA else []
+        return CommitProperties(custom_metadata=self._said(), app_transactions=done, max_commit_retries=0)
+
+    def user_metadata(self) -> str:
+        """For Spark. A transaction of Delta's own would outlive a restore, and Spark would then skip the same commit
+        when it comes again, without a word."""
+        done = {APP: self.app_id, TRANSACTION: self.txn_version} if self.step == DATA else {}
+        return json.dumps(self._said() | done)
+
+    def _said(self) -> dict[str, Json]:
         said = {PLAN: self.plan, SEGMENT: self.segment, STEP: self.step}
         if self.expected is not None:
             said |= {HELD: self.expected.held, LACKED: self.expected.lacked}
-        done = [Transaction(self.app_id, self.txn_version)] if self.step == DATA else []
-        return CommitProperties(
-            custom_metadata={name: value for name, value in said.items() if value is not None},
-            app_transactions=done,
-            max_commit_retries=0,
+        return {name: value for name, value in said.items() if value is not None}
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Json]) -> "Commit":
+        """As a table's history tells it, whichever engine made it."""
+        of_spark = _user_metadata(entry)
+        said, metrics = of_spark or entry, entry.get("operationMetrics", {})
+        found = Matches.of_spark if of_spark else Matches.of
+        return cls(
+            plan=said.get(PLAN),
+            segment=said.get(SEGMENT, 0),
+            step=said.get(STEP),
+            app_id=said.get(APP, ""),
+            txn_version=said.get(TRANSACTION, 0),
+            version=entry["version"],
+            changes_data=entry.get("operation") not in WITHOUT_DATA_CHANGE,
+            expected=Matches(said[HELD], said[LACKED]) if HELD in said else None,
+            found=found(metrics) if HELD in said else None,
         )
+
+
+def _user_metadata(entry: Mapping[str, Json]) -> Mapping[str, Json]:
+    """What our own commits by Spark say there; empty for any other."""
+    with suppress(ValueError):
+        said = json.loads(entry.get("userMetadata") or "{}")
+        if isinstance(said, dict) and PLAN in said:
+            return said
+    return {}
+
+
+def _newest_transaction(*found: int | None) -> int | None:
+    return max((version for version in found if version is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +179,11 @@ class LakeField:
 
     def json(self) -> Json:
         return {"name": self.name, "type": self.type, "nullable": True, "metadata": dict(self.metadata)}
+
+
+def has_vectors(delta: DeltaTable) -> bool:
+    """Whether rows of a table may be marked as deleted beside their file, by whomever."""
+    return "deletionVectors" in (delta.protocol().reader_features or ())
 
 
 def quoted(name: str) -> str:
@@ -215,7 +267,9 @@ class LakeTable:
 
     def transaction_version(self, app_id: str) -> int | None:
         """The newest transaction of an application, None without one."""
-        return self._delta.transaction_version(app_id)
+        return _newest_transaction(
+            self._delta.transaction_version(app_id), self._spark_transaction(app_id, self.version)
+        )
 
     def transaction_version_at(self, version: int, app_id: str) -> int | None:
         """The same as of an older version: a restore leaves transactions in the log.
@@ -227,24 +281,21 @@ class LakeTable:
             old = DeltaTable(self.uri, version=version, storage_options=self._storage_options or None)
         except (DeltaError, OSError) as error:
             raise self._gone(version, error) from error
-        return old.transaction_version(app_id)
+        return _newest_transaction(old.transaction_version(app_id), self._spark_transaction(app_id, version))
+
+    def _spark_transaction(self, app_id: str, version: int) -> int | None:
+        """The newest that Spark's commits name, up to a version. Only a handle at the newest one numbers them right."""
+        if not has_vectors(self._delta):
+            return None
+        commits = self.commits(SPARK_COMMITS + self.version - version)
+        found = (each.txn_version for each in commits if each.app_id == app_id and each.version <= version)
+        return max(found, default=None)
 
     def commits(self, newest: int) -> list[Commit]:
         """What the newest commits say of themselves, oldest first."""
         if newest <= 0:
             return []
-        return [
-            Commit(
-                plan=entry.get(PLAN),
-                segment=entry.get(SEGMENT, 0),
-                step=entry.get(STEP),
-                version=entry["version"],
-                changes_data=entry.get("operation") not in WITHOUT_DATA_CHANGE,
-                expected=Matches(entry[HELD], entry[LACKED]) if HELD in entry else None,
-                found=Matches.of(entry["operationMetrics"]) if HELD in entry else None,
-            )
-            for entry in reversed(self._delta.history(newest))
-        ]
+        return [Commit.of(entry) for entry in reversed(self._delta.history(newest))]
 
     def append(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
         """Add rows; their schema is the table's."""
@@ -318,6 +369,33 @@ class LakeTable:
         except (DeltaError, OSError) as error:
             raise self._gone(version, error) from error
         # The handle keeps the schema it was loaded with: load again.
+        self._reload()
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether Spark marks rows as deleted beside their file: some readers cannot read such a table."""
+        return self._delta.metadata().configuration.get(VECTORS) == "true"
+
+    def follow(self, commit: Commit) -> None:
+        """Another engine has made this commit, or found nothing to commit: stand at the version after it.
+
+        Raises:
+            ConcurrentCommit: somebody else committed meanwhile.
+        """
+        before = self.version
+        self._reload()
+        if self.version == before:
+            return
+        newest = Commit.of(self._delta.history(1)[0])
+        is_ours = (newest.plan, newest.segment, newest.step) == (commit.plan, commit.segment, commit.step)
+        if self.version != before + 1 or not is_ours:
+            raise ConcurrentCommit(f"another program committed to {self.uri} at the same time")
+
+    def file_statistics(self) -> pa.Table:
+        """One row a file: ``size_bytes``, ``num_records``, and ``min.``, ``max.`` of columns that have them."""
+        return pa.table(self._delta.get_add_actions(flatten=True))
+
+    def _reload(self) -> None:
         self._delta = DeltaTable(self.uri, storage_options=self._storage_options or None)
 
 

@@ -24,6 +24,7 @@ from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
 from walbridge.schemas.table_schema import Column, TableSchema
 from walbridge.schemas.topics import data_topic, table_path
+from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.kafka.change_reader import PlannedRecords, TableRecords
@@ -168,6 +169,7 @@ def applied(
     *,
     to_cut: int = 1,
     tells_all: bool = True,
+    appliers: Appliers | None = None,
 ) -> TableHead:
     """Apply one table's part of a plan; without Spark where none is given."""
     return apply_table(
@@ -179,6 +181,7 @@ def applied(
         PIPELINE,
         storage_options={},
         tells_all=tells_all,
+        appliers=appliers,
     )
 
 
@@ -206,12 +209,14 @@ def changed(
     to_cut: int = 2,
     known: Any = (),
     tells_all: bool = True,
+    appliers: Appliers | None = None,
 ) -> TableHead:
     log = Log()
     for event in events:
         log.add(event)
     of = events[0].relation
-    return applied(spark, lake, log, table_plan(of, head), [of, *known], to_cut=to_cut, tells_all=tells_all)
+    part = table_plan(of, head)
+    return applied(spark, lake, log, part, [of, *known], to_cut=to_cut, tells_all=tells_all, appliers=appliers)
 
 
 def values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Random histories of a table, plan by plan: the lake holds what the source does, whatever happens on the way."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ from tests.spark_consumer.world import (
     lake_rows,
 )
 from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.fold import large_values
 from walbridge.spark_consumer.kafka import change_reader, slices
+from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.plan.lake_state import LakeState
-from walbridge.spark_consumer.plan.plan import TableHead, make_plan
+from walbridge.spark_consumer.plan.plan import Plan, TableHead, make_plan
 
 FEW = settings(
     max_examples=1, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -39,8 +42,15 @@ class Follower:
     """Applies a world's transactions plan by plan, in a lake of its own."""
 
     def __init__(
-        self, spark: SparkSession, lake: Path, of: RelationRecord, crash_at: Counter[str], patch: pytest.MonkeyPatch
+        self,
+        spark: SparkSession,
+        lake: Path,
+        of: RelationRecord,
+        crash_at: Counter[str],
+        patch: pytest.MonkeyPatch,
+        applier: str = "local",
     ) -> None:
+        self.appliers = Appliers(applier, spark)
         self.spark, self.lake, self.of, self.crash_at, self.patch = spark, lake, of, crash_at, patch
         self.head: TableHead | None = None
         self.cut_id = 0
@@ -69,23 +79,28 @@ class Follower:
             self.crash_at[point] = world.random.randint(1, 4)
         for _ in range(4):
             try:
-                head = apply_table(
-                    str(self.lake), records, relations, plan.tables[0], plan, PIPELINE, storage_options={}
-                )
+                head = self._apply(records, relations, plan)
                 break
             except Crash:
                 continue
         self.crash_at.clear()
-        again = apply_table(str(self.lake), records, relations, plan.tables[0], plan, PIPELINE, storage_options={})
+        again = self._apply(records, relations, plan)
         assert again == head, "applying a plan twice must change nothing (I5)"
         self.head = head
+
+    def _apply(self, records: TableRecords, relations: Mapping[str, RelationRecord], plan: Plan) -> TableHead:
+        return apply_table(
+            *(str(self.lake), records, relations, plan.tables[0], plan, PIPELINE),
+            storage_options={},
+            appliers=self.appliers,
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         assert self.head is not None
         return list(lake_rows(head_rows(self.lake, self.head)))
 
 
-@pytest.mark.parametrize("keys_change", [False, True])
+@pytest.mark.parametrize(("keys_change", "applier"), [(False, "local"), (True, "local"), (True, "spark")])
 @FEW
 @given(seed=st.integers(0, 2**32))
 def test_lake_equals_the_source_after_every_plan(
@@ -95,10 +110,11 @@ def test_lake_equals_the_source_after_every_plan(
     monkeypatch: pytest.MonkeyPatch,
     seed: int,
     keys_change: bool,
+    applier: str,
 ) -> None:
     """I5, I6, I8: unchanged columns, exceptional values and keys, moved rows, truncates, crashes."""
     world = KeyedWorld(seed, keys_change=keys_change)
-    follower = Follower(spark, tmp_path_factory.mktemp("lake"), KEYED, crash_at, monkeypatch)
+    follower = Follower(spark, tmp_path_factory.mktemp("lake"), KEYED, crash_at, monkeypatch, applier)
     for plan in range(4):
         for _ in range(world.random.randint(1, 12)):
             world.transaction()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.spark_consumer.apply.test_merge import rows_of, source, struct
 from tests.spark_consumer.events import column, relation
-from walbridge.spark_consumer.apply.key_bounds import RANGES_MAX, TEXT_BYTES_MAX, within_bounds
+from walbridge.spark_consumer.apply.key_bounds import RANGES_MAX, TEXT_BYTES_MAX, KeyBounds
 from walbridge.spark_consumer.apply.merge import key_merge
 from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema
 from walbridge.spark_consumer.fold.schema_join import place_name
@@ -50,7 +50,7 @@ def files_of(lake: Path, shape: TableShape, *files: Sequence[Any]) -> LakeTable:
 def updated(table: LakeTable, shape: TableShape, *keys: Any) -> dict[str, int]:
     """What delta-rs says of a merge of these keys."""
     rows = source(shape, *[((key, 1), struct(2)) for key in keys])
-    merge = key_merge(shape, with_unknown=False, bounds=within_bounds(rows.to_batches(), shape))
+    merge = key_merge(shape, with_unknown=False, bounds=KeyBounds.of(rows.to_batches(), shape))
     table.merge(merge, rows.to_reader(), Commit("p"))
     metrics: dict[str, int] = DeltaTable(table.uri).history(1)[0]["operationMetrics"]
     return metrics
@@ -108,8 +108,8 @@ def test_file_without_statistics_of_the_key_is_read(lake: Path) -> None:
         table.append(pa.Table.from_pylist([row], arrow_schema(shape.fields)).to_reader(), Commit("p"))
     rows = source(shape, ((*[7] * WIDE, 1), struct(2)))
 
-    bounds = within_bounds(rows.to_batches(), shape)
-    assert bounds
+    bounds = KeyBounds.of(rows.to_batches(), shape)
+    assert bounds.columns
     table.merge(key_merge(shape, with_unknown=False, bounds=bounds), rows.to_reader(), Commit("p"))
 
     assert sorted((row[-1], row[0]) for row in rows_of(table)) == [(1, 7), (2, None)]
@@ -120,14 +120,17 @@ def test_nothing_is_said_of_types_whose_statistics_are_not_exact(type_name: str)
     shape = shape_of(type_name)
     batch = pa.record_batch([pa.nulls(1)], [place_name(0)])
 
-    assert within_bounds([batch], shape) == ""
+    assert KeyBounds.of([batch], shape).condition() == ""
 
 
 def test_longer_texts_are_not_told() -> None:
     shape = shape_of("text")
 
-    assert within_bounds(source(shape, (("x" * TEXT_BYTES_MAX, 1), struct())).to_batches(), shape)
-    assert within_bounds(source(shape, (("é" * TEXT_BYTES_MAX, 1), struct())).to_batches(), shape) == ""
+    def columns(key: str) -> Any:
+        return KeyBounds.of(source(shape, ((key, 1), struct())).to_batches(), shape).columns
+
+    assert columns("x" * TEXT_BYTES_MAX)
+    assert columns("é" * TEXT_BYTES_MAX) == {}
 
 
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40), max_size=4))
@@ -135,7 +138,7 @@ def test_every_key_of_every_batch_is_within(batches: list[list[int]]) -> None:
     shape = shape_of("int8")
     schema = arrow_schema([LakeField(place_name(0), "long", {})])
 
-    found = within_bounds([pa.record_batch([pa.array(keys, pa.int64())], schema) for keys in batches], shape)
+    found = KeyBounds.of([pa.record_batch([pa.array(keys, pa.int64())], schema) for keys in batches], shape).condition()
 
     ranges = [term.split(" BETWEEN ")[1].split(" AND ") for term in found.strip("()").split(" OR ")] if found else []
     assert len(ranges) <= RANGES_MAX

@@ -1,0 +1,84 @@
+"""Which engine merges rows into a table: delta-rs on the driver, or Spark's executors.
+
+In: a table, the rows of a merge and where they can be. Out: one commit by either; they mean the same. Delta-rs is
+done in a fraction of a second, and rewrites each file that a row is in. Spark takes seconds, and writes the changed
+rows with a mark beside the file for each old one (a deletion vector): bytes written follow the changes, not the
+table. So Spark has what is large, as far as its rows fit in memory at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+from pyspark.sql import SparkSession
+
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.apply.arrow_spool import Spool
+from walbridge.spark_consumer.apply.key_bounds import KeyBounds
+from walbridge.spark_consumer.delta.dialect import DELTA_RS, SPARK, Dialect
+from walbridge.spark_consumer.delta.spark_merge import merge_by_spark
+from walbridge.spark_consumer.delta.table import Commit, LakeTable, Matches, Merge
+
+log = structlog.get_logger()
+
+AUTO, LOCAL, BY_SPARK = "auto", "local", "spark"
+REWRITTEN_BYTES_MIN = 256 * 2**20
+"""What delta-rs rewrites in some three seconds of one core, the least that a merge by Spark takes."""
+ROWS_A_CHANGE = 10
+"""Where fewer rows of the files stay as they are, rewriting them costs no more than reading them later."""
+
+
+@dataclass
+class Appliers:
+    """Both engines of one job; several threads use it at once.
+
+    Args:
+        setting: ``[lake] applier``.
+        spark: None where there is delta-rs alone.
+    """
+
+    setting: str = LOCAL
+    spark: SparkSession | None = None
+    _taken: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Settings, spark: SparkSession) -> "Appliers":
+        """By itself Spark is taken only where its executors write to the disk that the driver sees, and where two
+        programs cannot make one version: neither is so on an object store (Delta's log store there is one driver's).
+        """
+        is_here = (spark.sparkContext.master or "").startswith("local") and "://" not in settings.lake.path
+        return cls(LOCAL if settings.lake.applier == AUTO and not is_here else settings.lake.applier, spark)
+
+    def merge(
+        self, table: LakeTable, rows: Spool, bounds: KeyBounds, make: Callable[[Dialect], Merge], commit: Commit
+    ) -> Matches:
+        """One MERGE; returns what it found."""
+        taken, spark = self._take(table, rows, bounds), self.spark
+        if spark is None or taken == LOCAL:
+            return table.merge(make(DELTA_RS), rows.reader(), commit)
+        held = pa.Table.from_batches(rows.batches(), rows.schema)
+        return merge_by_spark(spark, table, make(SPARK), held, commit)
+
+    def _take(self, table: LakeTable, rows: Spool, bounds: KeyBounds) -> str:
+        if self.spark is None or self.setting == LOCAL or not rows.is_held:
+            return LOCAL
+        files, rewritten = rewritten_bytes(table, rows.rows, bounds)
+        taken = self.setting
+        if taken == AUTO:
+            untouched = files >= ROWS_A_CHANGE * rows.rows
+            taken = BY_SPARK if rewritten >= REWRITTEN_BYTES_MIN and untouched else LOCAL
+        if self._taken.get(table.uri, LOCAL) != taken:
+            log.info("a table's changes are merged by another engine", path=table.uri, applier=taken, rewrite=rewritten)
+        self._taken[table.uri] = taken
+        return taken
+
+
+def rewritten_bytes(table: LakeTable, rows: int, bounds: KeyBounds) -> tuple[int, int]:
+    """Rows in the files that may hold one of so many rows, and bytes of those that at most do."""
+    files = bounds.files_within(table.file_statistics())
+    if files.num_rows == 0:
+        return 0, 0
+    size, held = (pc.sum(files[name]).as_py() or 0 for name in ("size_bytes", "num_records"))
+    return held, size * min(rows, files.num_rows) // files.num_rows

@@ -1,0 +1,90 @@
+"""One MERGE by Spark's executors, which mark rows as deleted beside their files instead of rewriting these.
+
+In: a table at its head, rows in memory, what is to become of them. Out: one commit with what it says of itself, at
+the version after the head, or none where nothing changed. Spark commits after whatever it finds: only afterwards the
+version tells whether that was the head, and if not, the caller puts the table back to its base (I5).
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from walbridge.spark_consumer.delta.dialect import SPARK
+from walbridge.spark_consumer.delta.table import SHAPE, VECTORS, Commit, ConcurrentCommit, LakeTable, Matches, Merge
+
+_SOURCE = "walbridge_changes"
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_FROM_THE_JOB = ("spark.sql.session.timeZone", "spark.sql.caseSensitive", "spark.sql.shuffle.partitions")
+"""A new session has these as the JVM was started with them, which under spark-submit is not by us."""
+_SETTINGS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # As the other applier writes them: by today's calendar, however old.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    # The source is in the driver's memory, and is the same each time it is read.
+    "spark.databricks.delta.merge.materializeSource": "none",
+    "spark.databricks.delta.merge.deletionVectors.persistent": "true",
+}
+
+
+def merge_by_spark(spark: SparkSession, table: LakeTable, merge: Merge, source: pa.Table, commit: Commit) -> Matches:
+    """Merge rows, written in ``SPARK``'s dialect; returns what it found.
+
+    Raises:
+        ConcurrentCommit: another program committed to the table meanwhile.
+    """
+    session = _session(spark)
+    if not table.has_vectors:
+        shaped = Commit(commit.plan, commit.segment, SHAPE)
+        _run(session, table, f"ALTER TABLE {_name(table)} SET TBLPROPERTIES ('{VECTORS}' = 'true')", shaped)
+    session.createDataFrame(source, from_arrow_schema(source.schema, prefer_timestamp_ntz=True)).createTempView(_SOURCE)
+    try:
+        counts = _run(session, table, merge_sql(_name(table), merge), commit)
+    finally:
+        session.catalog.dropTempView(_SOURCE)
+    return Matches(counts["num_updated_rows"] + counts["num_deleted_rows"], counts["num_inserted_rows"])
+
+
+def merge_sql(name: str, merge: Merge) -> str:
+    """The statement."""
+    lines = [f"MERGE INTO {name} AS target USING {_SOURCE} AS source ON {merge.condition}"]
+    if merge.delete_when is not None:
+        lines.append(f"WHEN MATCHED AND {merge.delete_when} THEN DELETE")
+    if merge.update_when is not None:
+        updates = ", ".join(f"target.{column} = {value}" for column, value in merge.updates.items())
+        lines.append(f"WHEN MATCHED AND {merge.update_when} THEN UPDATE SET {updates}")
+    if merge.insert_when is not None:
+        columns, values = ", ".join(merge.inserts), ", ".join(merge.inserts.values())
+        lines.append(f"WHEN NOT MATCHED AND {merge.insert_when} THEN INSERT ({columns}) VALUES ({values})")
+    return "\n".join(lines)
+
+
+def _session(spark: SparkSession) -> SparkSession:
+    """One of our own: other threads commit with other words at the same time."""
+    session = spark.newSession()
+    for name in _FROM_THE_JOB:
+        session.conf.set(name, spark.conf.get(name) or "")
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
+def _run(session: SparkSession, table: LakeTable, statement: str, commit: Commit) -> dict[str, int]:
+    """One statement and its commit; returns the first row of what it says."""
+    session.conf.set(_USER_METADATA, commit.user_metadata())
+    try:
+        said = session.sql(statement).collect()
+    except PySparkException as error:
+        if "io.delta.exceptions.Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
+            raise ConcurrentCommit(f"another program committed to {table.uri} at the same time") from None
+        raise
+    table.follow(commit)
+    return said[0].asDict() if said else {}
+
+
+def _name(table: LakeTable) -> str:
+    return f"delta.{SPARK.quoted(table.uri if '://' in table.uri else str(Path(table.uri).absolute()))}"

@@ -1,0 +1,139 @@
+"""1,000 changes to tables of 1M and 10M rows by each applier: seconds, CPU seconds, bytes written.
+
+``spread``: keys all over the table, so that every file holds some; ``recent``: the last ones, which one file holds.
+Beside them a plain MERGE INTO by Spark of the same rows, without deletion vectors.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.benchmarks.results import record
+from tests.spark_consumer.apply.segment_changes import row_schema
+from tests.spark_consumer.events import column, relation
+from walbridge.spark_consumer.apply.appliers import Appliers
+from walbridge.spark_consumer.apply.arrow_spool import spooled
+from walbridge.spark_consumer.apply.key_bounds import KeyBounds
+from walbridge.spark_consumer.apply.merge import key_merge
+from walbridge.spark_consumer.delta.table import Commit, LakeTable, Matches, arrow_schema
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.shape import TableShape
+
+pytestmark = [pytest.mark.bench, pytest.mark.servers]
+
+FILE_ROWS, CHANGES, TURNS = 1_000_000, 1_000, 3
+COLUMNS = [column("id", "int8", is_key=True), column("customer", "int4"), column("status"), column("note")]
+SHAPE = TableShape(relation(COLUMNS))
+COMMIT = Commit("p")
+
+
+@pytest.mark.parametrize("rows", [1_000_000, 10_000_000])
+@pytest.mark.parametrize("pattern", ["spread", "recent"])
+def test_changes_to_a_large_table(lake: Path, spark: SparkSession, rows: int, pattern: str) -> None:
+    found = {}
+    for name in ("local", "spark"):
+        table = filled(lake / name, rows)
+        turns = [merged(table, Appliers(name, spark), keys(rows, pattern, turn), turn) for turn in range(TURNS)]
+        found[name] = min(turns)
+    plain = filled(lake / "plain", rows)
+    found["plain MERGE INTO"] = min(plainly(plain, spark, keys(rows, pattern, turn)) for turn in range(TURNS))
+    for name, (seconds, cpu_s, written) in found.items():
+        print(f"\n{CHANGES:,} {pattern} updates of {rows:,} rows, {name}: ", end="")
+        print(f"{seconds:.2f} s, {cpu_s:.2f} CPU-s, {written / 1e6:.2f} MB written", end="")
+        record(f"{name}_{pattern}_{rows}", {"s": round(seconds, 2), "cpu_s": round(cpu_s, 2), "bytes": written})
+
+
+def filled(folder: Path, rows: int) -> LakeTable:
+    """A file of each million rows, in the order of their keys, as a copy writes them."""
+    table = LakeTable.create(str(folder), SHAPE.fields, COMMIT, {})
+    schema = arrow_schema(SHAPE.fields)
+    for start in range(0, rows, FILE_ROWS):
+        table.append(pa.RecordBatchReader.from_batches(schema, _batches(start, schema)), COMMIT)
+    return table
+
+
+def _batches(start: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    step = 100_000
+    for first in range(start, start + FILE_ROWS, step):
+        ids = range(first, first + step)
+        columns = [
+            pa.array(ids, pa.int64()),
+            pa.array([each * 7919 % 50_000 for each in ids], pa.int32()),
+            pa.array(["paid", "open", "sent", "gone"] * (step // 4)),
+            pa.array([f"a note about order {each * 2654435761 % 2**32}" for each in ids]),
+            pa.array([{"commit_lsn": 1, "ordinal": 0, "op": "c"}] * step, schema.field("_walbridge").type),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def keys(rows: int, pattern: str, turn: int) -> Sequence[int]:
+    if pattern == "recent":
+        return range(rows - CHANGES, rows)
+    return random.Random(turn).sample(range(rows), CHANGES)
+
+
+def folded(of: Sequence[int], turn: int) -> pa.Table:
+    """Updates as a fold gives them."""
+    schema = pa.schema([*row_schema(SHAPE), pa.field("unknown", pa.list_(pa.int32())), pa.field("is_new", pa.bool_())])
+    change = {"commit_lsn": turn + 2, "ordinal": 0, "op": "u"}
+    names = [place_name(place) for place in range(len(COLUMNS))]
+    rows = [
+        dict(zip(names, (key, turn, "paid", "changed"), strict=True))
+        | {"change": change, "unknown": [], "is_new": False}
+        for key in of
+    ]
+    return pa.Table.from_pylist(rows, schema)
+
+
+def merged(table: LakeTable, appliers: Appliers, of: Sequence[int], turn: int) -> tuple[float, float, int]:
+    rows = folded(of, turn)
+    with spooled(rows.schema, [rows]) as held:
+
+        def merge() -> None:
+            bounds = KeyBounds.of(held.batches(), SHAPE)
+
+            def make(dialect: Any) -> Any:
+                return key_merge(SHAPE, with_unknown=False, by_operation=True, bounds=bounds, dialect=dialect)
+
+            assert appliers.merge(table, held, bounds, make, COMMIT) == Matches(CHANGES, 0)
+
+        return measured(table, merge)
+
+
+def plainly(table: LakeTable, spark: SparkSession, of: Sequence[int]) -> tuple[float, float, int]:
+    session = spark.newSession()
+    session.createDataFrame(folded(of, 1)).createTempView("changes")
+
+    def merge() -> None:
+        session.sql(
+            f"MERGE INTO delta.`{table.uri}` t USING changes s ON s.{place_name(0)} = t.id "
+            f"WHEN MATCHED THEN UPDATE SET t.status = s.{place_name(2)}"
+        )
+
+    return measured(table, merge)
+
+
+def measured(table: LakeTable, merge: Callable[[], None]) -> tuple[float, float, int]:
+    """Seconds, CPU seconds of Python and the JVM beside it, and bytes that the table's folder grew by."""
+    before, cpu_s, since_s = size(Path(table.uri)), used_s(), time.monotonic()
+    merge()
+    return time.monotonic() - since_s, used_s() - cpu_s, size(Path(table.uri)) - before
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def used_s() -> float:
+    me = psutil.Process(os.getpid())
+    return sum(sum(each.cpu_times()[:2]) for each in [me, *me.children(recursive=True)])
