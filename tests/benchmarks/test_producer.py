@@ -38,6 +38,8 @@ pytestmark = [pytest.mark.bench, pytest.mark.servers]
 WORKLOADS = Path(__file__).parent / "workloads"
 W1_ROWS, W3_ROWS, W5_ROWS, W6_ROWS = 1_000_000, 500_000, 2_000_000, 2_000_000
 W4_RATE, W4_SECONDS, W4_WARM_UP_SECONDS = 1_000, 20, 5
+COPIED_BYTES_PER_S = 8 * 2**20
+"""Half a core, or less."""
 DRAINED_S = 600.0
 
 
@@ -199,19 +201,52 @@ def test_w4_latency_to_a_read_committed_consumer(orders: ProducerUnderTest) -> N
     """From the commit's own time to the moment a consumer holds the row, at 1,000 commits a second."""
     _sql(orders.database, "w4_pre")
     running = orders.start_streaming()
-    seconds = W4_WARM_UP_SECONDS + W4_SECONDS
-    with _Listener(orders) as listener:
-        begun_us = time.time_ns() // 1000
-        _commit_at_rate(orders.database, seconds)
-        committed = orders.database.value("SELECT count(*) FROM orders")
-        wait_until(lambda: len(listener.heard) >= committed, "all rows at the consumer", 30)
+    latencies_ms = _latencies_at_rate_ms(orders)
+    running.stop()
+    values = {"p50_ms": _at(latencies_ms, 50), "p99_ms": _at(latencies_ms, 99), "commits": len(latencies_ms)}
+    print(f"\nw4: {values}; {record('w4', values)}")
+
+
+def test_w4_latency_while_another_table_is_copied_at_a_limit(orders: ProducerUnderTest) -> None:
+    """The same in one run without and with a copy that may take half a core."""
+    orders.settings["producer"]["copy_bytes_per_s"] = COPIED_BYTES_PER_S
+    _sql(orders.database, "w4_pre")
+    made = f"CREATE TABLE late (LIKE orders INCLUDING ALL); INSERT INTO late SELECT * FROM mk(1, {W5_ROWS})"
+    orders.database.execute(made)
+    running = orders.start_streaming()
+    alone_ms = _latencies_at_rate_ms(orders)
+    orders.database.execute("ALTER PUBLICATION pub ADD TABLE late")
+    wait_until(lambda: any(line.event == "copy of a table begins" for line in said(running)), "the copy", 60)
+    before_s, begun_s = sum(psutil.Process(running.process.pid).cpu_times()[:2]), time.monotonic()
+    beside_ms = _latencies_at_rate_ms(orders)
+    spent_s = sum(psutil.Process(running.process.pid).cpu_times()[:2]) - before_s
+    assert not any(line.event == "table is copied" for line in said(running)), "the copy ended too soon"
+    seconds = time.monotonic() - begun_s
+    values = {
+        "p50_ms": _at(beside_ms, 50),
+        "p99_ms": _at(beside_ms, 99),
+        "p50_ratio": round(_at(beside_ms, 50) / _at(alone_ms, 50), 2),
+        "p99_ratio": round(_at(beside_ms, 99) / _at(alone_ms, 99), 2),
+        "cores": round(spent_s / seconds, 2),
+        "peak_rss_mb": _peak_rss_mb(running),
+    }
+    print(f"\nw4_beside: {values}; {record('w4_beside', values)}")
     running.stop()
 
-    with orders.topics() as topics:
-        latencies_ms = sorted(_latencies_ms(topics, listener, begun_us + W4_WARM_UP_SECONDS * 1_000_000))
-    at = {p: round(latencies_ms[int(len(latencies_ms) * p / 100)], 1) for p in (50, 99)}
-    values = {"p50_ms": at[50], "p99_ms": at[99], "commits": len(latencies_ms)}
-    print(f"\nw4: {values}; {record('w4', values)}")
+
+def _latencies_at_rate_ms(producer: ProducerUnderTest) -> list[float]:
+    """In their order by size, of a load of some seconds."""
+    with _Listener(producer) as listener:
+        begun_us = time.time_ns() // 1000
+        _commit_at_rate(producer.database, W4_WARM_UP_SECONDS + W4_SECONDS)
+        committed = producer.database.value("SELECT count(*) FROM orders")
+        wait_until(lambda: len(listener.heard) >= committed, "all rows at the consumer", 30)
+    with producer.topics() as topics:
+        return sorted(_latencies_ms(topics, listener, begun_us + W4_WARM_UP_SECONDS * 1_000_000))
+
+
+def _at(sorted_ms: list[float], percent: int) -> float:
+    return round(sorted_ms[int(len(sorted_ms) * percent / 100)], 1)
 
 
 def _commit_at_rate(database: Database, seconds: int) -> None:

@@ -33,6 +33,8 @@ from walbridge.schemas.settings import Producer
 
 FIRST_ROWS = 1_000
 """Of a copy's first chunk: how large rows are is not known yet."""
+LIMITED_CHUNKS_PER_S = 10
+"""Of a copy whose speed is limited."""
 OPEN_MAX = 2
 """Chunks of one table: one that enters, one that is read."""
 
@@ -199,7 +201,8 @@ class CopiedTable:
         assert self.state.copy is not None
         bytes_max = min(self.size.size_bytes, limits.batch_bytes_max)
         if limits.copy_bytes_per_s:
-            bytes_max = min(bytes_max, max(limits.copy_bytes_per_s, SMALLEST_BYTES))  # no second without a rest
+            # The other tables wait while a chunk enters: a copy that is to go slowly takes small ones.
+            bytes_max = min(bytes_max, max(limits.copy_bytes_per_s // LIMITED_CHUNKS_PER_S, SMALLEST_BYTES))
         rows_max = min(self.size.row_count, limits.batch_rows_max)
         reads = [chunk.read for chunk in self.chunks if chunk.read is not None]
         rows = self.state.copy.rows + sum(read.row_count for read in reads)
