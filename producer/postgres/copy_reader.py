@@ -11,6 +11,7 @@ A thread with a connection of its own. It shares nothing with the stream but two
 
 import hashlib
 import queue
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 
 READ_AHEAD_BYTES = 4 * 2**20
+SWITCH_S = 0.0005
+"""So long this thread may go on encoding rows while that of the stream wants to go on: a tenth of Python's own."""
 _PIECE_BYTES = 2**18
 _ROW_BYTES = 64
 """What Python takes for a row beside its bytes."""
@@ -242,6 +245,7 @@ class CopyReader:
     # In the thread.
 
     def _run(self) -> None:
+        sys.setswitchinterval(SWITCH_S)
         with ChunkReader(self._dsn) as reader:
             while (each := self._wanted.get()) is not None:
                 number, wanted, ahead = each
