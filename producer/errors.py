@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import fastavro
 
 from walbridge.schemas.avro_codec import decode_body
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, copy_command
+from walbridge.schemas.errors import COPY_AGAIN, COPY_ALL, OperatorError, StreamLost, copy_command
 from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, format_lsn
@@ -37,25 +37,21 @@ def publication_missing(publication: str) -> OperatorError:
 
 def publication_gone(publication: str) -> OperatorError:
     """Changes under no publication are not sent, and no server says so from Postgres 18 on."""
-    return OperatorError(
-        f"publication {publication}, which this pipeline follows, was dropped: changes since then did not come",
-        remedy=COPY_AGAIN,
+    return StreamLost(
+        f"publication {publication}, which this pipeline follows, was dropped: changes since then did not come"
     )
 
 
 def publication_remade(publication: str) -> OperatorError:
     """It may read exactly as before, but no change was sent while it did not exist."""
-    return OperatorError(
-        f"publication {publication} was dropped and made again: changes between did not come",
-        remedy=COPY_AGAIN,
-    )
+    return StreamLost(f"publication {publication} was dropped and made again: changes between did not come")
 
 
 def other_publication(publication: str, followed: str) -> OperatorError:
     """Neither was dropped: the settings name another one. One that was only renamed is the same."""
-    return OperatorError(
+    return StreamLost(
         f"[postgres] publication names {publication}, this pipeline follows {followed}",
-        remedy=f"name {followed} again; or {COPY_AGAIN}",
+        instead=f"name {followed} again",
     )
 
 
@@ -64,7 +60,7 @@ def operations_missing(publication: str, operations: Sequence[str]) -> OperatorE
     return OperatorError(
         f"publication {publication} does not publish {', '.join(operations)}: such changes do not come",
         remedy=f"ALTER PUBLICATION {quoted(publication)} SET (publish = 'insert, update, delete, truncate'); "
-        "if there were any since the copy, " + COPY_AGAIN,
+        "if there were any since the copy, " + COPY_ALL,
     )
 
 
@@ -118,7 +114,7 @@ def row_filter_loses_values(table: str, columns: Sequence[str], mend: str) -> Op
 
 def split_differs(what: str) -> OperatorError:
     """A transaction is half published, and what is read again is not what was published (I7)."""
-    return OperatorError(what, remedy=f"if the publication was changed meanwhile, change it back; or {COPY_AGAIN}")
+    return StreamLost(what, instead="if the publication was changed meanwhile, change it back")
 
 
 def dropped_meanwhile(table: str) -> OperatorError:

@@ -6,6 +6,7 @@ session begins where this one's progress stands, so nothing is lost and nothing 
 
 import structlog
 
+from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_start, seen_timeline
 from walbridge.producer.kafka.control_topics import read_progress
@@ -22,12 +23,12 @@ from walbridge.producer.session.loop import Session
 from walbridge.producer.session.transaction_spool import Spool, spool_parent
 from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, StreamLost
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import TIMELINE_OPTION, Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.schemas.table_request import read_until
+from walbridge.schemas.table_request import BEGINS_OPTION, read_until
 
 log = structlog.get_logger()
 
@@ -45,6 +46,8 @@ def follow_once(
     # Always a new instance: progress may only be read when no older commit can still land.
     parts.publisher.open_instance()
     progress = read_own_progress(settings)
+    if begins_again(progress):
+        raise StreamLost(progress.options[BEGINS_OPTION])
     server = source.identify()  # after the progress that it is compared with
     options = stream_options(settings, server.version)
     refuse_bad_start(progress, server, slot.inspect(connection, settings.postgres.slot), options)
@@ -69,7 +72,7 @@ def follow_once(
             waits.keeping_alive(stream),
             naming_unreadable(connection, settings),
             CopyReader(dsn, postgres.publication, folder) as reader,
-            TableRequests(settings, read_until(progress)) as requests,
+            TableRequests(settings, read_until(progress) or 0) as requests,
         ):
             session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version, reader, requests)
             metrics.watch_pending(session.pending)

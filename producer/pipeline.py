@@ -3,6 +3,7 @@
 In: settings. Out: Kafka topics that hold everything Postgres committed, in order, once.
 
     start (connect, guards) → [first copy] → follow from the floor ⟲ again with back-off
+                                                    ↺ a new epoch, where one was asked for
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from contextlib import ExitStack, suppress
 import structlog
 
 from walbridge.producer import copy
+from walbridge.producer.begin_again import begin_again
 from walbridge.producer.follow import follow_once
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_before_copy
@@ -23,7 +25,7 @@ from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.start import Parts, new_progress, start
 from walbridge.producer.waits import Stopped, Waits
 from walbridge.runtime.back_off import BackOff
-from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.errors import RetryableError, StreamLost
 from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -95,14 +97,23 @@ class Pipeline:
         watch = SourceWatch(self._settings, connection, parts.admin, parts.tables, parts.out.tracker)
         copy.first_copy(self._settings, connection, progress, parts.out, parts.tables, watch, self._waits.check)
 
+    def _follow_once(self, parts: Parts) -> bool:
+        """Whether a stop was asked for; else a new epoch has begun."""
+        try:
+            follow_once(self._settings, self._source, parts, self._spool, self._waits, self._metrics)
+        except StreamLost as lost:
+            begin_again(self._settings, self._source, parts, self._waits.check, lost)
+            return False
+        return True
+
     def _follow(self, parts: Parts) -> None:
         """Run one session after another; each begins at the progress that Kafka holds."""
         pause = BackOff(first_s=0)
         while True:
             cut_before = parts.out.tracker.progress.cut_id
             try:
-                follow_once(self._settings, self._source, parts, self._spool, self._waits, self._metrics)
-                return
+                if self._follow_once(parts):
+                    return
             except RetryableError as error:
                 self._metrics.peer_away(error)
                 if parts.out.tracker.progress.cut_id > cut_before:

@@ -4,12 +4,14 @@ In: settings. Out: the parts that live as long as the process, or a refusal by a
 slot is fenced, only missing control topics are made: what a guard can know before that, it refuses before that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from walbridge.producer import copy
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.guards.start import (
     refuse_bad_copy,
     refuse_bad_start,
@@ -19,6 +21,7 @@ from walbridge.producer.guards.start import (
 )
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
 from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.kafka.topics import TopicAdmin, control_topics
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.postgres import slot
@@ -30,6 +33,7 @@ from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.waits import Waits
+from walbridge.schemas.errors import StreamLost
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_request import READ_OPTION
@@ -48,8 +52,9 @@ class Parts:
 
     @property
     def needs_copy(self) -> bool:
-        """Kafka holds no finished copy."""
-        return self.progress is None or self.progress.state != "streaming"
+        """Kafka holds no finished copy, and the tables are not to be copied beside the stream."""
+        progress = self.progress
+        return progress is None or (progress.state != "streaming" and not begins_again(progress))
 
 
 def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metrics: ProducerMetrics) -> Parts:
@@ -87,7 +92,8 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     server = source.identify()
     parts = Parts(server, progress, admin, publisher, tables, out)
     if progress is not None and progress.state == "streaming":
-        refuse_bad_start(progress, server, found, options)
+        with unless_copied_again(settings, progress):
+            refuse_bad_start(progress, server, found, options)
     else:
         refuse_before_copy(progress, server, found, settings.postgres.slot)
     if parts.needs_copy:
@@ -108,9 +114,20 @@ def _refuse_beside_another(
         return
     found, server = slot.inspect(connection, settings.postgres.slot), source.identify()
     if progress.state == "streaming":
-        refuse_unfit_start(progress, server, found, options)
+        with unless_copied_again(settings, progress):
+            refuse_unfit_start(progress, server, found, options)
     else:
         refuse_bad_copy(progress, server, found)
+
+
+@contextmanager
+def unless_copied_again(settings: Settings, progress: Progress) -> Iterator[None]:
+    """A block whose refusals do not count where all tables are to be copied again, which mends them."""
+    try:
+        yield
+    except StreamLost:
+        if copy_of_all_asked(settings, progress) is None:
+            raise
 
 
 def new_progress(settings: Settings, server: ServerIdentity) -> Progress:

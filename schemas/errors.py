@@ -16,6 +16,11 @@ COPY_AGAIN = (
     "new, empty folder, then run walbridge init; see docs/commands.md, Start over with a new copy"
 )
 """The remedy where changes of all tables are missing, or a lake cannot be mended: see also ``copy_command``."""
+COPY_ALL = (
+    "copy all tables again, into the same topics and lake: walbridge copy --all, then start walbridge produce; until "
+    "its copy is whole each table stays in the lake as it was, marked stale"
+)
+"""The remedy where the stream cannot go on from what was published, and topics and lake are as they were."""
 NEW_PIPELINE = "follow this server as a new pipeline: a new name, [postgres] slot and [lake] path, then walbridge init"
 """A remedy where ``walbridge drop`` refuses, since the slot here is not this pipeline's, or would harm another one."""
 START_BROKER = "start the broker, or correct [kafka] bootstrap_servers"
@@ -55,6 +60,18 @@ class OperatorError(WalbridgeError):
         super().__init__(f"{what}\n  remedy: {remedy}")
         self.what = what
         self.remedy = remedy
+
+
+class StreamLost(OperatorError):
+    """The stream cannot go on from what was published: ``COPY_ALL`` mends it.
+
+    Args:
+        what: as above.
+        instead: what else would mend it.
+    """
+
+    def __init__(self, what: str, instead: str = "") -> None:
+        super().__init__(what, remedy=f"{instead}; or {COPY_ALL}" if instead else COPY_ALL)
 
 
 def copy_command(table: str) -> str:

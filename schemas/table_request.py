@@ -1,4 +1,4 @@
-"""What an operator asks of one table: a record beside the progress of its slot.
+"""What an operator asks of one table, or of all: a record beside the progress of its slot.
 
 ``walbridge copy`` and ``walbridge forget`` write it to ``<p>.progress``; the producer reads on from where its
 progress says that it has read, and says so in the Kafka transaction that tells what came of it. So a request
@@ -17,10 +17,15 @@ from walbridge.schemas.table_progress import table_key
 FORMAT_VERSION = 1
 COPY, FORGET = "copy", "forget"
 """Kinds."""
+ALL_TABLES = 0
+"""In the place of a relation id, which no table has: a copy of every table. Earlier code finds no such table."""
 READ_OPTION = OWN_OPTIONS + "requests_read"
 """Requests below this offset of the progress topic are taken. Earlier code knows none."""
 TO_COPY_OPTION = OWN_OPTIONS + "to_copy"
 """Relation ids of tables whose copy was asked for, and has not begun."""
+BEGINS_OPTION = OWN_OPTIONS + "begins_again"
+"""In a progress ``creating``: an epoch begins whose tables are copied beside the stream; why. Earlier code makes the
+first copy of them instead."""
 
 
 @dataclass(frozen=True, slots=True)

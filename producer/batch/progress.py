@@ -9,6 +9,7 @@ Pure: ``OpenBatch.commit_batch`` publishes what this returns, and only a returne
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from walbridge.producer.copying.next_epoch import without_beginning
 from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import (
@@ -145,6 +146,23 @@ class ProgressTracker:
             progress = replace(progress, state="streaming", tables=tables)
         cut = self._cut(batch, progress, ranges, metadata_end_offset, self.end_lsn, finished is not None)
         return progress, cut
+
+    def begin_epoch(
+        self, batch: Batch, ranges: Iterable[PartitionRange], metadata_end_offset: int, now_us: int, at: Lsn
+    ) -> tuple[Progress, Cut]:
+        """The first cut of an epoch whose tables are copied beside the stream: nothing is in it, nothing before it."""
+        progress = replace(
+            without_beginning(self.progress),
+            state="streaming",
+            consistent_point=at,
+            cut_id=1,
+            end_lsn=at,
+            done=at,
+            floor=at,
+            written_at_us=now_us,
+        )
+        cut = self._cut(batch, progress, ranges, metadata_end_offset, at, complete=True)
+        return progress, replace(cut, previous_end_lsn=at)
 
     def _cut(
         self,

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping
 
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
-from walbridge.schemas.errors import COPY_AGAIN, NEW_PIPELINE, OperatorError
+from walbridge.schemas.errors import NEW_PIPELINE, OperatorError, StreamLost
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, TIMELINE_OPTION, Progress
 
@@ -96,9 +96,9 @@ def _refuse_other_server(progress: Progress, server: ServerIdentity) -> None:
     _refuse_other_database(progress, server)
     _refuse_other_history(progress, server)
     if progress.done > server.wal_end:
-        raise OperatorError(
-            f"published up to {format_lsn(progress.done)}, but the server's WAL ends at {format_lsn(server.wal_end)}",
-            remedy="an older backup was restored: " + COPY_AGAIN,
+        raise StreamLost(
+            f"published up to {format_lsn(progress.done)}, but the server's WAL ends at {format_lsn(server.wal_end)}: "
+            "an older backup was restored"
         )
 
 
@@ -109,17 +109,27 @@ def _refuse_other_history(progress: Progress, server: ServerIdentity) -> None:
         return
     switch = server.switches.get(seen)
     if switch is None:
-        raise OperatorError(
+        raise StreamLost(
             f"the server is on timeline {server.timeline}, which does not come from timeline {seen} that was followed",
-            remedy="point [postgres] dsn at the primary that was followed, or at its successor; or " + NEW_PIPELINE,
+            instead="point [postgres] dsn at the primary that was followed, or at its successor",
         )
     published = max(progress.done, progress.split.commit_lsn if progress.split else 0)
     if published > switch:
-        raise OperatorError(
+        raise StreamLost(
             f"published up to {format_lsn(published)}, but timeline {server.timeline} left timeline {seen} at "
-            f"{format_lsn(switch)}: a standby that lagged was promoted, or a backup restored",
-            remedy="what was published after that is not in this server: " + COPY_AGAIN,
+            f"{format_lsn(switch)}: a standby that lagged was promoted, or a backup restored, without what was "
+            "published after that"
         )
+
+
+def refuse_lost_slot(name: str, slot: SlotState) -> None:
+    """Refuse a slot from which nothing comes any more.
+
+    Raises:
+        StreamLost: its WAL is gone.
+    """
+    if slot.wal_status == "lost":
+        raise StreamLost(f"slot {name} is lost: the server removed WAL that was not read yet")
 
 
 def seen_timeline(progress: Progress) -> int:
@@ -130,10 +140,8 @@ def seen_timeline(progress: Progress) -> int:
 def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState | None, two_phase: bool) -> None:
     name = progress.slot
     if slot is None:
-        what = f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}"
-        raise OperatorError(what, COPY_AGAIN)
-    if slot.wal_status == "lost":
-        raise OperatorError(f"slot {name} is lost: the server removed WAL that was not read yet", COPY_AGAIN)
+        raise StreamLost(f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}")
+    refuse_lost_slot(name, slot)
     _refuse_slot_of_others(slot, server, name)
     _refuse_other_two_phase(progress, server, slot, two_phase)
 
@@ -144,9 +152,9 @@ def _refuse_gap(progress: Progress, slot: SlotState | None, two_phase: bool) -> 
     confirmed = slot.confirmed_flush if slot is not None else None
     if confirmed is None or confirmed > published:
         at = "nowhere" if confirmed is None else format_lsn(confirmed)
-        raise OperatorError(
-            f"slot {progress.slot} stands at {at}, beyond what was published ({format_lsn(published)}): a gap",
-            remedy="somebody else used or re-created the slot: " + COPY_AGAIN,
+        raise StreamLost(
+            f"slot {progress.slot} stands at {at}, beyond what was published ({format_lsn(published)}): a gap, since "
+            "somebody else used or re-created the slot"
         )
 
 
@@ -156,15 +164,14 @@ def _refuse_other_two_phase(progress: Progress, server: ServerIdentity, slot: Sl
     if slot.two_phase and not two_phase:
         connection = f"dbname={_in_conninfo(server.database)} replication=database"
         clear = f"ALTER_REPLICATION_SLOT {name} (TWO_PHASE false) in psql {shlex.quote(connection)}"
-        raise OperatorError(
-            f"slot {name} was made with two_phase, but [postgres] two_phase is false",
-            remedy=f"set two_phase = true; or {clear if server.version >= _TWO_PHASE_CLEARED_SINCE else COPY_AGAIN}",
-        )
+        what = f"slot {name} was made with two_phase, but [postgres] two_phase is false"
+        is_cleared = server.version >= _TWO_PHASE_CLEARED_SINCE
+        raise StreamLost(what, instead="set two_phase = true" + (f"; or {clear}" if is_cleared else ""))
     if two_phase and (not slot.two_phase or "two_phase" not in progress.options):
-        raise OperatorError(
+        raise StreamLost(
             f"slot {name} was made without two_phase, but [postgres] two_phase is true: what was prepared before would "
             "be missing",
-            remedy="set two_phase = false; or " + COPY_AGAIN,
+            instead="set two_phase = false",
         )
 
 

@@ -1,4 +1,4 @@
-"""What operators ask of tables, read from the progress topic beside the stream.
+"""What operators ask of tables, read from the progress topic: beside the stream, or at a start that is refused.
 
 In: the offset that progress says is read. Out: requests in their order, each with how far was read by then.
 
@@ -14,8 +14,9 @@ from typing import Any, Self
 
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.schemas.errors import ProtocolError, RetryableError, unreadable_record
+from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_request import TableRequest, request_of
+from walbridge.schemas.table_request import ALL_TABLES, COPY, TableRequest, read_until, request_of
 from walbridge.schemas.topics import progress_topic
 
 LOOK_S = 2.0
@@ -32,13 +33,9 @@ class RequestsRead:
 
 
 class TableRequests:
-    """Use as a context manager.
+    """Use as a context manager."""
 
-    Args:
-        next_offset: None reads what comes from now on.
-    """
-
-    def __init__(self, settings: Settings, next_offset: int | None) -> None:
+    def __init__(self, settings: Settings, next_offset: int) -> None:
         self._settings, self._next_offset = settings, next_offset
         self._topic = progress_topic(settings.name)
         self._found: queue.SimpleQueue[RequestsRead | BaseException] = queue.SimpleQueue()
@@ -83,17 +80,35 @@ class TableRequests:
             self._found.put(error)
 
     def _look(self, log: PartitionLog) -> None:
-        start = self._next_offset
-        next_offset = log.bounds()[1] if start is None else start
-        requests = []
-        for message in log.read(next_offset):
-            try:
-                request = request_of(self._settings.postgres.slot, message.key() or b"", message.value())
-            except ProtocolError as error:
-                raise unreadable_record(self._topic, error, message.offset()) from None
-            if request is not None:
-                requests.append(request)
-            next_offset = (message.offset() or 0) + 1
-        if next_offset != start:
-            self._next_offset = next_offset
-            self._found.put(RequestsRead(tuple(requests), next_offset))
+        read = _read(self._settings, log, self._next_offset)
+        if read.next_offset != self._next_offset:
+            self._next_offset = read.next_offset
+            self._found.put(read)
+
+
+def copy_of_all_asked(settings: Settings, progress: Progress) -> RequestsRead | None:
+    """What was asked since this progress, if a copy of all tables is part of it. Nobody may be running.
+
+    Raises:
+        RetryableError: no broker answers.
+        OperatorError: a record that this code cannot read.
+    """
+    with PartitionLog(settings, progress_topic(settings.name), 0) as log:
+        # Earlier code took none. So whatever asks for all tables was written since its last record.
+        read = _read(settings, log, read_until(progress) or 0)
+    is_asked = any((each.kind, each.relation_id) == (COPY, ALL_TABLES) for each in read.requests)
+    return read if is_asked else None
+
+
+def _read(settings: Settings, log: PartitionLog, start: int) -> RequestsRead:
+    """To the end of the topic."""
+    requests, next_offset = [], start
+    for message in log.read(start):
+        try:
+            request = request_of(settings.postgres.slot, message.key() or b"", message.value())
+        except ProtocolError as error:
+            raise unreadable_record(progress_topic(settings.name), error, message.offset()) from None
+        if request is not None:
+            requests.append(request)
+        next_offset = (message.offset() or 0) + 1
+    return RequestsRead(tuple(requests), next_offset)

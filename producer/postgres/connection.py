@@ -23,7 +23,7 @@ from walbridge.producer.errors import BINARY_OFF
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import (
-    COPY_AGAIN,
+    COPY_ALL,
     START_BROKER,
     KafkaAway,
     KafkaRefuses,
@@ -76,7 +76,7 @@ _DEFINITE = {
     "3D": "check the database name in [postgres] dsn",
     "42": "grant the role what it lacks: walbridge init prints the SQL",
     "22": "a row filter of the publication fails on a row, or a value has no place in UTF-8: mend the filter or the "
-    f"row; the WAL keeps what it holds, so then {COPY_AGAIN}",
+    f"row; the WAL keeps what it holds, so then {COPY_ALL}",
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",
 }
 _MISSING = "start again: the start says what is missing from the publication or the database"

@@ -46,7 +46,7 @@ from walbridge.producer.pgoutput.streamed import split_xid
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.transaction_spool import Spool, Spooled
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
+from walbridge.schemas.errors import ProtocolError, StreamLost
 from walbridge.schemas.position import Lsn, format_lsn
 
 log = structlog.get_logger()
@@ -257,10 +257,9 @@ class PendingTransactions:
         if minor <= _LAST_WITH_BARE_COMMITS.get(major, -1):
             log.info("a prepared transaction that changed nothing was committed", xid=message.xid)
             return
-        raise OperatorError(
+        raise StreamLost(
             f"prepared transaction {message.xid} was committed at {format_lsn(message.commit_lsn)}, but its changes "
-            "did not come: somebody else read the slot past its prepare",
-            remedy=COPY_AGAIN,
+            "did not come: somebody else read the slot past its prepare"
         )
 
     def _rollback_prepared(self, message: RollbackPrepared) -> None:

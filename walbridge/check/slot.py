@@ -12,7 +12,7 @@ from walbridge.producer.guards.start import refuse_bad_start, refuse_before_copy
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.quantities import bytes_text
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import COPY_ALL, OperatorError
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 
@@ -41,7 +41,7 @@ def slot_findings(case: SlotCase) -> Iterator[Finding]:
         yield error(
             AREA,
             f"slot {case.name} is lost: the server removed WAL that was not read yet",
-            COPY_AGAIN,
+            COPY_ALL,
         )
     elif case.state.wal_status == "unreserved":
         yield error(

@@ -13,8 +13,16 @@ import structlog
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.table_requests import TableRequests
-from walbridge.schemas.table_progress import COPYING, CURRENT
-from walbridge.schemas.table_request import FORGET, READ_OPTION, TableRequest, read_until, to_copy, to_copy_option
+from walbridge.schemas.table_progress import COPYING, CURRENT, DROPPED
+from walbridge.schemas.table_request import (
+    ALL_TABLES,
+    FORGET,
+    READ_OPTION,
+    TableRequest,
+    read_until,
+    to_copy,
+    to_copy_option,
+)
 
 log = structlog.get_logger()
 
@@ -34,21 +42,23 @@ class RequestedTables:
             return set()
         is_first = read_until(self._tracker.progress) is None
         self._tracker.remember_options({READ_OPTION: str(read.next_offset)})
-        new = {request.relation_id for request in read.requests if self._is_copy(request)}
+        new = {each for request in read.requests for each in self._copies_of(request)}
         self._set(self.to_copy | new)
         if read.requests or is_first:
             self._watch.next_xid()  # WAL: else no cut would tell, where nobody writes
         return new
 
-    def _is_copy(self, request: TableRequest) -> bool:
-        relation_id = request.relation_id
-        known = self._tracker.progress.tables.get(relation_id)
+    def _copies_of(self, request: TableRequest) -> set[int]:
+        relation_id, tables = request.relation_id, self._tracker.progress.tables
+        known = tables.get(relation_id)
         log.info("request of an operator", kind=request.kind, relation_id=relation_id)
-        if request.kind != FORGET:
-            return known is None or known.state != COPYING
-        if known is not None and known.state not in (CURRENT, COPYING):
-            self._tracker.forget_table(relation_id)
-        return False
+        if request.kind == FORGET:
+            if known is not None and known.state not in (CURRENT, COPYING):
+                self._tracker.forget_table(relation_id)
+            return set()
+        if relation_id == ALL_TABLES:
+            return {each for each, table in tables.items() if table.state not in (COPYING, DROPPED)}
+        return {relation_id} if known is None or known.state != COPYING else set()
 
     def keep(self, published: Iterable[int]) -> None:
         """No other table can be copied."""

@@ -1,0 +1,117 @@
+"""A new epoch in the same topics, where the stream cannot go on from what was published: ``walbridge copy --all``.
+
+    streaming ──asked for──▶ creating ──new slot──▶ streaming: every table is stale, and copied beside the stream
+
+In: progress of an epoch that is lost, a request, the server as it is now. Out: a slot of our own, and cut 1 of a new
+epoch at its consistent point, which says ``dropped`` of each table: nothing of it comes before its ``copy_begin``.
+From there on it is a session like any other (``follow.py``): it copies what is stale.
+
+Progress ``creating`` comes first and takes the request. A start that finds it drops whatever slot is there and makes
+it anew, also where a server's LSNs are so that slot and old progress seem to fit. A consumer is told nothing before
+cut 1, which goes with progress ``streaming`` in one Kafka transaction, so a kill at any step begins this anew.
+"""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from walbridge.producer.copy import report_waiting
+from walbridge.producer.copying.next_epoch import begins_again, next_epoch
+from walbridge.producer.follow import read_own_progress
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.guards.start import refuse_bad_copy
+from walbridge.producer.kafka.table_requests import RequestsRead, copy_of_all_asked
+from walbridge.producer.postgres import slot
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.producer.postgres.requirements import ensure_publication
+from walbridge.producer.postgres.source import Source
+from walbridge.producer.start import Parts, new_progress
+from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.cut import Barrier, Cut, PartitionRange
+from walbridge.schemas.errors import StreamLost
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import STALE
+from walbridge.schemas.table_request import read_until
+
+log = structlog.get_logger()
+
+
+def begin_again(
+    settings: Settings, source: Source, parts: Parts, check_stop: Callable[[], None], lost: StreamLost
+) -> None:
+    """Begin the next epoch, if that was asked for; again after a kill at any place.
+
+    Raises:
+        StreamLost: nobody asked.
+        OperatorError: the slot is another's, or there is no publication.
+        RetryableError: a server is away.
+    """
+    parts.out.abandon()
+    connection = source.connect()
+    parts.publisher.open_instance()  # whatever an older producer had open is aborted
+    last, server = read_own_progress(settings), source.identify()
+    requests = copy_of_all_asked(settings, last)
+    if requests is None and not begins_again(last):
+        raise lost
+    refuse_bad_copy(last, server, slot.inspect(connection, last.slot))
+    ensure_publication(connection, settings)
+    creating = _creating(settings, parts, last, server, requests, lost.what)
+    log.warning("a new epoch begins: every table is stale until it is copied", reason=lost.what)
+    parts.out.tracker.committed(last)
+    kill_point("again:before-creating")
+    parts.out.publish_progress(creating)
+    kill_point("again:creating")
+    at = _new_slot(settings, source, connection, check_stop)
+    watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
+    parts.out.tracker.remember_options(watch.baseline([], connection).options)
+    _publish_cut(parts, at)
+    kill_point("again:streaming")
+    log.info("new epoch", consistent_point=format_lsn(at), tables=len(creating.tables))
+
+
+def _creating(
+    settings: Settings, parts: Parts, last: Progress, server: ServerIdentity, requests: RequestsRead | None, why: str
+) -> Progress:
+    parts.tables.read_metadata()
+    records = parts.tables.newest(last.tables)
+    return next_epoch(
+        last,
+        new_progress(settings, server),
+        why,
+        () if requests is None else requests.requests,
+        (read_until(last) or 0) if requests is None else requests.next_offset,
+        names={record.table.relation_id: record.table.qualified_name for record in records},
+        topics={record.table.relation_id: record.topic for record in records},
+    )
+
+
+def _new_slot(settings: Settings, source: Source, connection: SqlConnection, check_stop: Callable[[], None]) -> Lsn:
+    """Its consistent point: every transaction that the stream does not bring was committed before."""
+    name = settings.postgres.slot
+    slot.drop(connection, name)
+    kill_point("again:slot-dropped")
+    walsender = source.walsender("walbridge slot")
+    try:
+        created = slot.create(walsender, name, report_waiting, check_stop, two_phase=settings.postgres.two_phase)
+    finally:
+        walsender.finish()
+    kill_point("again:slot-created")
+    return created.consistent_point
+
+
+def _publish_cut(parts: Parts, at: Lsn) -> None:
+    out = parts.out
+    out.open()
+    for table in out.tracker.progress.tables.values():
+        if table.state == STALE and table.topic is not None:
+            out.batch.add_barrier(table.relation_id, table.topic, Barrier("dropped", Position(at, COPIED_ORDINAL)))
+
+    def records(ranges: list[PartitionRange], metadata_end: int) -> tuple[Progress, Cut]:
+        return out.tracker.begin_epoch(out.batch, ranges, metadata_end, time.time_ns() // 1000, at)
+
+    kill_point("again:before-streaming")
+    out.commit_batch(records)

@@ -1,0 +1,71 @@
+"""What progress says of a pipeline whose epoch ended without a way on, before the next one begins.
+
+In: the last progress, the one of a pipeline that copied nothing yet, what was asked meanwhile. Out: progress
+``creating``, in which each table is stale and is to be copied beside the stream. Pure.
+
+Nothing of the old epoch counts any more but topics and names: LSNs, xids, memberships and ids of topics may mean
+something else on this server, or in this publication.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.table_progress import COPYING, CURRENT, DROPPED, STALE, TableProgress
+from walbridge.schemas.table_request import (
+    BEGINS_OPTION,
+    FORGET,
+    READ_OPTION,
+    TableRequest,
+    to_copy_option,
+)
+
+
+def begins_again(progress: Progress) -> bool:
+    """Whether the next epoch was about to begin: whatever slot is there is half made, or of the old one."""
+    return progress.state == "creating" and BEGINS_OPTION in progress.options
+
+
+def next_epoch(
+    last: Progress,
+    new: Progress,
+    why: str,
+    requests: Iterable[TableRequest],
+    next_offset: int,
+    names: Mapping[int, str],
+    topics: Mapping[int, str],
+) -> Progress:
+    """Progress ``creating`` of the next epoch.
+
+    Args:
+        new: of a pipeline that has copied nothing yet, on this server.
+        why: the stream was lost.
+        requests, next_offset: what was asked since ``last``, and up to where that was read.
+        names, topics: by relation id, as the metadata topic has them.
+    """
+    known = dict(last.tables)
+    for request in requests:
+        table = known.get(request.relation_id)
+        if request.kind == FORGET and table is not None and table.state not in (CURRENT, COPYING):
+            del known[request.relation_id]
+    tables = {each: _stale(table, last, why, names, topics) for each, table in known.items()}
+    to_copy = [each for each, table in tables.items() if table.state == STALE]
+    options = new.options | {BEGINS_OPTION: why, READ_OPTION: str(next_offset)} | to_copy_option(to_copy)
+    return replace(new, options=options, tables=tables)
+
+
+def _stale(
+    table: TableProgress, last: Progress, why: str, names: Mapping[int, str], topics: Mapping[int, str]
+) -> TableProgress:
+    """What cannot be named cannot be asked for either: it is noticed again if it is in the publication."""
+    relation_id, name = table.relation_id, table.name or names.get(table.relation_id)
+    topic = table.topic or topics.get(relation_id)
+    if table.state == DROPPED or name is None:
+        return TableProgress(relation_id, DROPPED, topic, since=table.since, name=name)
+    since = last.done if table.state in (CURRENT, COPYING) else table.since
+    return TableProgress(relation_id, STALE, topic, since=since, why=why, name=name)
+
+
+def without_beginning(progress: Progress) -> Progress:
+    """The same once its epoch has begun."""
+    return replace(progress, options={key: value for key, value in progress.options.items() if key != BEGINS_OPTION})
