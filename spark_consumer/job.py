@@ -108,8 +108,9 @@ class Job:
             self._state = self._state.passed(plan, self._plans.relations(plan))
 
     def _plan(self, cuts: Cuts) -> Plan:
+        """The plan of cuts of one epoch, which is that of the state from here on."""
         epoch = cuts[-1][1].epoch
-        state = self._state
+        state = self._state = self._state.entered(cuts[0][1])
         faults = {topic: fault for _, cut in cuts for topic, fault in topic_faults(cut).items()}
         plan = make_plan(cuts, state.heads(epoch), state.copies(epoch), state.left(epoch), faults)
         self._plans.refuse_troubles(plan.troubles)
@@ -133,7 +134,8 @@ class Job:
         self._refuse_faults(cuts)
         while cuts and not self._stop.is_set():
             count = take_cuts(cuts, self._settings.lake.plan_rows_max)
-            self._state = self._plans.carry_out(self._plan(cuts[:count]), self._state, is_open=False)
+            plan = self._plan(cuts[:count])
+            self._state = self._plans.carry_out(plan, self._state, is_open=False)
             cuts = cuts[count:]
 
     def _refuse_faults(self, cuts: Cuts) -> None:

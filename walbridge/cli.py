@@ -145,15 +145,25 @@ def tables(
 
 @app.command()
 def copy(
-    tables: Annotated[list[str], typer.Argument(metavar="TABLE", help="schema.table, or a name that only one has.")],
+    tables: Annotated[
+        list[str] | None, typer.Argument(metavar="TABLE", help="schema.table, or a name that only one has.")
+    ] = None,
     config: Config = None,
+    all_tables: Annotated[
+        bool, typer.Option("--all", help="All tables; with a new slot where the stream cannot go on.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the copies until all of them are current.")] = False,
 ) -> None:
     """Ask the producer to copy tables again, beside the stream; all others flow meanwhile."""
     from walbridge.schemas.settings_file import load_settings
     from walbridge.tables.copy import copy as ask_for_copies
+    from walbridge.tables.copy_all import copy_all
 
-    raise typer.Exit(ask_for_copies(load_settings(config), tables, wait=wait, say=_say))
+    if bool(tables) == all_tables:
+        raise typer.BadParameter("name tables, or say --all")
+    settings = load_settings(config)
+    code = ask_for_copies(settings, tables, wait=wait, say=_say) if tables else copy_all(settings, wait=wait, say=_say)
+    raise typer.Exit(code)
 
 
 @app.command()

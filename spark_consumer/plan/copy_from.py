@@ -106,6 +106,12 @@ def begins_beside(barrier: Barrier, cut: Cut, barriers: Sequence[Barrier]) -> bo
     return cut.complete and not any(ordinal > COPIED_ORDINAL for ordinal in ends)
 
 
+def begins_without_copy(cut: Cut) -> bool:
+    """Whether the cut begins an epoch whose tables are copied beside the stream: a first copy begins with its cut 1."""
+    barriers = (barrier.kind for table in cut.tables for barrier in table.barriers)
+    return cut.cut_id == 1 and cut.complete and "copy_begin" not in barriers
+
+
 def has_begin_beside(cut: Cut, table: TableChanges) -> bool:
     """Whether a copy of the table begins in the cut, beside the stream."""
     return any(begins_beside(barrier, cut, table.barriers) for barrier in table.barriers)

@@ -13,10 +13,10 @@ from walbridge.schemas.cut import Cut, Epoch
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.topics import free_path, table_path
-from walbridge.spark_consumer.plan.copy_from import CopyFrom
+from walbridge.spark_consumer.plan.copy_from import CopyFrom, begins_without_copy
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
-from walbridge.spark_consumer.plan.segments import LEFT, STALE
+from walbridge.spark_consumer.plan.segments import LEFT, QUARANTINED, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble, first_folder
 
 Relations = Mapping[str, RelationRecord]
@@ -62,6 +62,25 @@ class LakeState:
         if self.epoch is None:
             return None
         return Cut(self.epoch, self.to_cut, self.end_lsn, self.end_lsn, None, None, 0, True, 0)
+
+    def entered(self, cut: Cut) -> "LakeState":
+        """The state in the epoch of a cut that follows. One that begins without a copy leaves every table as it is and
+        calls it stale: its copy comes later, beside the stream."""
+        if self.epoch in (None, cut.epoch) or not begins_without_copy(cut):
+            return self
+        return replace(
+            self,
+            epoch=cut.epoch,
+            to_cut=0,
+            end_lsn=cut.previous_end_lsn,
+            entries={
+                key: _left_behind(entry, self.end_lsn)
+                for key, entry in self.entries.items()
+                if entry.version is not None or entry.why is not None
+            },
+            is_published=False,
+            idle=None,
+        )
 
     def heads(self, epoch: Epoch) -> dict[int, TableHead]:
         """The tables a plan of this epoch starts from: those of an older one must all be copied."""
@@ -187,6 +206,12 @@ class LakeState:
             written_at=datetime.now(UTC),
             tables=tuple(tables),
         )
+
+
+def _left_behind(entry: TableEntry, end_lsn: int) -> TableEntry:
+    """A table whose epoch has ended; ``end_lsn``: the last LSN of it that was applied."""
+    since = entry.since if entry.state in LEFT else end_lsn
+    return replace(entry, state=QUARANTINED if entry.state == QUARANTINED else STALE, since=since, copy_from=None)
 
 
 def same_tables(row: CutRow, plan: Plan) -> bool:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.producer.guards.start import refuse_bad_start, refuse_before_copy
+from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.quantities import bytes_text
-from walbridge.schemas.errors import COPY_ALL, OperatorError
+from walbridge.schemas.errors import COPY_ALL, OperatorError, StreamLost
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 
@@ -75,12 +76,22 @@ def guard_findings(
         else:
             refuse_before_copy(progress, server, state, settings.postgres.slot)
 
-    yield from _guarded(guards, "no cut yet" if progress is None else f"cut {progress.cut_id}, {progress.state}")
+    yield from _guarded(
+        settings, progress, guards, "no cut yet" if progress is None else f"cut {progress.cut_id}, {progress.state}"
+    )
 
 
-def _guarded(guards: Callable[[], None], stands: str) -> Iterator[Finding]:
+def _guarded(
+    settings: Settings, progress: Progress | None, guards: Callable[[], None], stands: str
+) -> Iterator[Finding]:
     try:
         guards()
+    except StreamLost as lost:
+        if progress is None or copy_of_all_asked(settings, progress) is None:
+            yield refused(AREA, lost)
+        else:
+            what = f"{lost.what}; walbridge copy --all was asked for, so the next start makes a new slot"
+            yield warning(AREA, what, "walbridge produce")
     except OperatorError as refusal:
         yield refused(AREA, refusal)
     else:

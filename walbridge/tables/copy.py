@@ -48,7 +48,7 @@ def copy(settings: Settings, names: Sequence[str], *, wait: bool, say: Say, line
     if not wait:
         return 0
     waits = [CopyWait(table, offset if table in wanted else -1) for table in dict.fromkeys(chosen)]
-    return _follow(settings, waits, say, line_s)
+    return follow(settings, waits, say, line_s)
 
 
 def _chosen(settings: Settings, name: str, seen: Look) -> KnownTable:
@@ -72,15 +72,24 @@ def refuse_without_requests(settings: Settings, progress: Progress) -> None:
     Raises:
         OperatorError: the first copy is not complete, or earlier code runs.
     """
-    if progress.state != "streaming":
-        raise OperatorError(
-            f"the first copy of pipeline {settings.name} is not complete",
-            remedy="let walbridge produce finish it: it holds all tables; walbridge status shows how far it is",
-        )
+    refuse_first_copy(settings, progress)
     if read_until(progress) is None:
         raise OperatorError(
             f"the producer of pipeline {settings.name} that ran last is of an earlier version, and reads no requests",
             remedy="start walbridge produce of this version, then run this command again",
+        )
+
+
+def refuse_first_copy(settings: Settings, progress: Progress) -> None:
+    """Refuse where all tables are being copied already.
+
+    Raises:
+        OperatorError: the first copy is not complete.
+    """
+    if progress.state != "streaming":
+        raise OperatorError(
+            f"the first copy of pipeline {settings.name} is not complete",
+            remedy="let walbridge produce finish it: it holds all tables; walbridge status shows how far it is",
         )
 
 
@@ -144,7 +153,7 @@ class CopyWait:
         return f"{self.table.name}: waits for its copy to begin{why}"
 
 
-def _follow(settings: Settings, waits: list[CopyWait], say: Say, line_s: float) -> int:
+def follow(settings: Settings, waits: list[CopyWait], say: Say, line_s: float) -> int:
     """Until each has come to its end; 2 where one did not become current."""
     failed = False
     while True:

@@ -1,0 +1,64 @@
+"""``walbridge copy --all``: asks the producer to copy every table again, into the same topics and lake.
+
+In: settings. Out: one request in the progress topic, durable when this returns; words on what happens next. Where the
+stream can go on, every table is copied beside it and stays current until then; where it cannot, the next start of the
+producer makes a new slot and begins a new epoch, and every table is stale until its copy is whole.
+"""
+
+import time
+
+from walbridge.producer.copying.next_epoch import begins_again
+from walbridge.producer.guards.start import refuse_bad_start
+from walbridge.producer.postgres import slot
+from walbridge.producer.postgres.connection import connect_sql
+from walbridge.producer.postgres.requirements import stream_options
+from walbridge.producer.postgres.source import Source
+from walbridge.schemas.errors import StreamLost
+from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
+from walbridge.schemas.table_request import ALL_TABLES, COPY, TableRequest
+from walbridge.tables.copy import LINE_S, CopyWait, Say, follow, refuse_first_copy
+from walbridge.tables.look import look
+from walbridge.tables.request import write
+
+
+def copy_all(settings: Settings, *, wait: bool, say: Say, line_s: float = LINE_S) -> int:
+    """Ask for it; 0 when the request is durable, with ``wait`` when all tables are current.
+
+    Raises:
+        OperatorError: the first copy is not complete, or a copy would not mend what is wrong.
+        RetryableError: a server is away.
+    """
+    seen = look(settings, needs_postgres=True)
+    if not begins_again(seen.progress):
+        refuse_first_copy(settings, seen.progress)
+    lost = _why_lost(settings, seen.progress)
+    offset = write(settings, [TableRequest(COPY, ALL_TABLES, time.time_ns() // 1000)])
+    tables = [table for table in seen.tables if table.is_published is not False]
+    say(f"all {len(tables)} tables: asked to be copied again, one after the other")
+    if lost is None:
+        say("the stream goes on meanwhile, and the lake swaps the rows of each table when its copy is whole")
+    else:
+        say(f"the stream cannot go on: {lost}")
+        say("the next start of walbridge produce makes a new slot; each table is stale until its copy is whole")
+    assert seen.postgres is not None
+    if not seen.postgres.producer_runs:
+        say("walbridge produce does not run now: copies begin when it does")
+    if not wait:
+        return 0
+    return follow(settings, [CopyWait(table, offset) for table in tables], say, line_s)
+
+
+def _why_lost(settings: Settings, progress: Progress) -> str | None:
+    """As far as it shows before a session; None where the stream can go on."""
+    if begins_again(progress):
+        return "a new epoch was about to begin"
+    with connect_sql(dsn_of(settings), "walbridge copy") as connection:
+        found = slot.inspect(connection, settings.postgres.slot)
+    server = Source(settings).identify()
+    try:
+        refuse_bad_start(progress, server, found, stream_options(settings, server.version))
+    except StreamLost as lost:
+        return lost.what
+    return None
