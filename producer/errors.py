@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import fastavro
 
 from walbridge.schemas.avro_codec import decode_body
-from walbridge.schemas.errors import COPY_AGAIN, COPY_ALL, OperatorError, StreamLost, copy_command
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, StreamLost, copy_command
 from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, format_lsn
@@ -60,7 +60,7 @@ def operations_missing(publication: str, operations: Sequence[str]) -> OperatorE
     return OperatorError(
         f"publication {publication} does not publish {', '.join(operations)}: such changes do not come",
         remedy=f"ALTER PUBLICATION {quoted(publication)} SET (publish = 'insert, update, delete, truncate'); "
-        "if there were any since the copy, " + COPY_ALL,
+        "if there were any since the copy, " + COPY_AGAIN,
     )
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.producer.guards.start import refuse_bad_start, refuse_before_copy
-from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.quantities import bytes_text
@@ -66,9 +65,13 @@ def _room(case: SlotCase) -> str:
 
 
 def guard_findings(
-    settings: Settings, progress: Progress | None, server: ServerIdentity, state: SlotState | None
+    settings: Settings,
+    progress: Progress | None,
+    server: ServerIdentity,
+    state: SlotState | None,
+    is_copy_asked: Callable[[], bool] = lambda: False,
 ) -> Iterator[Finding]:
-    """Would the producer start here?"""
+    """Would the producer start here? ``is_copy_asked``: whether it is to copy all tables again."""
 
     def guards() -> None:
         if progress is not None and progress.state == "streaming":
@@ -76,22 +79,19 @@ def guard_findings(
         else:
             refuse_before_copy(progress, server, state, settings.postgres.slot)
 
-    yield from _guarded(
-        settings, progress, guards, "no cut yet" if progress is None else f"cut {progress.cut_id}, {progress.state}"
-    )
+    stands = "no cut yet" if progress is None else f"cut {progress.cut_id}, {progress.state}"
+    yield from _guarded(guards, stands, is_copy_asked)
 
 
-def _guarded(
-    settings: Settings, progress: Progress | None, guards: Callable[[], None], stands: str
-) -> Iterator[Finding]:
+def _guarded(guards: Callable[[], None], stands: str, is_copy_asked: Callable[[], bool]) -> Iterator[Finding]:
     try:
         guards()
     except StreamLost as lost:
-        if progress is None or copy_of_all_asked(settings, progress) is None:
-            yield refused(AREA, lost)
-        else:
-            what = f"{lost.what}; walbridge copy --all was asked for, so the next start makes a new slot"
+        if is_copy_asked():
+            what = f"{lost.what}; a copy of all tables was asked for, so the next start makes a new slot"
             yield warning(AREA, what, "walbridge produce")
+        else:
+            yield refused(AREA, lost)
     except OperatorError as refusal:
         yield refused(AREA, refusal)
     else:

@@ -19,6 +19,7 @@ from walbridge.check.finding import LAKE, Finding, advice, error, exit_code, not
 from walbridge.control_records import newest_progress, relations
 from walbridge.extras import missing_package
 from walbridge.producer.kafka.partition_log import PartitionLog
+from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres import catalog, slot
 from walbridge.producer.postgres.connection import (
@@ -189,7 +190,14 @@ def _slot(reached: Reached) -> Iterator[Finding]:
 def _guards(reached: Reached) -> Iterator[Finding]:
     if reached.identity is None:  # the role's finding says why
         return iter(())
-    return slot_check.guard_findings(reached.settings, reached.progress, reached.identity, reached.slot_state)
+    progress = reached.progress
+
+    def is_copy_asked() -> bool:
+        return progress is not None and copy_of_all_asked(reached.settings, progress) is not None
+
+    return slot_check.guard_findings(
+        reached.settings, progress, reached.identity, reached.slot_state, is_copy_asked=is_copy_asked
+    )
 
 
 def _broker(reached: Reached) -> Iterator[Finding]:

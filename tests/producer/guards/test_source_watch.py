@@ -18,7 +18,7 @@ from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import INTERVAL_S, SourceWatch, refuse_unknown
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.facts import PublicationState, TableFile
-from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError
+from walbridge.schemas.errors import COPY_ALL, KafkaAway, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Producer, Settings
@@ -299,7 +299,7 @@ def test_other_publication_in_the_settings_is_told_as_such() -> None:
     for watched.now in (replace(STATE, oid=2), None):
         with watched.seen(), pytest.raises(OperatorError, match='this pipeline follows "Old ones"') as refused:
             watched.watched.look()
-        assert COPY_AGAIN in refused.value.remedy
+        assert COPY_ALL in refused.value.remedy
 
 
 def test_topic_ids_of_a_progress_of_format_1_go_to_the_records_of_tables() -> None:

@@ -160,7 +160,7 @@ def test_gap_is_measured_from_the_floor_where_prepared_transactions_come_early()
         (HELD, replace(HELD_SLOT, two_phase=False), TWO_PHASE, 180006, "was made without two_phase"),
         (replace(HELD, options=OPTIONS), HELD_SLOT, TWO_PHASE, 180006, "was made without two_phase"),
         (HELD, HELD_SLOT, OPTIONS, 180006, "ALTER_REPLICATION_SLOT walbridge"),
-        (HELD, HELD_SLOT, OPTIONS, 170011, "copy everything again"),
+        (HELD, HELD_SLOT, OPTIONS, 170011, "walbridge copy --all"),
     ],
     ids=["the slot is without", "it was set later", "the setting is without", "nobody can clear it before 18"],
 )

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.spark_consumer.events import column, relation
-from walbridge.schemas.cut import Epoch
+from walbridge.schemas.cut import Barrier, Cut, Epoch, TableChanges, chain_break
+from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
-from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead
+from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, make_plan
 
 EPOCH = Epoch("7", 1, "s", 0x1000)
 NEXT = EPOCH._replace(consistent_point=0x9000)
@@ -126,3 +127,58 @@ def test_cuts_that_leave_no_row_are_remembered_with_their_copies() -> None:
 
     assert state.copies(EPOCH) == {1: copy(1)}
     assert state.heads(EPOCH) == lake_with(head(2)).heads(EPOCH)
+
+
+def begins(epoch: Epoch = NEXT, *tables: TableChanges, complete: bool = True) -> Cut:
+    """Cut 1 of an epoch at 0x500, below what the one before reached."""
+    return Cut(epoch, 1, 0x500, 0x500, None, None, 0, complete, 0, (), tables)
+
+
+def test_an_epoch_that_begins_without_a_copy_leaves_each_table_as_it_is_and_calls_it_stale() -> None:
+    """I8: readers keep the old rows, marked, until the copy of the table is whole; also of one that is never copied."""
+    gone = TableChanges(1, A.topic, (), 0, (Barrier("dropped", Position(Lsn(0x500), -1)),))
+    before = LakeState.after("p", row_after(lake_with(head(1), head(2)), plan(2, {1: copy(1), 4: copy(4)})))
+
+    state = before.entered(begins(NEXT, gone))
+    row = row_after(state, replace(plan(1, {}, epoch=NEXT), end_lsn=0x500))
+
+    assert chain_break(state.last_cut, begins()) is None
+    assert (row.kind, row.epoch, row.end_lsn, state.is_idle(row)) == ("published", str(NEXT), 0x500, False)
+    told = {key: (e.state, e.since, e.version, e.path, e.copy_from) for key, e in entries(row).items()}
+    assert told == {n: ("stale", 2000, 1, f"public/{name}", None) for n, name in enumerate("ab", 1)}
+    assert state.left(NEXT) == {1, 2}
+    assert make_plan([(0, begins(NEXT, gone))], state.heads(NEXT), state.copies(NEXT), state.left(NEXT)).tables == ()
+
+
+def test_a_table_of_the_epoch_before_is_current_once_its_copy_is_whole() -> None:
+    """I8: its folder stays its own."""
+    state = lake_with(head(1), head(2)).entered(begins())
+    begun = LakeState.after("p", row_after(state, plan(2, {1: copy(1, 0x510)}, epoch=NEXT)))
+    assert {key: (e.state, e.copy_from) for key, e in begun.entries.items()} == {
+        1: ("stale", copy(1, 0x510)),
+        2: ("stale", None),
+    }
+
+    ended = LakeState.after("p", row_after(begun, plan(3, {}, epoch=NEXT), head(1, 2)))
+    assert {key: (e.state, e.path, e.version) for key, e in ended.entries.items()} == {
+        1: ("current", "public/a", 2),
+        2: ("stale", "public/b", 1),
+    }
+
+
+def test_a_table_that_was_stale_before_the_epoch_began_is_so_since_then() -> None:
+    state = lake_with(head(1, state="stale"), head(2, state="quarantined")).entered(begins())
+    assert {key: e.state for key, e in state.entries.items()} == {1: "stale", 2: "quarantined"}
+    assert {e.since for e in state.entries.values()} == {1000}
+
+
+def test_only_an_epoch_without_a_first_copy_is_entered_so() -> None:
+    """A first copy begins with the first cut, be it whole in it or not."""
+    state = lake_with(head(1))
+    begin = TableChanges(1, A.topic, (), 0, (Barrier("copy_begin", Position(Lsn(0x9000), -1), A.schema_id),))
+
+    assert state.entered(begins(EPOCH)) is state
+    assert state.entered(begins(NEXT, begin)) is state
+    assert state.entered(begins(NEXT, begin, complete=False)) is state
+    assert state.entered(replace(begins(), complete=False)) is state
+    assert LakeState("p").entered(begins()) == LakeState("p")

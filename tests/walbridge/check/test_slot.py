@@ -11,7 +11,7 @@ from walbridge.check.finding import Finding, Severity, advice, error, ok, warnin
 from walbridge.check.slot import MUCH_WAL_BYTES, SlotCase, guard_findings, slot_findings
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
-from walbridge.schemas.errors import COPY_AGAIN, NEW_PIPELINE
+from walbridge.schemas.errors import COPY_ALL, NEW_PIPELINE
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
@@ -77,7 +77,7 @@ SLOTS: dict[str, tuple[SlotCase, Finding]] = {
         error(
             "slot",
             "slot s is lost: the server removed WAL that was not read yet",
-            COPY_AGAIN,
+            COPY_ALL,
         ),
     ),
 }
@@ -101,7 +101,7 @@ GUARDS: dict[str, tuple[Progress | None, SlotState | None, Finding]] = {
     "progress without its slot": (
         STREAMING,
         None,
-        error("slot", "slot walbridge is gone, and with it the changes after 0/200", COPY_AGAIN),
+        error("slot", "slot walbridge is gone, and with it the changes after 0/200", COPY_ALL),
     ),
     "slot of another plugin": (
         STREAMING,
@@ -117,8 +117,9 @@ GUARDS: dict[str, tuple[Progress | None, SlotState | None, Finding]] = {
         state(confirmed_flush=Lsn(0x280)),
         error(
             "slot",
-            "slot walbridge stands at 0/280, beyond what was published (0/200): a gap",
-            f"somebody else used or re-created the slot: {COPY_AGAIN}",
+            "slot walbridge stands at 0/280, beyond what was published (0/200): a gap, since somebody else used or "
+            "re-created the slot",
+            COPY_ALL,
         ),
     ),
 }
