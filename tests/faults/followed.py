@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
 from walbridge.drop import drop
 from walbridge.init import initialise
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
+from walbridge.schemas.table_progress import CURRENT, DROPPED
+from walbridge.schemas.table_request import to_copy
+from walbridge.tables.copy_all import copy_all
 
 
 def settings_of(producer: ProducerUnderTest) -> Settings:
@@ -31,6 +35,28 @@ def copy_again(producer: ProducerUnderTest) -> None:
     assert code == 0
     initialise(settings, None, lambda line: None)
     _streams(producer)
+
+
+def copy_all_again(producer: ProducerUnderTest) -> None:
+    """COPY_ALL; the program that was refused does not run."""
+    assert copy_all(settings_of(producer), wait=False, say=lambda line: None) == 0
+    running = producer.start_streaming()
+    wait_until_current(producer)
+    producer.check_equal()
+    running.stop()
+
+
+def wait_until_current(producer: ProducerUnderTest) -> None:
+    """Every table that is published is copied."""
+
+    def is_done() -> bool:
+        with producer.topics() as topics:
+            progress = topics.progress()
+        assert progress is not None
+        states = {table.state for table in progress.tables.values()} - {DROPPED}
+        return progress.state == "streaming" and states == {CURRENT} and not to_copy(progress)
+
+    wait_until(is_done, "all tables to be current")
 
 
 def follow_as_new_pipeline(producer: ProducerUnderTest) -> None:

@@ -63,6 +63,16 @@ WHOLE = (
 )
 """Deaths of a copy in one piece: the next start begins it anew, but after the last."""
 
+AGAIN = (
+    "again:before-creating",
+    "again:creating",
+    "again:slot-dropped",
+    "again:slot-created",
+    "again:before-streaming",
+)
+"""Deaths before a new epoch has begun in the same topics: the next start begins it anew."""
+AGAIN_DONE = "again:streaming"
+
 JOB = (
     "job:before-plan",
     "job:plan-open",

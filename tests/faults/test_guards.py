@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.cimpl import NewTopic
 
-from tests.faults.followed import copy_again, drop_slot_only, follow_as_new_pipeline, settings_of
+from tests.faults.followed import copy_again, copy_all_again, drop_slot_only, follow_as_new_pipeline, settings_of
 from tests.faults.standing import refused_and_untouched
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
@@ -32,7 +32,7 @@ from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.follow import read_own_progress
-from walbridge.schemas.errors import COPY_AGAIN, NEW_PIPELINE, NEWER_WALBRIDGE, OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, COPY_ALL, NEW_PIPELINE, NEWER_WALBRIDGE, OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress, encode_progress
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
@@ -173,9 +173,9 @@ GUARDS: dict[str, Guard] = {
         _sql("ALTER PUBLICATION walbridge SET (publish = 'insert, update, delete, truncate')"),
     ),
     "progress of newer code": Guard(_progress(format_version=99), "format 99 is newer", NEWER_WALBRIDGE, _own_progress),
-    "progress behind the slot": Guard(_progress(done=Lsn(1), floor=Lsn(1)), "a gap", COPY_AGAIN, _own_progress),
+    "progress behind the slot": Guard(_progress(done=Lsn(1), floor=Lsn(1)), "a gap", COPY_ALL, _own_progress),
     "progress ahead of the server": Guard(
-        _progress(done=Lsn(1 << 60)), "but the server's WAL ends at", COPY_AGAIN, _own_progress
+        _progress(done=Lsn(1 << 60)), "but the server's WAL ends at", COPY_ALL, _own_progress
     ),
     "progress topic that would delete": Guard(
         lambda s: s.configure(progress_topic(s.producer.name), "cleanup.policy", "delete"),
@@ -210,7 +210,7 @@ GUARDS: dict[str, Guard] = {
     "publication that was made again": Guard(
         _sql("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t"),
         "publication walbridge was dropped and made again",
-        COPY_AGAIN,
+        COPY_ALL,
     ),
     "data topic that was deleted": Guard(lambda s: s.delete(_data(s)), "is gone, and with it the events", COPY_AGAIN),
     "data topic that was made again": Guard(
@@ -230,9 +230,9 @@ GUARDS: dict[str, Guard] = {
     "slot that was moved on": Guard(
         _move_slot_on,
         "beyond what was published",
-        COPY_AGAIN,
+        COPY_ALL,
     ),
-    "slot that was made again": Guard(_sql(_REMAKE_SLOT + "'pgoutput')"), "a gap", COPY_AGAIN),
+    "slot that was made again": Guard(_sql(_REMAKE_SLOT + "'pgoutput')"), "a gap", COPY_ALL),
     "slot made for prepared transactions": Guard(
         _sql(_REMAKE_SLOT + "'pgoutput', false, true)"),
         "was made with two_phase",
@@ -241,14 +241,13 @@ GUARDS: dict[str, Guard] = {
     "slot of another plugin": Guard(
         _sql(_REMAKE_SLOT + "'test_decoding')"), "is of plugin test_decoding", NEW_PIPELINE
     ),
-    "slot that is gone": Guard(
-        _sql("SELECT pg_drop_replication_slot('{slot}')"), "and with it the changes", COPY_AGAIN
-    ),
+    "slot that is gone": Guard(_sql("SELECT pg_drop_replication_slot('{slot}')"), "and with it the changes", COPY_ALL),
 }
 
 
 FOLLOWED: dict[str, Callable[[ProducerUnderTest], None]] = {
     COPY_AGAIN: copy_again,
+    COPY_ALL: copy_all_again,
     NEW_PIPELINE: follow_as_new_pipeline,
 }
 """What the remedies of states that cannot be ended come to, when they are done to the letter."""

@@ -11,14 +11,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.faults.followed import copy_again, follow_as_new_pipeline
+from tests.faults.followed import copy_all_again, follow_as_new_pipeline
 from tests.faults.standing import refused_and_untouched
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.schemas.errors import COPY_AGAIN, NEW_PIPELINE
+from walbridge.schemas.errors import COPY_ALL, NEW_PIPELINE
 
 pytestmark = pytest.mark.fault
 
@@ -93,9 +93,9 @@ def test_server_that_is_not_the_one_that_was_followed_is_refused_and_a_failover_
 
     _replace(server, backup)
     server.start()
-    refused_and_untouched(own, "but the server's WAL ends at", COPY_AGAIN)
+    refused_and_untouched(own, "but the server's WAL ends at", COPY_ALL)
     _promote(server)
-    refused_and_untouched(own, "a standby that lagged was promoted, or a backup restored", COPY_AGAIN)
+    refused_and_untouched(own, "a standby that lagged was promoted, or a backup restored", COPY_ALL)
 
     _replace(server, newest)
     _promote(server)
@@ -110,7 +110,7 @@ def test_server_that_is_not_the_one_that_was_followed_is_refused_and_a_failover_
     _replace(server, newest)
     server.start()
     refused_and_untouched(
-        own, "does not come from timeline 2", f"the primary that was followed, or at its successor; or {NEW_PIPELINE}"
+        own, "does not come from timeline 2", f"the primary that was followed, or at its successor; or {COPY_ALL}"
     )
     with PostgresServer(SETTINGS) as other:
         other.stop()
@@ -166,5 +166,5 @@ def test_slot_that_was_not_waited_for_is_used_as_long_as_it_has_everything_and_t
     write_wal()
     execute("CHECKPOINT")
     wait_until(lambda: status() == "lost", "the slot to be lost")
-    refused_and_untouched(own, "is lost: the server removed WAL", COPY_AGAIN)
-    copy_again(own)
+    refused_and_untouched(own, "is lost: the server removed WAL", COPY_ALL)
+    copy_all_again(own)

@@ -1,0 +1,170 @@
+"""``walbridge copy --all``: the stream is lost, and topics and tables go on in a new epoch (I1, I4, I7, I8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.followed import copy_all_again, settings_of, wait_until_current
+from tests.faults.kill_points import AGAIN, AGAIN_DONE, BESIDE
+from tests.faults.standing import refused_and_untouched
+from tests.faults.test_table_copied import MADE, Habits
+from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
+from walbridge.check.verb import all_findings
+from walbridge.schemas.errors import COPY_ALL
+from walbridge.schemas.progress_record import Progress
+from walbridge.tables.copy_all import copy_all
+from walbridge.tables.look import look
+
+pytestmark = pytest.mark.fault
+
+
+@pytest.fixture
+def stopped(producer: ProducerUnderTest) -> ProducerUnderTest:
+    """It follows ``t``, ``u`` and ``bag``, which has no key, with small chunks; all is published, and it is stopped."""
+    producer.database.execute("CREATE TABLE t (id serial PRIMARY KEY, v int); INSERT INTO t (v) VALUES (0)")
+    producer.database.execute("CREATE TABLE bag (v int); ALTER TABLE bag REPLICA IDENTITY FULL")
+    producer.database.execute(MADE.format(rows=2000) + "; INSERT INTO bag SELECT generate_series(1, 100)")
+    producer.database.execute("CREATE PUBLICATION walbridge FOR ALL TABLES")
+    producer.settings["producer"] = {"batch_rows_max": 150}
+    running = producer.start_streaming()
+    producer.check_equal()
+    running.stop()
+    producer.slot_at_rest()
+    return producer
+
+
+def progress_of(producer: ProducerUnderTest) -> Progress:
+    with producer.topics() as topics:
+        progress = topics.progress()
+    assert progress is not None
+    return progress
+
+
+def drop_slot(producer: ProducerUnderTest) -> None:
+    producer.slot_at_rest()
+    producer.database.execute(f"SELECT pg_drop_replication_slot('{producer.slot}')")
+
+
+def advance_slot(producer: ProducerUnderTest) -> None:
+    producer.slot_at_rest()
+    producer.database.execute(f"SELECT pg_replication_slot_advance('{producer.slot}', pg_current_wal_lsn())")
+
+
+LOSSES: dict[str, tuple[Callable[[ProducerUnderTest], None], str]] = {
+    "slot that is gone": (drop_slot, "and with it the changes after"),
+    "slot that was moved on": (advance_slot, "a gap"),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_stream_that_is_lost_under_load_goes_on_in_a_new_epoch_through_kills(
+    stopped: ProducerUnderTest, loss: str
+) -> None:
+    """What was changed in between was never sent: only a copy has it."""
+    lose, what = LOSSES[loss]
+    before = progress_of(stopped)
+    with Habits(stopped, 2000) as habits:
+        habits.wait_for(20)
+        lose(stopped)
+        habits.wait_for(20)
+        refused_and_untouched(stopped, what, COPY_ALL)
+        assert copy_all(settings_of(stopped), wait=False, say=lambda line: None) == 0
+        for point in (*AGAIN, AGAIN_DONE, *BESIDE):
+            habits.wait_for(3)
+            stopped.run_until_killed(point)
+        running = stopped.start_streaming()
+        wait_until_current(stopped)
+        habits.wait_for(20)
+    stopped.check_equal()
+    running.stop()
+    after = progress_of(stopped)
+    assert before.tables.keys() == after.tables.keys()
+    assert {table.topic for table in before.tables.values()} == {table.topic for table in after.tables.values()}
+    with stopped.topics() as topics:
+        cuts = topics.cuts()
+    assert len({cut.epoch for cut in cuts}) == 2, "a kill before its first cut leaves no epoch behind"
+    (first,) = [cut for cut in cuts if cut.epoch == after.epoch and cut.cut_id == 1]
+    assert {barrier.kind for table in first.tables for barrier in table.barriers} == {"dropped"}
+    assert len(first.tables) == 3
+    assert {cut.complete for cut in cuts if cut.epoch == after.epoch} == {True}
+
+
+def test_every_table_is_told_stale_with_the_reason_until_it_is_copied(stopped: ProducerUnderTest) -> None:
+    """I8: ``tables`` and ``check`` say so; the request is taken once."""
+    drop_slot(stopped)
+    stopped.database.execute("DELETE FROM u WHERE id < 10")
+    settings, said = settings_of(stopped), list[str]()
+    assert copy_all(settings, wait=False, say=said.append) == 0
+    assert said[0] == "all 3 tables: asked to be copied again, one after the other"
+    assert said[1].startswith(f"the stream cannot go on: slot {stopped.slot} is gone, and with it the changes after")
+    found = {finding.text: finding for finding in all_findings(settings)}
+    (asked,) = [text for text in found if "a copy of all tables was asked for" in text]
+    assert found[asked].remedy == "walbridge produce"
+
+    stopped.run_until_killed(AGAIN_DONE)
+
+    tables = look(settings, needs_postgres=True).tables
+    standing = {table.name: table.progress for table in tables}
+    assert {each and each.state for each in standing.values()} == {"stale"}
+    assert {each and each.why for each in standing.values()} == {said[1].removeprefix("the stream cannot go on: ")}
+    running = stopped.start_streaming()
+    wait_until_current(stopped)
+    running.stop()
+    epoch = progress_of(stopped).epoch
+    drop_slot(stopped)
+    refused_and_untouched(stopped, "and with it the changes after", COPY_ALL)
+    assert progress_of(stopped).epoch == epoch
+
+
+def test_tables_that_vanished_meanwhile_are_dropped_and_new_ones_are_copied(stopped: ProducerUnderTest) -> None:
+    drop_slot(stopped)
+    stopped.database.execute(
+        "DROP TABLE bag; ALTER TABLE u RENAME TO renamed; CREATE TABLE u (id int PRIMARY KEY);"
+        "INSERT INTO u VALUES (7); ALTER TABLE t ADD COLUMN added int DEFAULT 5"
+    )
+    assert copy_all(settings_of(stopped), wait=False, say=lambda line: None) == 0
+    running = stopped.start_streaming()
+
+    def states() -> dict[str, str]:
+        tables = look(settings_of(stopped), needs_postgres=True).tables
+        return {table.name: table.progress.state for table in tables if table.progress is not None}
+
+    wanted = {"public.bag": "dropped", "public.t": "current", "public.renamed": "current", "public.u": "current"}
+    wait_until(lambda: states() == wanted, "the tables to be copied", 60)
+    stopped.database.execute("INSERT INTO u VALUES (8)")
+    with stopped.topics() as topics:
+        stopped.caught_up(topics)
+        replayed = topics.replay()
+    assert sorted(row["id"] for row in replayed.rows("public", "u")) == [7, 8]
+    assert {row["added"] for row in replayed.rows("public", "t")} == {5}
+    running.stop()
+
+
+def test_pipeline_that_can_go_on_copies_all_tables_beside_the_stream(stopped: ProducerUnderTest) -> None:
+    """Neither slot nor epoch changes, and no table is stale meanwhile that has a key."""
+    before = progress_of(stopped)
+    said = list[str]()
+    running = stopped.start_streaming()
+    with Habits(stopped, 2000) as habits:
+        assert copy_all(settings_of(stopped), wait=True, say=said.append, line_s=0.5) == 0
+        habits.wait_for(20)
+    assert {f"public.{name}: copied, and current" for name in ("t", "u", "bag")} <= set(said)
+    stopped.check_equal()
+    running.stop()
+    assert progress_of(stopped).epoch == before.epoch
+    with stopped.topics() as topics:
+        kinds = [
+            b.kind for cut in topics.cuts() for t in cut.tables for b in t.barriers if not t.topic.endswith(".bag")
+        ]
+    assert "dropped" not in kinds
+
+
+def test_settings_that_no_slot_fits_are_followed_by_a_new_one(stopped: ProducerUnderTest) -> None:
+    stopped.database.execute("CREATE PUBLICATION other FOR TABLE t, u")
+    stopped.settings["postgres"] = {"publication": "other"}
+    refused_and_untouched(stopped, "this pipeline follows", COPY_ALL)
+    copy_all_again(stopped)
+    assert {table.state for table in progress_of(stopped).tables.values()} == {"current", "dropped"}
