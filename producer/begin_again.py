@@ -17,22 +17,23 @@ from collections.abc import Callable
 import structlog
 
 from walbridge.producer.copy import report_waiting
-from walbridge.producer.copying.next_epoch import begins_again, next_epoch
+from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, next_epoch
 from walbridge.producer.follow import read_own_progress
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.guards.start import refuse_bad_copy
+from walbridge.producer.guards.start import refuse_bad_beginning, refuse_other_cluster
+from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.table_requests import RequestsRead, copy_of_all_asked
-from walbridge.producer.postgres import slot
+from walbridge.producer.postgres import catalog, slot
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.requirements import ensure_publication
 from walbridge.producer.postgres.source import Source
-from walbridge.producer.start import Parts, new_progress
+from walbridge.producer.start import Parts, new_progress, transactional_id
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.cut import Barrier, Cut, PartitionRange
-from walbridge.schemas.errors import StreamLost
+from walbridge.schemas.errors import RetryableError, StreamLost
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn
-from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.progress_record import METADATA_OPTION, Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_progress import STALE
 from walbridge.schemas.table_request import read_until
@@ -52,19 +53,24 @@ def begin_again(
     """
     parts.out.abandon()
     connection = source.connect()
-    parts.publisher.open_instance()  # whatever an older producer had open is aborted
+    _fence_others(settings, parts, check_stop)
     last, server = read_own_progress(settings), source.identify()
     requests = copy_of_all_asked(settings, last)
-    if requests is None and not begins_again(last):
-        raise lost
-    refuse_bad_copy(last, server, slot.inspect(connection, last.slot))
+    if requests is None:
+        if not begins_again(last):
+            raise lost
+        refuse_other_cluster(last, server)
+    if server.system_id != parts.server.system_id:
+        raise RetryableError("the server behind [postgres] dsn is being replaced")
+    refuse_bad_beginning(last, server, slot.inspect(connection, last.slot))
     ensure_publication(connection, settings)
-    creating = _creating(settings, parts, last, server, requests, lost.what)
+    creating = _creating(settings, parts, connection, last, server, requests, lost.what)
     log.warning("a new epoch begins: every table is stale until it is copied", reason=lost.what)
     parts.out.tracker.committed(last)
     kill_point("again:before-creating")
     parts.out.publish_progress(creating)
     kill_point("again:creating")
+    parts.tables.begin_metadata_at(int(creating.options.get(METADATA_OPTION, 0)))
     at = _new_slot(settings, source, connection, check_stop)
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
     parts.out.tracker.remember_options(watch.baseline([], connection).options)
@@ -73,10 +79,30 @@ def begin_again(
     log.info("new epoch", consistent_point=format_lsn(at), tables=len(creating.tables))
 
 
+def _fence_others(settings: Settings, parts: Parts, check_stop: Callable[[], None]) -> None:
+    """Whatever an older producer had open is aborted, also one that follows another cluster."""
+    before = read_own_progress(settings).system_id
+    if before != parts.server.system_id:
+        publisher = Publisher(settings, transactional_id(settings, before), check_stop)
+        publisher.open_instance()
+        publisher.close()
+    parts.publisher.open_instance()
+
+
 def _creating(
-    settings: Settings, parts: Parts, last: Progress, server: ServerIdentity, requests: RequestsRead | None, why: str
+    settings: Settings,
+    parts: Parts,
+    connection: SqlConnection,
+    last: Progress,
+    server: ServerIdentity,
+    requests: RequestsRead | None,
+    why: str,
 ) -> Progress:
-    parts.tables.read_metadata()
+    end = parts.tables.read_metadata()
+    others = None
+    if last.system_id != server.system_id:
+        published = catalog.published_tables(connection, settings.postgres.publication)
+        others = OtherCluster({table.qualified_name: table.relation_id for table in published}, end)
     records = parts.tables.newest(last.tables)
     return next_epoch(
         last,
@@ -86,6 +112,7 @@ def _creating(
         (read_until(last) or 0) if requests is None else requests.next_offset,
         names={record.table.relation_id: record.table.qualified_name for record in records},
         topics={record.table.relation_id: record.topic for record in records},
+        others=others,
     )
 
 

@@ -13,6 +13,7 @@ from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.guards.start import (
+    refuse_bad_beginning,
     refuse_bad_copy,
     refuse_bad_start,
     refuse_before_copy,
@@ -34,7 +35,7 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.waits import Waits
 from walbridge.schemas.errors import StreamLost
-from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.progress_record import METADATA_OPTION, Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_request import READ_OPTION
 
@@ -72,17 +73,15 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
         spool.open()
     admin = TopicAdmin(settings)
     admin.ensure(control_topics(settings))
-    transactional_id = f"{settings.name}/{server.system_id}/{settings.postgres.slot}"
-    publisher = Publisher(settings, transactional_id, waits.for_kafka)
+    publisher = Publisher(settings, transactional_id(settings, server.system_id), waits.for_kafka)
     metrics.watch_publisher(publisher)
     _refuse_beside_another(settings, connection, source, options)
     # From here on an older producer of this slot is fenced: what it committed before is all that it ever will.
     publisher.open_instance(settings.postgres.start_timeout_s)
-    known, metadata_end = read_metadata(settings)
-    metadata = MetadataWriter(settings, waits.for_kafka, metadata_end)
-    cache = RelationCache(settings.name, known)
-    tables = Tables(settings, connection, admin, cache, metadata, publisher, server.database)
     progress = read_progress(settings)
+    cache, metadata_end = _known_relations(settings, progress)
+    metadata = MetadataWriter(settings, waits.for_kafka, metadata_end)
+    tables = Tables(settings, connection, admin, cache, metadata, publisher, server.database)
     tracker = ProgressTracker(progress or new_progress(settings, server))
     out = OpenBatch(settings, publisher, metadata, tracker)
     out.on_committed = metrics.batch_committed
@@ -94,6 +93,8 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     if progress is not None and progress.state == "streaming":
         with unless_copied_again(settings, progress):
             refuse_bad_start(progress, server, found, options)
+    elif progress is not None and begins_again(progress):
+        refuse_bad_beginning(progress, server, found)
     else:
         refuse_before_copy(progress, server, found, settings.postgres.slot)
     if parts.needs_copy:
@@ -116,8 +117,26 @@ def _refuse_beside_another(
     if progress.state == "streaming":
         with unless_copied_again(settings, progress):
             refuse_unfit_start(progress, server, found, options)
+    elif begins_again(progress):
+        refuse_bad_beginning(progress, server, found)
     else:
         refuse_bad_copy(progress, server, found)
+
+
+def transactional_id(settings: Settings, system_id: str) -> str:
+    """Of the producers of our slot on that cluster: the newest of them fences the others."""
+    return f"{settings.name}/{system_id}/{settings.postgres.slot}"
+
+
+def _known_relations(settings: Settings, progress: Progress | None) -> tuple[RelationCache, int]:
+    """What the metadata topic holds, and its end."""
+    begins_at = int(progress.options.get(METADATA_OPTION, 0)) if progress is not None else 0
+    cache = RelationCache(settings.name, read_metadata(settings, 0, begins_at)[0] if begins_at else ())
+    cache.begin_at(begins_at)
+    known, end = read_metadata(settings, begins_at)
+    for record in known:
+        cache.remember(record)
+    return cache, end
 
 
 @contextmanager

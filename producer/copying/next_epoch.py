@@ -8,9 +8,9 @@ something else on this server, or in this publication.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from walbridge.schemas.progress_record import Progress
+from walbridge.schemas.progress_record import METADATA_OPTION, Progress
 from walbridge.schemas.table_progress import COPYING, CURRENT, DROPPED, STALE, TableProgress
 from walbridge.schemas.table_request import (
     BEGINS_OPTION,
@@ -19,6 +19,17 @@ from walbridge.schemas.table_request import (
     TableRequest,
     to_copy_option,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class OtherCluster:
+    """A server of which no relation id is known yet: a table is the one of the same name.
+
+    ``relation_ids``: by name, of those that are published; ``metadata_from``: where its metadata begins.
+    """
+
+    relation_ids: Mapping[str, int]
+    metadata_from: int
 
 
 def begins_again(progress: Progress) -> bool:
@@ -34,6 +45,7 @@ def next_epoch(
     next_offset: int,
     names: Mapping[int, str],
     topics: Mapping[int, str],
+    others: OtherCluster | None = None,
 ) -> Progress:
     """Progress ``creating`` of the next epoch.
 
@@ -42,6 +54,7 @@ def next_epoch(
         why: the stream was lost.
         requests, next_offset: what was asked since ``last``, and up to where that was read.
         names, topics: by relation id, as the metadata topic has them.
+        others: where this is another cluster than before.
     """
     known = dict(last.tables)
     for request in requests:
@@ -49,9 +62,18 @@ def next_epoch(
         if request.kind == FORGET and table is not None and table.state not in (CURRENT, COPYING):
             del known[request.relation_id]
     tables = {each: _stale(table, last, why, names, topics) for each, table in known.items()}
+    if others is not None:
+        named = ((others.relation_ids.get(table.name or ""), table) for table in tables.values())
+        tables = {each: replace(table, relation_id=each) for each, table in named if each and table.state == STALE}
     to_copy = [each for each, table in tables.items() if table.state == STALE]
     options = new.options | {BEGINS_OPTION: why, READ_OPTION: str(next_offset)} | to_copy_option(to_copy)
+    if (metadata_from := _metadata_from(last, others)) is not None:
+        options[METADATA_OPTION] = metadata_from
     return replace(new, options=options, tables=tables)
+
+
+def _metadata_from(last: Progress, others: OtherCluster | None) -> str | None:
+    return last.options.get(METADATA_OPTION) if others is None else str(others.metadata_from)
 
 
 def _stale(

@@ -79,10 +79,22 @@ def refuse_bad_copy(progress: Progress, server: ServerIdentity, slot: SlotState 
         _refuse_slot_of_others(slot, server, progress.slot)
 
 
+def refuse_bad_beginning(progress: Progress, server: ServerIdentity, slot: SlotState | None) -> None:
+    """A new epoch drops the slot and begins in our topics: both must be this pipeline's, whichever server it follows.
+
+    Raises:
+        OperatorError: the DSN names another database of the same cluster, or the slot is another's.
+    """
+    if server.system_id == progress.system_id:
+        _refuse_other_database(progress, server)
+    if slot is not None:
+        _refuse_slot_of_others(slot, server, progress.slot)
+
+
 def _refuse_other_database(progress: Progress, server: ServerIdentity) -> None:
     if server.system_id != progress.system_id:
         raise OperatorError(
-            f"this is another Postgres cluster: system id {server.system_id}, progress is of {progress.system_id}",
+            _other_cluster(progress, server),
             remedy="point [postgres] dsn at the right server, or " + NEW_PIPELINE,
         )
     if server.database != progress.database:
@@ -92,7 +104,22 @@ def _refuse_other_database(progress: Progress, server: ServerIdentity) -> None:
         )
 
 
+def refuse_other_cluster(progress: Progress, server: ServerIdentity) -> None:
+    """Refuse another server than the one that was followed, or a physical copy of it.
+
+    Raises:
+        StreamLost: it is one.
+    """
+    if server.system_id != progress.system_id:
+        raise StreamLost(_other_cluster(progress, server), instead="point [postgres] dsn at the right server")
+
+
+def _other_cluster(progress: Progress, server: ServerIdentity) -> str:
+    return f"this is another Postgres cluster: system id {server.system_id}, progress is of {progress.system_id}"
+
+
 def _refuse_other_server(progress: Progress, server: ServerIdentity) -> None:
+    refuse_other_cluster(progress, server)
     _refuse_other_database(progress, server)
     _refuse_other_history(progress, server)
     if progress.done > server.wal_end:

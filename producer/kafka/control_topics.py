@@ -89,15 +89,17 @@ class MetadataWriter:
             self.end_offset = max(self.end_offset, (message.offset() or 0) + 1)
 
 
-def read_metadata(settings: Settings, start: int = 0) -> tuple[list[RelationRecord | TypeRecord], int]:
-    """Every metadata record from ``start`` on, and the offset after the last.
+def read_metadata(
+    settings: Settings, start: int = 0, stop: int | None = None
+) -> tuple[list[RelationRecord | TypeRecord], int]:
+    """Every metadata record from ``start`` on, up to ``stop``, and the offset after the last.
 
     Raises:
         OperatorError: a record that this code cannot read.
     """
     records, end_offset = [], start
     with PartitionLog(settings, metadata_topic(settings.name), 0) as log:
-        for message in log.read(start):
+        for message in log.read(start, stop):
             try:
                 records.append(decode_metadata(message.value() or b""))
             except ProtocolError as error:

@@ -145,8 +145,19 @@ class RelationCache:
         self._types: dict[int, TypeRecord] = {}
         self._newest: dict[int, RelationRecord] = {}
         self._called: dict[str, int] = {}
+        self._since = 0
+        self._before: set[bytes] = set()
         for record in known:
             self.remember(record)
+
+    def begin_at(self, offset: int) -> None:
+        """What is known lies below this offset of the metadata topic, and is of another cluster: its schema ids stay
+        taken, but its relation ids may mean other tables from here on."""
+        if offset == self._since:
+            return
+        self._since, self._before = offset, {*self._by_key}
+        for of_relations in (self._versions, self._newest, self._called):
+            of_relations.clear()
 
     def remember(self, record: RelationRecord | TypeRecord) -> None:
         """Add a record that the metadata topic holds.
@@ -168,11 +179,13 @@ class RelationCache:
         else:
             self._newest[record.table.relation_id] = record
             self._called[record.table.qualified_name] = record.table.relation_id
-            if other is None:
+            if other is None or record.key in self._before:
                 self._versions.setdefault(record.table.relation_id, []).append(record)
+            if other is None:
                 self._by_schema.setdefault(record.schema_id, []).append(record)
             self._reserve(record)
         self._by_key[record.key] = record
+        self._before.discard(record.key)
 
     def _reserve(self, record: RelationRecord) -> None:
         """From here on its ids mean its schemas."""
@@ -186,8 +199,9 @@ class RelationCache:
         since the last one tells what the table is called and where its events go."""
         if record.key not in self._by_key or isinstance(record, TypeRecord):
             return record.key in self._by_key
-        newest = self._newest[record.table.relation_id]
-        return (newest.topic, newest.table.qualified_name) == (record.topic, record.table.qualified_name)
+        newest = self._newest.get(record.table.relation_id)
+        told = None if newest is None else (newest.topic, newest.table.qualified_name)
+        return told == (record.topic, record.table.qualified_name)
 
     def version_of(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
         """The record of this schema: the known equal one, or a new one with a free id, which is then taken.

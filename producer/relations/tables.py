@@ -81,8 +81,10 @@ class Tables:
         self._unbarred.clear()
         self._names = TableNames()
 
-    def read_metadata(self) -> None:
+    def read_metadata(self) -> int:
         """Another producer may have announced versions between our sessions: their numbers and ids are taken.
+
+        Returns the end of the metadata topic.
 
         Raises:
             OperatorError: a record that this code cannot read.
@@ -90,6 +92,11 @@ class Tables:
         """
         for record in self._metadata.written_since():
             self._cache.remember(record)
+        return self._metadata.end_offset
+
+    def begin_metadata_at(self, offset: int) -> None:
+        """As ``RelationCache.begin_at``."""
+        self._cache.begin_at(offset)
 
     def message_relation(self) -> RelationRecord:
         """Of logical messages: their topic is there, and their schema in the metadata topic (I2).

@@ -5,7 +5,7 @@ the cut that the next one must follow, and the rows to append. Nothing else is r
 restart stands where the last row stands (I5).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -73,14 +73,21 @@ class LakeState:
             epoch=cut.epoch,
             to_cut=0,
             end_lsn=cut.previous_end_lsn,
-            entries={
-                key: _left_behind(entry, self.end_lsn)
-                for key, entry in self.entries.items()
-                if entry.version is not None or entry.why is not None
-            },
+            entries={entry.relation_id: entry for entry in self._left_behind(cut.epoch)},
             is_published=False,
             idle=None,
         )
+
+    def _left_behind(self, epoch: Epoch) -> Iterator[TableEntry]:
+        """Each table as it is. On another cluster its relation id is another table's: it gets one that no table has,
+        until the copy of the table that has its topic takes its place."""
+        kept = [each for each in self.entries.values() if each.version is not None or each.why is not None]
+        is_same = self.epoch is not None and epoch.system_id == self.epoch.system_id
+        for number, entry in enumerate(kept, 1):
+            since = entry.since if entry.state in LEFT else self.end_lsn
+            state = QUARANTINED if entry.state == QUARANTINED else STALE
+            relation_id = entry.relation_id if is_same else -number
+            yield replace(entry, relation_id=relation_id, state=state, since=since, copy_from=None)
 
     def heads(self, epoch: Epoch) -> dict[int, TableHead]:
         """The tables a plan of this epoch starts from: those of an older one must all be copied."""
@@ -206,12 +213,6 @@ class LakeState:
             written_at=datetime.now(UTC),
             tables=tuple(tables),
         )
-
-
-def _left_behind(entry: TableEntry, end_lsn: int) -> TableEntry:
-    """A table whose epoch has ended; ``end_lsn``: the last LSN of it that was applied."""
-    since = entry.since if entry.state in LEFT else end_lsn
-    return replace(entry, state=QUARANTINED if entry.state == QUARANTINED else STALE, since=since, copy_from=None)
 
 
 def same_tables(row: CutRow, plan: Plan) -> bool:

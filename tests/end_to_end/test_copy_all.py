@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.faults.followed import wait_until_current
+from tests.faults.test_guards_server import SETTINGS, replace_cluster
 from tests.fix_pipeline import PipelineUnderTest
+from tests.fix_postgres import Database
+from tests.fix_producer import ProducerUnderTest
+from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.read import tables_at
 from walbridge.tables.copy_all import copy_all
@@ -51,3 +59,48 @@ def test_lake_keeps_its_tables_marked_stale_until_each_is_copied_after_a_lost_sl
         "gone": "stale",
     }
     assert {(e.name, e.path) for e in before.tables} == {(e.name, e.path) for e in pipeline.published()[-1].tables}
+
+
+def test_tables_of_another_cluster_take_the_place_of_those_of_the_same_names(
+    kafka: KafkaBroker, spark: SparkSession, pipeline_name: str, lake: Path, tmp_path: Path
+) -> None:
+    """A dump that was restored elsewhere: there other tables have the relation ids, and topics and folders stay."""
+    with PostgresServer(SETTINGS) as server:
+        producer = ProducerUnderTest(pipeline_name, Database(server, "postgres"), kafka, tmp_path)
+        pipeline, execute = PipelineUnderTest(producer, spark, lake), producer.database.execute
+        try:
+            execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY, v text)")
+            execute("INSERT INTO t VALUES (1); INSERT INTO u VALUES (2, 'u')")
+            producer.publish("t", "u")
+            running = producer.start_streaming()
+            pipeline.check_equal()
+            running.stop()
+            before = {entry.name: entry for entry in pipeline.published()[-1].tables}
+            with PostgresServer(SETTINGS) as other:
+                other.stop()
+                replace_cluster(server, other.data)
+            server.start()
+            execute("CREATE TABLE u (id int PRIMARY KEY, v text); CREATE TABLE t (id int PRIMARY KEY)")
+            execute("INSERT INTO t VALUES (10); INSERT INTO u VALUES (20, 'new')")
+            producer.publish("t", "u")
+            assert producer.database.value("SELECT 'u'::regclass::oid::int") == before["t"].relation_id
+            assert copy_all(pipeline.settings, wait=False, say=print) == 0
+            producer.run_until_killed("again:streaming")
+            pipeline.materialize()
+            stale = {entry.name: entry for entry in pipeline.published()[-1].tables}
+            assert {name: (e.state, e.path, e.version) for name, e in stale.items()} == {
+                name: ("stale", e.path, e.version) for name, e in before.items()
+            }
+
+            producer.start_streaming()
+            wait_until_current(producer)
+            execute("INSERT INTO t VALUES (11); UPDATE u SET v = 'newer'")
+            pipeline.check_equal()
+
+            after = {entry.name: entry for entry in pipeline.published()[-1].tables}
+            assert {n: (e.state, e.topic, e.path) for n, e in after.items()} == {
+                n: ("current", e.topic, e.path) for n, e in before.items()
+            }
+            assert sorted(row["id"] for row in pipeline.contents("t")) == [10, 11]
+        finally:
+            producer.kill_all()

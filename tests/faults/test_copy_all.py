@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.faults.followed import copy_all_again, settings_of, wait_until_current
 from tests.faults.kill_points import AGAIN, AGAIN_DONE, BESIDE
 from tests.faults.standing import refused_and_untouched
+from tests.faults.test_guards_server import SETTINGS, copy_cluster, replace_cluster
 from tests.faults.test_table_copied import MADE, Habits
+from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.check.verb import all_findings
+from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.errors import COPY_ALL
 from walbridge.schemas.progress_record import Progress
 from walbridge.tables.copy_all import copy_all
@@ -168,3 +173,51 @@ def test_settings_that_no_slot_fits_are_followed_by_a_new_one(stopped: ProducerU
     refused_and_untouched(stopped, "this pipeline follows", COPY_ALL)
     copy_all_again(stopped)
     assert {table.state for table in progress_of(stopped).tables.values()} == {"current", "dropped"}
+
+
+@pytest.fixture
+def own(kafka: KafkaBroker, pipeline_name: str, tmp_path: Path) -> Iterator[ProducerUnderTest]:
+    """A producer with a server of its own: it follows ``t``, and is stopped with everything published."""
+    with PostgresServer(SETTINGS) as server:
+        producer = ProducerUnderTest(pipeline_name, Database(server, "postgres"), kafka, tmp_path)
+        producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (0, 'old')")
+        producer.publish("t")
+        try:
+            stream(producer, "INSERT INTO t VALUES (1, 'old')")
+            yield producer
+        finally:
+            producer.kill_all()
+
+
+def stream(producer: ProducerUnderTest, change: str) -> None:
+    running = producer.start_streaming()
+    producer.database.execute(change)
+    producer.check_equal()
+    running.stop()
+
+
+def test_older_backup_is_followed_in_a_new_epoch_whose_lsns_begin_below_those_of_before(own: ProducerUnderTest) -> None:
+    """I8: killed with its slot made, the start asks no guard, though slot and old progress seem to fit by then."""
+    server, execute = own.database.server, own.database.execute
+    backup = server.data.with_name("backup")
+    copy_cluster(server, backup)
+    stream(own, "INSERT INTO t SELECT i, repeat('x', 2000) FROM generate_series(2, 1000) i; DELETE FROM t WHERE id = 0")
+    replace_cluster(server, backup)
+    server.start()
+    refused_and_untouched(own, "but the server's WAL ends at", COPY_ALL)
+    assert copy_all(settings_of(own), wait=False, say=lambda line: None) == 0
+    own.run_until_killed("again:slot-created")
+    before = progress_of(own)
+    assert before.state == "creating"
+    execute("INSERT INTO t SELECT i, repeat('y', 2000) FROM generate_series(2, 3000) i; DELETE FROM t WHERE id = 1")
+
+    running = own.start_streaming()
+    wait_until_current(own)
+    running.stop()
+
+    with own.topics() as topics:
+        cuts, replayed = topics.cuts(), topics.replay()
+        topics.check_nothing_else()
+    lowest = min(cut.end_lsn for cut in cuts if cut.epoch == progress_of(own).epoch)
+    assert lowest > 0
+    assert sorted(row["id"] for row in replayed.rows("public", "t")) == [0, *range(2, 3001)]

@@ -11,14 +11,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.faults.followed import copy_all_again, follow_as_new_pipeline
+from tests.faults.followed import copy_all_again
 from tests.faults.standing import refused_and_untouched
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.schemas.errors import COPY_ALL, NEW_PIPELINE
+from walbridge.schemas.errors import COPY_ALL
 
 pytestmark = pytest.mark.fault
 
@@ -52,14 +52,14 @@ def _stream(producer: ProducerUnderTest, value: int) -> None:
     running.stop()
 
 
-def _copy(server: PostgresServer, to: Path) -> None:
+def copy_cluster(server: PostgresServer, to: Path) -> None:
     """A cold copy of the data folder, as a backup by file or by disk snapshot is."""
     server.stop()
     subprocess.run(["cp", "-a", str(server.data), str(to)], check=True)
     server.start()
 
 
-def _replace(server: PostgresServer, by: Path) -> None:
+def replace_cluster(server: PostgresServer, by: Path) -> None:
     """Another data folder behind the same address."""
     server.stop()
     shutil.rmtree(server.data)
@@ -87,17 +87,17 @@ def test_server_that_is_not_the_one_that_was_followed_is_refused_and_a_failover_
 ) -> None:
     """I7, I1: whether the server has what was published decides, not what it is called."""
     backup, newest = server.data.with_name("backup"), server.data.with_name("newest")
-    _copy(server, backup)
+    copy_cluster(server, backup)
     _stream(own, 2)
-    _copy(server, newest)
+    copy_cluster(server, newest)
 
-    _replace(server, backup)
+    replace_cluster(server, backup)
     server.start()
     refused_and_untouched(own, "but the server's WAL ends at", COPY_ALL)
     _promote(server)
     refused_and_untouched(own, "a standby that lagged was promoted, or a backup restored", COPY_ALL)
 
-    _replace(server, newest)
+    replace_cluster(server, newest)
     _promote(server)
     running = own.start_streaming()
     assert "failover accepted" in running.log
@@ -107,20 +107,19 @@ def test_server_that_is_not_the_one_that_was_followed_is_refused_and_a_failover_
     # What was published since lies behind the switch: only the timeline that was seen tells.
     _stream(own, 4)
 
-    _replace(server, newest)
+    replace_cluster(server, newest)
     server.start()
     refused_and_untouched(
         own, "does not come from timeline 2", f"the primary that was followed, or at its successor; or {COPY_ALL}"
     )
     with PostgresServer(SETTINGS) as other:
         other.stop()
-        _replace(server, other.data)
+        replace_cluster(server, other.data)
         server.start()
     own.database.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION walbridge FOR TABLE t")
-    refused_and_untouched(
-        own, "this is another Postgres cluster", f"point [postgres] dsn at the right server, or {NEW_PIPELINE}"
-    )
-    follow_as_new_pipeline(own)
+    remedy = f"point [postgres] dsn at the right server; or {COPY_ALL}"
+    refused_and_untouched(own, "this is another Postgres cluster", remedy)
+    copy_all_again(own)
 
 
 def test_failover_during_the_first_copy_costs_that_attempt_alone(

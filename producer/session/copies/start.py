@@ -62,7 +62,7 @@ class CopyStart:
         Raises:
             NotYet: a table that was made again has to wait until the one before it is known to be gone.
         """
-        held, topic = self._held_topics(table), self._tables.topic_of(table)
+        held, topic = self._held_topics(table), self._own_topic(table)
         holders = {relation_id for each, relation_id in held.items() if is_same_topic(each, topic)}
         if not holders:
             return topic
@@ -73,6 +73,13 @@ class CopyStart:
         free = free_topic(self._tables.topic_of_name(table), held)
         log.warning("a table gets another topic", table=table.qualified_name, topic=free, reason=f"{topic} is in use")
         return free
+
+    def _own_topic(self, table: PublishedTable) -> str:
+        """Of a table of another cluster than before only progress tells it."""
+        known = self._tracker.progress.tables.get(table.relation_id)
+        if known is not None and known.topic is not None and not self._tables.newest([table.relation_id]):
+            return known.topic
+        return self._tables.topic_of(table)
 
     def _held_topics(self, table: PublishedTable) -> dict[str, int]:
         """Topics of other tables. One that was dropped leaves its own to the next table of its name."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from walbridge.producer.batch.progress import Batch, ProgressTracker
-from walbridge.producer.copying.next_epoch import begins_again, next_epoch
+from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, next_epoch
 from walbridge.schemas.cut import chain_break
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress, Split, decode_progress, encode_progress
@@ -95,3 +95,22 @@ def test_epoch_is_known_to_begin_until_its_first_cut_and_that_begins_a_chain() -
     assert cut.epoch == progress.epoch != LAST.epoch
     _, before = ProgressTracker(LAST).close(Batch(), [], 0, None, 0)
     assert chain_break(before, cut) is None
+
+
+def test_tables_of_another_cluster_are_those_of_the_same_names_under_its_relation_ids() -> None:
+    """A relation id of before may be another table's by now; a table that is not there is not known any more."""
+    tables = {
+        1: ORDERS,
+        2: TableProgress(2, "current", "p.public.b_2", name="public.b"),
+        3: TableProgress(3, "dropped"),
+    }
+    others = OtherCluster({"public.b": 1, "public.orders": 9, "public.new": 3}, 40)
+    progress = next_epoch(replace(LAST, tables=tables), NEW, "why", (), 12, {1: "public.orders"}, {}, others)
+
+    assert {each: (table.relation_id, table.topic) for each, table in progress.tables.items()} == {
+        9: (9, "p.public.orders"),
+        1: (1, "p.public.b_2"),
+    }
+    assert to_copy(progress) == frozenset({1, 9})
+    assert progress.options["walbridge.metadata_from"] == "40"
+    assert next_epoch(progress, NEW, "why", (), 12, {}, {}).options["walbridge.metadata_from"] == "40"

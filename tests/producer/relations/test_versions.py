@@ -168,3 +168,23 @@ def test_a_partitioned_table_that_was_recorded_without_saying_so_gets_another_ve
 
     assert root.schema_id != record.schema_id
     assert root.revision == record.revision + 1
+
+
+def test_records_of_another_cluster_keep_their_ids_and_are_of_no_table() -> None:
+    """I2: what is announced there is written, also where it reads as before; later starts know it from there on."""
+    (record,) = versions(ORDERS)
+    other = replace(ORDERS, columns=(ORDERS.columns[0], replace(ORDERS.columns[1], attnum=7)))
+    cache = read_back(record)
+    cache.begin_at(12)
+
+    assert (cache.newest_of(ORDERS.relation_id), cache.versions_of(ORDERS.relation_id)) == (None, [])
+    assert cache.called("public.orders") is None
+    assert cache.version_of(other, PLACE).schema_id != record.schema_id, "an id means one schema"
+    same = cache.version_of(ORDERS, PLACE)
+    assert same == record
+    assert not cache.is_known(same)
+    cache.remember(same)
+    assert cache.is_known(same)
+    assert (cache.newest_of(ORDERS.relation_id), cache.versions_of(ORDERS.relation_id)) == (record, [record])
+    cache.begin_at(12)
+    assert cache.newest_of(ORDERS.relation_id) == record

@@ -182,3 +182,23 @@ def test_only_an_epoch_without_a_first_copy_is_entered_so() -> None:
     assert state.entered(begins(NEXT, begin, complete=False)) is state
     assert state.entered(replace(begins(), complete=False)) is state
     assert LakeState("p").entered(begins()) == LakeState("p")
+
+
+def test_relation_ids_of_another_cluster_mean_other_tables() -> None:
+    """I8: the copy of the table that has the topic takes the entry's place, whatever had its id before."""
+    elsewhere = NEXT._replace(system_id="8")
+    state = lake_with(head(1), head(2)).entered(begins(elsewhere))
+    assert {key: (e.relation_id, e.path) for key, e in state.entries.items()} == {
+        -1: (-1, "public/a"),
+        -2: (-2, "public/b"),
+    }
+    swapped = replace(copy(1, 0x510), shapes=(CopyShape(0x510, -1, B.schema_id),), topic=B.topic)
+
+    begun = LakeState.after("p", row_after(state, plan(2, {1: swapped}, epoch=elsewhere)))
+
+    assert {key: (e.path, e.state, e.topic) for key, e in begun.entries.items()} == {
+        -1: ("public/a", "stale", A.topic),
+        1: ("public/b", "stale", B.topic),
+    }
+    again = begun.entered(begins(NEXT))
+    assert {e.path for e in again.entries.values()} == {"public/a", "public/b"}
