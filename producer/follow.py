@@ -52,7 +52,6 @@ def follow_once(
     options = stream_options(settings, server.version)
     refuse_bad_start(progress, server, slot.inspect(connection, settings.postgres.slot), options)
     parts.out.tracker.committed(progress)
-    parts.out.tracker.stream_with(options)
     _accept_failover(parts, server, progress)
     parts.tables.forget_session(connection)
     parts.tables.read_metadata()
@@ -60,6 +59,7 @@ def follow_once(
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
     watch.notices_tables = True
     watch.open()
+    parts.out.tracker.stream_with(options)  # the watch compares what was asked for before
     postgres = settings.postgres
     with ReplicationStream(
         source.walsender(), progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
