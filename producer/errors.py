@@ -86,10 +86,35 @@ def table_rewritten(table: str) -> TableRewritten:
     )
 
 
+def partitions_changed(table: str) -> TableRewritten:
+    """Postgres sends nothing of the rows that come and go with a partition."""
+    return TableRewritten(
+        f"partitions of table {table} were attached, detached or dropped: their rows came and went unsaid",
+        remedy=_copied_again(table),
+    )
+
+
+def partition_not_sent(table: str) -> TableRewritten:
+    """What is read of it now changes unsaid."""
+    return TableRewritten(
+        f"a partition of table {table} is unlogged or a foreign table: Postgres never sends its changes",
+        remedy="ALTER TABLE ... SET LOGGED, or detach it",
+    )
+
+
+def labels_changed(table: str) -> TableRewritten:
+    """Postgres sends no change of the rows that hold them."""
+    return TableRewritten(
+        f"a type of table {table} was altered: labels or attributes that its rows hold are others now",
+        remedy=_copied_again(table),
+    )
+
+
 def column_added_with_values(table: str) -> TableRewritten:
     """Postgres sends no change of the rows that were there."""
     return TableRewritten(
-        f"table {table} got a column with a default: the value of rows that were there was not sent",
+        f"table {table} got a column with a default, or a column was dropped and added again: the value of rows that "
+        "were there was not sent",
         remedy=_copied_again(table),
     )
 

@@ -32,6 +32,9 @@ class Watch(Protocol):
     def look_if_due(self) -> None:
         """Look again, if that was a while ago."""
 
+    def look_before_cut(self) -> None:
+        """Look before a cut that ends a batch."""
+
     def is_renamed_at(self, lsn: Lsn) -> bool:
         """Whether a table has another name than was told, and nothing of it comes under that after ``lsn``."""
 
@@ -106,6 +109,7 @@ class CutMaker:
             return
         kill_point("produce:before-commit")
         if self._out.batch.end_lsn is not None:
+            self._watch.look_before_cut()
             self._end_at(self._out.batch.end_lsn)
         self._bound_floor()
         self._out.close(None)
@@ -175,7 +179,6 @@ class CutMaker:
             )
 
     def _after_cut(self) -> None:
-        self._watch.look_if_due()
         self.last_cut_s = time.monotonic()
         kill_point("produce:before-confirm")
         self._stream.confirm(self._out.tracker.confirmable_lsn)

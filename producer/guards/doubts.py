@@ -1,8 +1,8 @@
 """Tables that are followed and may not equal the source any more: which, and why.
 
-In: the publication and the tables' files as they are, compared with what progress remembers. Out: what the next cut
-has to say (``session/table_trouble.py``). Nothing is remembered of a table in doubt before its next copy begins, so
-that a doubt which no cut told is found again after a restart (I7, I8).
+In: the publication, the tables' files, partitions and types as they are, compared with what progress remembers. Out:
+what the next cut has to say (``session/table_trouble.py``). Nothing is remembered of a table in doubt before its next
+copy begins, so that a doubt which no cut told is found again after a restart (I7, I8).
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,12 +10,13 @@ from dataclasses import replace
 
 from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.guards import rewrites
 from walbridge.producer.guards.baseline import GENERATED_OPTION, Baseline
-from walbridge.producer.guards.rewrites import added_columns, as_text, from_text, is_rewritten
+from walbridge.producer.guards.rewrites import as_text, by_relation, from_text
 from walbridge.producer.postgres.connection import SqlConnection
-from walbridge.producer.postgres.facts import PublicationState, TableFile
+from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage
 from walbridge.producer.postgres.publication import with_generated_columns
-from walbridge.producer.postgres.table_files import table_files, with_added_values
+from walbridge.producer.postgres.table_files import added_columns, are_empty, table_storages
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -32,13 +33,26 @@ class Doubts:
         """What the publication says of generated columns, to be remembered with what is doubted for it."""
         self._truncated: set[int] = set()
         """Tables of which the stream brought a TRUNCATE since their files were compared."""
+        self._truncated_by: dict[int, int] = {}
+        """By table: the transaction of its last TRUNCATE in the stream."""
+        self._announced: dict[int, set[int]] = {}
+        """By root: partitions of which the stream brought changes since."""
 
     def __len__(self) -> int:
         return len(self._doubted)
 
-    def truncate(self, relation_ids: Iterable[int]) -> None:
-        """The stream brings a TRUNCATE of these."""
+    def __contains__(self, relation_id: int) -> bool:
+        return relation_id in self._doubted
+
+    def truncate(self, relation_ids: Iterable[int], xid: int) -> None:
+        """The stream brings a TRUNCATE of these, in this transaction."""
         self._truncated.update(relation_ids)
+        self._truncated_by.update(dict.fromkeys(relation_ids, xid))
+
+    def write(self, relation_id: int, xid: int) -> None:
+        """The stream brings the first change of this table behind a TRUNCATE, in this transaction."""
+        if self._truncated_by.get(relation_id) == xid and len(self._known(relation_id).files) > 1:
+            self.add({relation_id: errors.table_rewritten(self._name(relation_id))})
 
     def add(self, reasons: Mapping[int, OperatorError]) -> None:
         """These tables are not current.
@@ -64,50 +78,111 @@ class Doubts:
 
     def compare_publication(self, name: str, baseline: Baseline, now: PublicationState) -> None:
         """Whether tables are members for another reason, or with other columns."""
-        changed = {each: errors.membership_changed(name, self._name(each)) for each in baseline.changed(now)}
-        self.add(changed)
+        changed = baseline.changed(now) & set(self._tracker.progress.relation_ids)
+        self.add({each: errors.membership_changed(name, self._name(each)) for each in changed})
         if baseline.has_other_generated_columns(now):
             concerned = with_generated_columns(self._connection, self._tracker.progress.relation_ids)
             self.add({each: errors.generated_columns_changed(name, self._name(each)) for each in concerned})
             self._generated = now.generated_columns
 
-    def compare_files(self, relation_ids: Iterable[int]) -> None:
-        """Whether tables were rewritten; what is no doubt is remembered for the next comparison."""
+    def announce_partition(self, relation_id: int, root: int) -> None:
+        """The stream brings a change of this partition, under its root's name."""
+        if relation_id not in by_relation(self._known(root)):
+            self._announced.setdefault(root, set()).add(relation_id)
+
+    def knows_partitions_of(self, root: int) -> bool:
+        """Whether the last comparison showed every partition of which changes came: one that came and went since takes
+        its rows with it."""
+        return root not in self._announced
+
+    def compare_storage(self, relation_ids: Iterable[int]) -> None:
+        """Whether rows came, went or changed unsaid; what is no doubt is remembered for the next comparison."""
         tables = self._tracker.progress.tables
-        found = table_files(self._connection, relation_ids)
-        known = {each: from_text(tables[each].storage or "") for each in found}
-        counts = {
-            file.relation_id: known[each][file.relation_id].column_count
-            for each, files in found.items()
-            for file in files
-            if file.relation_id in known[each] and added_columns(known[each][file.relation_id], file)
-        }
-        filled = with_added_values(self._connection, counts) if counts else set()
+        found = table_storages(self._connection, relation_ids)
+        known = {each: self._known(each) for each in found}
+        filled = self._with_added_values(known, found)
         reasons: dict[int, OperatorError] = {}
         others = {}
-        for relation_id, files in found.items():
-            if self._is_rewritten(relation_id, known[relation_id], files):
-                reasons[relation_id] = errors.table_rewritten(self._name(relation_id))
-            elif any(file.relation_id in filled for file in files):
-                reasons[relation_id] = errors.column_added_with_values(self._name(relation_id))
-            elif relation_id not in self._doubted and tables[relation_id].storage != as_text(files):
-                others[relation_id] = replace(tables[relation_id], storage=as_text(files))
+        for relation_id, now in found.items():
+            reason = self._reason(relation_id, known[relation_id], now, filled)
+            if reason is not None:
+                reasons[relation_id] = reason
+            elif relation_id not in self._doubted and tables[relation_id].storage != as_text(now):
+                others[relation_id] = replace(tables[relation_id], storage=as_text(now))
         self.add(reasons)
         self._truncated -= found.keys()
+        for relation_id in found:
+            self._announced.pop(relation_id, None)
         if others:
             self._tracker.remember_tables(others)
 
-    def _is_rewritten(self, relation_id: int, known: Mapping[int, TableFile], files: Iterable[TableFile]) -> bool:
+    def _with_added_values(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
+        """Those that got a column in which rows that were there have other values than the lake."""
+        counts = {}
+        for relation_id, now in found.items():
+            before = by_relation(known[relation_id])
+            for file in now.files:
+                if file.relation_id in before and rewrites.added_columns(before[file.relation_id], file):
+                    counts[file.relation_id] = before[file.relation_id].column_count
+        added = added_columns(self._connection, counts) if counts else []
+        return {
+            each.relation_id
+            for each in added
+            if each.has_value or self._is_made_again(each, behind=counts[each.relation_id])
+        }
+
+    def _is_made_again(self, column: AddedColumn, behind: int) -> bool:
+        """Whether it looks as one that went: the stream does not tell the values of one from those of the other."""
+        wanted = column.name, column.type_oid, column.typmod
         return any(
-            is_rewritten(
-                known[file.relation_id],
-                file,
-                is_partition=file.relation_id != relation_id,
-                is_truncated=relation_id in self._truncated,
-            )
-            for file in files
-            if file.relation_id in known
+            (each.name, each.type_oid, each.typmod) == wanted and each.attnum is not None and each.attnum <= behind
+            for version in self._tables.versions_of(column.relation_id)
+            for each in version.table.columns
         )
+
+    def _reason(
+        self, relation_id: int, known: TableStorage, now: TableStorage, filled: set[int]
+    ) -> OperatorError | None:
+        """Why the table may not equal its source any more."""
+        before, files = by_relation(known), by_relation(now)
+        if not all(file.is_logged for file in now.files if file.relation_id != relation_id):
+            return errors.partition_not_sent(self._name(relation_id))
+        if before and self._is_other_tree(relation_id, before, files):
+            return errors.partitions_changed(self._name(relation_id))
+        if any(self._is_rewritten(relation_id, before[each], file) for each, file in files.items() if each in before):
+            return errors.table_rewritten(self._name(relation_id))
+        if filled & files.keys():
+            return errors.column_added_with_values(self._name(relation_id))
+        if rewrites.is_printed_otherwise(known, now):
+            return errors.labels_changed(self._name(relation_id))
+        return None
+
+    def _is_other_tree(self, root: int, before: Mapping[int, TableFile], now: Mapping[int, TableFile]) -> bool:
+        """Whether partitions came or went that may have rows."""
+        if rewrites.left_partitions(before, now) or self._announced.get(root, set()) - now.keys():
+            return True
+        came = rewrites.new_partitions(before, now)
+        if not all(rewrites.is_in_first_file(each) for each in came):
+            return True
+        attached = [each for each in came if not each.is_born]
+        if not attached:
+            return False
+        # One that is partitioned itself may have brought others, which were born below it.
+        suspects = came if any(not each.file for each in attached) else attached
+        return not are_empty(self._connection, [each.relation_id for each in suspects])
+
+    def _is_rewritten(self, relation_id: int, before: TableFile, now: TableFile) -> bool:
+        return rewrites.is_rewritten(
+            before,
+            now,
+            is_partition=now.relation_id != relation_id,
+            is_truncated=relation_id in self._truncated,
+            truncated_by=self._truncated_by.get(relation_id, 0),
+        )
+
+    def _known(self, relation_id: int) -> TableStorage:
+        table = self._tracker.progress.tables.get(relation_id)
+        return from_text((table.storage if table is not None else None) or "")
 
     def _name(self, relation_id: int) -> str:
         return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")

@@ -7,7 +7,7 @@ they speak of can be mended only while it has not happened: later the WAL lacks 
 from collections.abc import Iterator, Sequence
 
 from walbridge.producer.errors import row_filter_loses_values
-from walbridge.producer.guards.partitions import identity_faults
+from walbridge.producer.guards.partitions import identity_faults, unsent_faults
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
@@ -31,9 +31,10 @@ def refuse_unfit_identities(connection: SqlConnection, settings: Settings, table
 
 
 def partition_faults(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
-    """Partitions whose old rows are not what their root's identity says."""
-    roots = [table.relation_id for table in tables if table.is_partitioned]
-    yield from identity_faults(partition_trees(connection, roots))
+    """Partitions whose changes are never sent, or whose old rows are not what their root's identity says."""
+    trees = partition_trees(connection, [table.relation_id for table in tables if table.is_partitioned])
+    yield from unsent_faults(trees)
+    yield from identity_faults(trees)
 
 
 def filter_faults(

@@ -1,4 +1,4 @@
-"""Rewrites that change rows without a word in the stream, told by the files of a table. Pure.
+"""What changes rows without a word in the stream, told by the files of a table, its partitions and types. Pure.
 
 In: the files as they were, which the table's record of progress remembers, and as they are. Out: whether rows may
 differ from those that the stream brought.
@@ -15,40 +15,93 @@ swaps what a TOAST table holds, and not the table.) So a table with a TOAST tabl
 short columns only, may have been unlogged for a while: not where a publication names it, since Postgres refuses that
 then; else a new file puts it in doubt, unless the stream brought a TRUNCATE.
 
-TRUNCATE of a partition below a published root does not come in the stream, so every new file of one is a doubt: a
-VACUUM FULL of a partition has its root copied, which costs time and nothing else.
+TRUNCATE of a partition below a published root does not come in the stream, that of the root does. So every new file of
+a partition is a doubt, unless the root's TRUNCATE made it: a VACUUM FULL of a partition has its root copied, which
+costs time and nothing else. A second TRUNCATE in the same transaction empties a file in place: what came between would
+be gone, so rows that come behind a TRUNCATE of the root, in its transaction, are a doubt, too.
 
 ADD COLUMN with a constant default rewrites nothing: rows that were there have a value that the catalogue holds.
+
+A partition below a published root that was detached, or dropped, takes its rows with it; one that was attached brings
+those that it had. Who was made as a partition, and lies in its first file, never had any: all came as the root's.
+
+ALTER TYPE rewrites nothing. A row holds a label's id and prints the label; a composite prints the attributes that its
+type has now, also those that came later.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from walbridge.producer.postgres.facts import TableFile
+from walbridge.producer.postgres.facts import TableFile, TableStorage
 
-
-def as_text(files: Iterable[TableFile]) -> str:
-    """As progress remembers them."""
-    return " ".join(f"{each.relation_id}:{each.file}:{each.toast}:{each.column_count}:{each.columns}" for each in files)
+_LABELS = "labels="
 
 
-def from_text(text: str) -> dict[int, TableFile]:
-    """By relation: of the table, and of the partitions below it."""
-    parts = (each.split(":") for each in text.split())
-    files = (
-        TableFile(int(oid), int(file), int(toast), int(count), columns) for oid, file, toast, count, columns in parts
-    )
-    return {file.relation_id: file for file in files}
+def as_text(storage: TableStorage) -> str:
+    """As progress remembers it."""
+    files = [
+        f"{each.relation_id}:{each.file}:{each.toast}:{each.column_count}:{each.columns}:{each.joined}"
+        for each in storage.files
+    ]
+    return " ".join([*files, *([_LABELS + ",".join(sorted(storage.labels))] if storage.labels else [])])
 
 
-def is_rewritten(before: TableFile, now: TableFile, *, is_partition: bool, is_truncated: bool) -> bool:
+def from_text(text: str) -> TableStorage:
+    """Earlier code did not write when partitions joined, nor labels."""
+    files, labels = [], ""
+    for each in text.split():
+        if each.startswith(_LABELS):
+            labels = each.removeprefix(_LABELS)
+            continue
+        relation_id, file, toast, count, columns, *joined = each.split(":")
+        joined_at = joined[0] if joined else ""
+        files.append(TableFile(int(relation_id), int(file), int(toast), int(count), columns, joined_at))
+    return TableStorage(tuple(files), frozenset(labels.split(",") if labels else ()))
+
+
+def by_relation(storage: TableStorage) -> dict[int, TableFile]:
+    """The file of the table, and those of the partitions below it."""
+    return {file.relation_id: file for file in storage.files}
+
+
+def left_partitions(before: Mapping[int, TableFile], now: Mapping[int, TableFile]) -> set[int]:
+    """Partitions of which rows may have gone: that are none any more, or came anew since."""
+    return {each for each, file in before.items() if each not in now or _is_other_time(file, now[each])}
+
+
+def new_partitions(before: Mapping[int, TableFile], now: Mapping[int, TableFile]) -> list[TableFile]:
+    """Partitions that were none before."""
+    return [file for each, file in now.items() if each not in before]
+
+
+def is_in_first_file(file: TableFile) -> bool:
+    """Whether it was never truncated or rewritten: a table's first file has its own number. Partitioned ones have
+    none."""
+    return file.file in (0, file.relation_id)
+
+
+def _is_other_time(before: TableFile, now: TableFile) -> bool:
+    return before.joined != now.joined and bool(before.joined)
+
+
+def is_printed_otherwise(before: TableStorage, now: TableStorage) -> bool:
+    """Whether a label or an attribute that rows may hold is called otherwise, or is gone."""
+    return not before.labels <= now.labels
+
+
+def is_rewritten(
+    before: TableFile, now: TableFile, *, is_partition: bool, is_truncated: bool, truncated_by: int = 0
+) -> bool:
     """Whether rows may have other values, or be others.
 
     Args:
         is_partition: it is published through its root.
         is_truncated: the stream brought a TRUNCATE of it since.
+        truncated_by: the transaction that brought the last TRUNCATE of its root.
     """
     if before.file == now.file:
         return False
+    if is_partition and before.toast == now.toast and before.column_count == now.column_count:
+        return not truncated_by or now.made_by != truncated_by or before.columns != now.columns
     if is_partition or before.column_count != now.column_count or before.toast != now.toast:
         return True
     if now.toast:

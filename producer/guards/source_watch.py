@@ -3,7 +3,7 @@
 In: the catalogue, the broker, the baseline in progress. Out: tables that left the publication, from
 the LSN on where the stream can hold no more changes of them; tables of which changes may be missing, and
 which are therefore not current any more; what goes missing of all tables is refused (I7). Types that
-changed get a new version in the metadata topic. Partitions that come and go with rows are told in the log.
+changed get a new version in the metadata topic.
 """
 
 import time
@@ -17,7 +17,7 @@ from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.guards.baseline import TOPIC_ID_LENGTH, Baseline
 from walbridge.producer.guards.doubts import Doubts
-from walbridge.producer.guards.partitions import PartitionWatch
+from walbridge.producer.guards.partitions import identity_faults
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.guards.rewrites import as_text
 from walbridge.producer.kafka.topics import TopicAdmin
@@ -26,7 +26,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
 from walbridge.producer.postgres.publication import next_xid, other_members, publication_state
-from walbridge.producer.postgres.table_files import table_files
+from walbridge.producer.postgres.table_files import table_storages
 from walbridge.producer.relations.binary_support import refuse_unreadable
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
@@ -42,7 +42,9 @@ log = structlog.get_logger()
 _SINGLY_MAX = 3
 """Tables that are looked at one by one between two looks at all of them."""
 INTERVAL_S = 10.0
-"""Between looks at the catalogue while the stream is never idle."""
+"""Between looks at the catalogue, at most."""
+_LOOK_SHARE = 50
+"""Looks before cuts take no more than this part of the time: with few tables there is one before each cut."""
 
 
 def refuse_unknown(tables: Tables, copied: Iterable[int], metadata: str) -> None:
@@ -72,7 +74,7 @@ class SourceWatch:
         self._admin = admin
         self._tables = tables
         self._tracker = tracker
-        self._looked_s = 0.0
+        self._looked_s = self._look_took_s = 0.0
         self._left: dict[int, int] = {}
         """By table: transactions below this xid may still bring changes of it."""
         self._leaving: dict[int, Lsn] = {}
@@ -83,7 +85,6 @@ class SourceWatch:
         self._shown: Snapshot | None = None
         """What the last look at all tables showed."""
         self._looks_singly = 0
-        self._partitions = PartitionWatch()
         self.notices_tables = False
         """Whether looks ask for tables that came to the publication."""
         self.appeared: set[int] = set()
@@ -115,14 +116,14 @@ class SourceWatch:
             log.warning("a published table is being altered: types and replica identities are not checked")
             return
         followed = [table for table in published if table.relation_id in progress.relation_ids]
-        self.refuse_unfit(followed)
+        self.refuse_unfit([table for table in followed if table.relation_id not in self.doubts])
 
     def baseline(self, tables: Iterable[TableProgress], connection: SqlConnection) -> Baseline:
         """As things are now, by the catalogue that this connection sees; these tables with what is known of them."""
         wanted = {table.relation_id: table for table in tables}
         state = publication_state(connection, self._settings.postgres.publication, wanted)
         members = dict(state.members) if state else {}
-        files = table_files(connection, wanted)
+        storages = table_storages(connection, wanted)
         control = [metadata_topic(self._settings.name), cuts_topic(self._settings.name)]
         topics = {relation.table.relation_id: relation.topic for relation in self._tables.newest(wanted)}
         generated = state.generated_columns if state else None
@@ -136,7 +137,7 @@ class SourceWatch:
                 topic=topics.get(each),
                 topic_id=ids.get(topics.get(each, "")),
                 membership=members.get(each),
-                storage=as_text(files[each]) if each in files else None,
+                storage=as_text(storages[each]) if each in storages else None,
             )
             for each, table in wanted.items()
         }
@@ -155,14 +156,25 @@ class SourceWatch:
         if time.monotonic() - self._looked_s >= INTERVAL_S:
             self.look()
 
+    def look_before_cut(self) -> None:
+        """Look again before a cut says of all tables that they are as it finds them, unless looks take too long for
+        so many of them."""
+        if time.monotonic() - self._looked_s >= min(self._look_took_s * _LOOK_SHARE, INTERVAL_S):
+            self.look()
+
     def look(self) -> None:
-        """Compare the publication with the baseline, now.
+        """Compare the source with what is known of it, now.
 
         Raises:
             OperatorError: changes may be missing.
             RetryableError: Postgres is away.
         """
+        begun_s = self._looked_s = time.monotonic()
+        self._look()
         self._looked_s = time.monotonic()
+        self._look_took_s = self._looked_s - begun_s
+
+    def _look(self) -> None:
         progress = self._tracker.progress
         baseline = Baseline.of(progress)
         if baseline is None:
@@ -178,7 +190,7 @@ class SourceWatch:
             del self._left[relation_id]  # it is back
             self._leaving.pop(relation_id, None)
         self.doubts.compare_publication(name, baseline, now)
-        self.doubts.compare_files(progress.relation_ids)
+        self.doubts.compare_storage(progress.relation_ids)
         self._shown, self._looks_singly = (Snapshot.parse(now.snapshot) if now.snapshot else None), 0
         leaving = gone & set(progress.relation_ids) - set(self._leaving)
         if new := leaving - self._left.keys():
@@ -194,8 +206,8 @@ class SourceWatch:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
             self.appeared |= other_members(self._connection, name, there)
         self._tables.notice_types(progress.relation_ids, self._connection)
-        for what, remedy in self._partitions.look(partition_trees(self._connection, progress.relation_ids)):
-            log.warning(what, remedy=remedy)
+        for fault in identity_faults(partition_trees(self._connection, progress.relation_ids)):
+            raise fault
 
     def _notice_names(self, now: PublicationState) -> None:
         """A commit is in the WAL before the catalogue shows it, and who renames a table keeps all others from it."""
@@ -235,7 +247,8 @@ class SourceWatch:
         Raises:
             OperatorError, RetryableError: as ``look``.
         """
-        if self._shown is not None and self._shown.contains_received(xid):
+        is_shown = self._shown is not None and self._shown.contains_received(xid)
+        if is_shown and self.doubts.knows_partitions_of(relation_id):
             return
         self._looks_singly += 1
         if self._looks_singly > _SINGLY_MAX:
@@ -248,7 +261,7 @@ class SourceWatch:
         now = publication_state(self._connection, name, [relation_id])
         if now is not None and now.oid == baseline.publication:
             self.doubts.compare_publication(name, baseline.of_table(relation_id), now)
-        self.doubts.compare_files([relation_id])
+        self.doubts.compare_storage([relation_id])
 
     def take_appeared(self) -> set[int]:
         """Relations that came to the publication. Each is returned once a look."""

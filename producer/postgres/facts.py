@@ -108,19 +108,52 @@ class TableFacts:
 @dataclass(frozen=True, slots=True)
 class TableFile:
     """Where a table lies. ``toast``: the table of what is out of line, or 0; ``columns``: versions of their rows in
-    the catalogue, where ``toast`` is 0; ``is_named``: a publication names the table."""
+    the catalogue, where ``toast`` is 0; ``is_named``: a publication names the table; ``made_by``: the transaction that
+    altered or emptied it last.
+
+    Of a partition, ``joined`` tells one time that it came to its parent from another; ``is_born``: it was made as a
+    partition, so it never had rows before; ``is_logged``: its changes are in the WAL, not so of unlogged and foreign
+    ones.
+    """
 
     relation_id: int
     file: int
     toast: int
     column_count: int
     columns: str = ""
+    joined: str = ""
     is_named: bool = False
+    is_born: bool = False
+    is_logged: bool = True
+    made_by: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddedColumn:
+    """A column that a table got without a rewrite. ``has_value``: rows that were there have one in it, not null."""
+
+    relation_id: int
+    name: str
+    type_oid: int
+    typmod: int
+    has_value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableStorage:
+    """What tells that rows of a table are others, or read otherwise, though no change of them was sent.
+
+    ``files``: its own, and those of the partitions below it. ``labels``: a digest of each fact of its columns' types
+    that rows are printed by: the labels of enums, by their ids, and which attributes composites have.
+    """
+
+    files: tuple[TableFile, ...]
+    labels: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """``name`` is quoted for SQL. ``is_born``: made as a partition, so never filled before it was one.
+    """``name`` is quoted for SQL. ``never_sent``: why its changes are not in the WAL.
 
     ``key_columns``: of the replica identity's index; under FULL or NOTHING of the primary key.
     """
@@ -128,9 +161,9 @@ class Partition:
     root: int
     relation_id: int
     name: str
-    is_born: bool
     replica_identity: str
     key_columns: frozenset[str]
+    never_sent: str = ""
 
     @property
     def carries_updates(self) -> bool:

@@ -1,4 +1,4 @@
-"""The partitions below published roots: who they are, how they came, what tells their rows apart.
+"""The partitions below published roots: who they are, what tells their rows apart.
 
 In: a connection, relation ids. Out: one ``Partition`` each, the roots themselves among them. Only
 the catalogue is read, so that DDL that waits for a lock blocks nothing here.
@@ -17,14 +17,14 @@ _TREES = f"""
       SELECT oid AS root, oid FROM pg_class WHERE oid = ANY (%s) AND relkind = 'p'
       UNION ALL SELECT t.root, i.inhrelid FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid)
     SELECT t.root, c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname),
-           coalesce((SELECT y.xmin = i.xmin FROM pg_type y JOIN pg_inherits i ON i.inhrelid = c.oid
-                     WHERE y.oid = c.reltype), true),
            c.relreplident,
            ARRAY(SELECT a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid
                  WHERE i.indrelid = c.oid AND a.attnum = ANY ({INDEX_KEY})
-                 AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END)
+                 AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END),
+           CASE WHEN c.relkind = 'f' THEN 'a foreign table'
+                WHEN c.relpersistence <> 'p' AND c.oid <> t.root THEN 'unlogged' ELSE '' END
     FROM tree t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.relkind = 'r' OR c.oid = t.root"""
+    WHERE c.relkind IN ('r', 'f') OR c.oid = t.root"""
 
 
 def partition_trees(connection: SqlConnection, relation_ids: Iterable[int]) -> list[Partition]:
@@ -38,6 +38,6 @@ def partition_trees(connection: SqlConnection, relation_ids: Iterable[int]) -> l
     except psycopg.Error as error:
         raise classified(error) from None
     return [
-        Partition(root, relation_id, name, is_born, identity, frozenset(columns))
-        for root, relation_id, name, is_born, identity, columns in rows
+        Partition(root, relation_id, name, identity, frozenset(columns), never_sent)
+        for root, relation_id, name, identity, columns, never_sent in rows
     ]

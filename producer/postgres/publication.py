@@ -14,7 +14,7 @@ from walbridge.producer.postgres.connection import SqlConnection, classified
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.schemas.position import Lsn, parse_lsn
 
-EVERY_TABLE = "*"
+EVERY_TABLE, NAMED_OTHERWISE = "*", "as another"
 _OPERATIONS = ("insert", "update", "delete", "truncate")
 _PUBLICATION = """
     SELECT oid, pubinsert, pubupdate, pubdelete, pubtruncate, {generated}, txid_current_snapshot()::text
@@ -25,8 +25,17 @@ _FAMILY = "(SELECT c.oid AS relid UNION SELECT a.relid FROM pg_partition_ancesto
 _BY_SCHEMA = f"""
                UNION ALL SELECT s.oid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid IN (
                  SELECT k.relnamespace FROM pg_class k WHERE k.oid IN (SELECT f.relid FROM {_FAMILY} f))"""
+# The stream names a partition or its root. Of the one that it does not name, nothing comes any more.
+_NAMED_OTHERWISE = f"""
+    (CASE WHEN p.pubviaroot THEN c.relispartition AND (p.puballtables OR EXISTS (
+       SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (
+         SELECT f.relid FROM {_FAMILY} f WHERE f.relid <> c.oid)) %s) ELSE c.relkind = 'p' END)"""
+_PARENT_BY_SCHEMA = f"""OR EXISTS (
+       SELECT FROM pg_publication_namespace s JOIN pg_class k ON k.relnamespace = s.pnnspid
+       WHERE s.pnpubid = p.oid AND k.oid IN (SELECT f.relid FROM {_FAMILY} f WHERE f.relid <> c.oid))"""
 _MEMBERS = f"""
-    SELECT c.oid, n.nspname, c.relname, CASE WHEN p.puballtables THEN '{EVERY_TABLE}' ELSE (
+    SELECT c.oid, n.nspname, c.relname,
+           CASE WHEN %s THEN '{NAMED_OTHERWISE}' WHEN p.puballtables THEN '{EVERY_TABLE}' ELSE (
              SELECT string_agg(m.oid::text, '+' ORDER BY m.oid) FROM (
                SELECT r.oid FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (
                  SELECT f.relid FROM {_FAMILY} f)
@@ -74,7 +83,9 @@ def publication_state(
         RetryableError, OperatorError: the server is away or refuses.
     """
     version = connection.info.server_version
-    members = _MEMBERS % (_BY_SCHEMA if version >= 150000 else "")
+    by_schema = (_PARENT_BY_SCHEMA, _BY_SCHEMA) if version >= 150000 else ("", "")
+    otherwise = _NAMED_OTHERWISE % by_schema[0] if version >= 130000 else "false"
+    members = _MEMBERS % (otherwise, by_schema[1])
     own = _PUBLICATION.format(generated="pubgencols::text" if version >= 180000 else "'n'")
     try:
         row = connection.execute(own.encode(), (publication,)).fetchone()

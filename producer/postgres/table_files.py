@@ -1,57 +1,111 @@
 """The files in which tables lie, and what tells a rewrite of them: asked of the catalogue, no table is touched.
 
-In: relation ids. Out: ``TableFile``s, one for each table, and for each partition below it.
+In: relation ids. Out: a ``TableStorage`` of each table, with the files of the partitions below it.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import psycopg
 
-from walbridge.producer.postgres.connection import SqlConnection, classified
-from walbridge.producer.postgres.facts import TableFile
+from walbridge.producer.postgres.connection import SqlConnection, TableLocked, classified
+from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
+from walbridge.schemas.pg_types import FIRST_USER_OID
 
 # What is out of line lies in a table of its own, which only a rewrite of values replaces: see guards/rewrites.py.
-# The versions of the columns' rows are asked for only where there is none.
+# The versions of the columns' rows are asked for only where there is none. One that is being detached is detached: so
+# says the stream.
+# ATTACH makes a new version of every column's row, in the transaction that made the table as in any later one; CREATE
+# TABLE ... PARTITION OF keeps the first one, but for columns with a default, as the system columns always do.
 _FILES = """
     WITH RECURSIVE tree AS (
-      SELECT oid AS root, oid FROM pg_class WHERE oid = ANY (%s)
-      UNION SELECT t.root, i.inhrelid FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid
-            JOIN pg_class p ON p.oid = t.oid AND p.relkind = 'p')
+      SELECT oid AS root, oid, 0::bigint AS joined FROM pg_class WHERE oid = ANY (%s)
+      UNION SELECT t.root, i.inhrelid, i.xmin::text::bigint FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid
+            JOIN pg_class p ON p.oid = t.oid AND p.relkind = 'p' {attached})
     SELECT t.root, c.oid, c.relfilenode, c.reltoastrelid, c.relnatts,
            CASE WHEN c.reltoastrelid = 0 AND c.relkind <> 'p' THEN
              (SELECT left(md5(coalesce(string_agg(a.xmin::text, ',' ORDER BY a.attnum), '')), 8)
               FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0) ELSE '' END,
-           EXISTS (SELECT FROM pg_publication_rel r WHERE r.prrelid = c.oid)
+           CASE WHEN t.root = c.oid THEN '' ELSE t.joined::text END,
+           EXISTS (SELECT FROM pg_publication_rel r WHERE r.prrelid = c.oid),
+           t.root <> c.oid AND EXISTS (
+             SELECT FROM pg_type y JOIN pg_attribute s ON s.attrelid = c.oid AND s.attnum < 0 AND s.xmin = y.xmin
+             JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND a.xmin = s.xmin AND a.cmin = s.cmin
+             WHERE y.oid = c.reltype AND y.xmin::text::bigint = t.joined),
+           c.relkind = 'p' OR (c.relkind = 'r' AND c.relpersistence = 'p'), c.xmin::text::bigint
     FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY t.root, c.oid"""
-_MISSING = """
-    SELECT DISTINCT a.attrelid FROM pg_attribute a
+# The types of columns, and all that are within them.
+_LABELS = f"""
+    WITH RECURSIVE used AS (
+      SELECT a.attrelid AS relid, a.atttypid AS oid FROM pg_attribute a
+      WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= {FIRST_USER_OID}
+      UNION SELECT u.relid, x.oid FROM used u JOIN pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
+        SELECT t.typelem UNION ALL SELECT t.typbasetype
+        UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN ({{ranges}})
+        UNION ALL SELECT a.atttypid FROM pg_attribute a
+                  WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+        ) x (oid) WHERE x.oid >= {FIRST_USER_OID}),
+    fact AS (
+      SELECT e.enumtypid AS oid, e.oid::text || ' ' || e.enumlabel AS said FROM pg_enum e
+      WHERE e.enumtypid IN (SELECT oid FROM used)
+      UNION ALL SELECT t.oid, t.oid::text || ' ' || (
+        SELECT string_agg(a.attnum::text, ',' ORDER BY a.attnum) FROM pg_attribute a
+        WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped)
+      FROM pg_type t WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used))
+    SELECT u.relid, array_agg(DISTINCT left(md5(f.said), 8)) FROM used u JOIN fact f ON f.oid = u.oid GROUP BY 1"""
+_ADDED = """
+    SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod,
+           a.atthasmissing AND (a.attmissingval::text::text[])[1] IS NOT NULL
+    FROM pg_attribute a
     JOIN unnest(%s::oid[], %s::int[]) AS known (relid, natts) ON a.attrelid = known.relid AND a.attnum > known.natts
-    WHERE a.atthasmissing AND NOT a.attisdropped AND (a.attmissingval::text::text[])[1] IS NOT NULL"""
+    WHERE NOT a.attisdropped"""
+_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', %s, false)"
 
 
-def table_files(connection: SqlConnection, relation_ids: Iterable[int]) -> dict[int, tuple[TableFile, ...]]:
-    """By relation: its file, and those of the partitions below it.
-
-    Raises:
-        RetryableError, OperatorError: the server is away or refuses.
-    """
-    found: dict[int, list[TableFile]] = {}
-    try:
-        for root, *file in connection.execute(_FILES.encode(), (list(relation_ids),)).fetchall():
-            found.setdefault(root, []).append(TableFile(*file))
-    except psycopg.Error as error:
-        raise classified(error) from None
-    return {root: tuple(files) for root, files in found.items()}
-
-
-def with_added_values(connection: SqlConnection, column_counts: Mapping[int, int]) -> set[int]:
-    """Those of these relations that got a column behind so many, and with it a value in rows that were there.
+def table_storages(connection: SqlConnection, relation_ids: Iterable[int]) -> dict[int, TableStorage]:
+    """By relation, of those that are there.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
+    wanted = list(relation_ids)
+    attached = "AND NOT i.inhdetachpending" if connection.info.server_version >= 140000 else ""
+    ranges = "r.rngtypid, r.rngmultitypid" if connection.info.server_version >= 140000 else "r.rngtypid"
+    labels = dict(_rows(connection, _LABELS.format(ranges=ranges), (wanted,)))
+    files: dict[int, list[TableFile]] = {}
+    for root, *file in _rows(connection, _FILES.format(attached=attached), (wanted,)):
+        files.setdefault(root, []).append(TableFile(*file))
+    return {root: TableStorage(tuple(of), frozenset(labels.get(root, ()))) for root, of in files.items()}
+
+
+def added_columns(connection: SqlConnection, column_counts: Mapping[int, int]) -> list[AddedColumn]:
+    """The columns that these relations got behind so many.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    known = list(column_counts), list(column_counts.values())
+    return [AddedColumn(*row) for row in _rows(connection, _ADDED, known)]
+
+
+def are_empty(connection: SqlConnection, relation_ids: Iterable[int]) -> bool:
+    """Whether none of these tables has a page; False where one of them is locked or gone, so that nobody knows.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    query = "SELECT coalesce(sum(coalesce(pg_relation_size(oid), 1)), 0) FROM unnest(%s::oid[]) AS each (oid)"
+    _rows(connection, _LOCK_TIMEOUT, ("1s",))
     try:
-        known = list(column_counts), list(column_counts.values())
-        return {relation_id for (relation_id,) in connection.execute(_MISSING.encode(), known).fetchall()}
+        return _rows(connection, query, (list(relation_ids),)) == [(0,)]
+    except TableLocked:
+        return False
+    finally:
+        _rows(connection, _LOCK_TIMEOUT, ("0",))
+
+
+def _rows(connection: SqlConnection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
+    try:
+        return connection.execute(query.encode(), parameters).fetchall()
     except psycopg.Error as error:
         raise classified(error) from None

@@ -334,6 +334,10 @@ class Tables:
         """The last known record of each of these relations, as far as there is one."""
         return [record for relation_id in relation_ids if (record := self._cache.newest_of(relation_id)) is not None]
 
+    def versions_of(self, relation_id: int) -> list[RelationRecord]:
+        """All records of this relation, the oldest first."""
+        return self._cache.versions_of(relation_id)
+
     def names(self, relation_ids: Iterable[int]) -> dict[int, str]:
         """``schema.table`` by relation id."""
         return {record.table.relation_id: record.table.qualified_name for record in self.newest(relation_ids)}

@@ -75,9 +75,11 @@ class Changes:
         """Queue the Kafka records that a change becomes. A table that turns out to be in trouble is left before."""
         if isinstance(change, Truncate):
             if self.trouble is not None:
-                self.trouble.truncate(change.relation_ids)
+                self.trouble.truncate(change.relation_ids, transaction)
         elif self._is_left(change.relation_id, transaction):
             return
+        elif self.trouble is not None:
+            self.trouble.write(change.relation_id, transaction)
         _CHANGES[type(change)](self, change, transaction)
 
     def _insert(self, change: Insert, transaction: OpenTransaction) -> None:
@@ -109,6 +111,7 @@ class Changes:
             self._out.add_barrier(writer, "truncate", transaction.position)
             record = writer.truncate(transaction.source, transaction.ordinal, self._out.ts_ms)
             self._out.send_to_all_partitions(writer, record)
+            self._fast_path.forget(relation_id)  # what comes next may be behind it in one transaction
             transaction.ordinal += 1
 
     def _is_left(self, relation_id: int, transaction: OpenTransaction) -> bool:

@@ -25,9 +25,26 @@ class FollowedTables:
         self._relation_ids = frozenset(relation_ids)
         self._told: dict[int, Lsn] = {}
         """By table: the transaction that brought the newest version of it."""
+        self._announced: tuple[int, tuple[Lsn, int] | None] = 0, None
+        """The last Relation, and the place of the change that it came before."""
 
     def __contains__(self, relation_id: int) -> bool:
         return relation_id in self._relation_ids
+
+    def root_of(self, relation_id: int) -> int | None:
+        """Of a Relation that came just now: the followed table that is its root, if it is a partition.
+
+        The server announces a partition that is published through its root right behind that, before the same change.
+        The root's next change goes the general way.
+        """
+        at, (before, before_at) = self._transactions.change_at, self._announced
+        self._announced = relation_id, at
+        if at is None or at != before_at or before not in self._relation_ids or relation_id in self._relation_ids:
+            return None
+        if not any(each.table.is_root for each in self._tables.newest([before])):
+            return None
+        self._fast_path.forget(before)
+        return before
 
     def install(self, relation: Relation) -> None:
         """Make the table ready for changes of this version."""

@@ -233,6 +233,9 @@ class Session:
 
     def _relation(self, message: Relation) -> None:
         self._replay.relation(message)
+        root = self._followed.root_of(message.relation_id)
+        if root is not None:
+            self._trouble.announce_partition(message.relation_id, root)
 
     def _type(self, message: Type) -> None:
         """Types are described from the catalogue when the relation that follows is announced."""

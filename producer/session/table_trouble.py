@@ -57,6 +57,11 @@ class TableTrouble:
         """The stream announced the table: after its membership was altered, or it was rewritten, it does so too."""
         self._announced.add(relation_id)
 
+    def announce_partition(self, relation_id: int, root: int) -> None:
+        """The stream announced a partition, and its root before it: the root's next change is one of its rows."""
+        self._watch.doubts.announce_partition(relation_id, root)
+        self.announce(root)
+
     def is_left(self, relation_id: int, transaction: OpenTransaction) -> bool:
         """Asked before a change of a table that is followed is published: whether it is not to be."""
         if relation_id in self._announced:
@@ -69,9 +74,13 @@ class TableTrouble:
                 return True
         return False
 
-    def truncate(self, relation_ids: Iterable[int]) -> None:
+    def truncate(self, relation_ids: Iterable[int], transaction: OpenTransaction) -> None:
         """The stream brings a TRUNCATE of these tables."""
-        self._watch.doubts.truncate(relation_ids)
+        self._watch.doubts.truncate(relation_ids, transaction.begin.xid)
+
+    def write(self, relation_id: int, transaction: OpenTransaction) -> None:
+        """The stream brings a change of this table, the first one behind a TRUNCATE at least."""
+        self._watch.doubts.write(relation_id, transaction.begin.xid)
 
     def end_at(self, lsn: Lsn) -> None:
         """The open batch ends there: its cut says of which tables that is the last LSN.

@@ -138,6 +138,14 @@ class TransactionTracker:
         """A change of the open transaction was counted: without one a split could not be resumed."""
         return self._hashed + len(self.unhashed) > 0
 
+    @property
+    def change_at(self) -> tuple[Lsn, int] | None:
+        """The place of the next change; None where it is not published."""
+        transaction = self.open
+        if transaction is None or not self.publishes:
+            return None
+        return transaction.begin.final_lsn, self._hashed + len(self.unhashed)
+
     def split(self) -> Split:
         """What is published of the open transaction, for progress."""
         transaction = self.inside()

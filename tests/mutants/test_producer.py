@@ -154,7 +154,7 @@ NOTICED = {
         test_cut_maker.test_table_that_left_is_told_and_its_writer_forgotten,
     ),
     "a table departs while an open transaction may hold changes of it": Noticed(
-        Mutant(SourceWatch.look, "now.oldest_xid >= self._left", "self._left"),
+        Mutant(SourceWatch._look, "now.oldest_xid >= self._left", "self._left"),
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
     "a table departs a byte early": Noticed(

@@ -199,7 +199,7 @@ class Watch:
         self.leaving: dict[int, int] = {}
         self.renamed: dict[int, tuple[str, str]] = {}
         self.names: dict[int, tuple[str, str]] = {}
-        self.doubts = Doubts(SETTINGS, cast(SqlConnection, None), cast(Tables, None), cast(ProgressTracker, None))
+        self.doubts: Doubts
         self.fault: Exception | None = None
         self.appeared: set[int] = set()
         self.xid = 1
@@ -226,6 +226,9 @@ class Watch:
 
     def look_if_due(self) -> None:
         """It is not."""
+
+    def look_before_cut(self) -> None:
+        """It shows nothing new."""
 
     def look_at(self, relation_id: int, xid: int) -> None:
         """It shows nothing new."""
@@ -276,6 +279,7 @@ class Kept:
         self.tables = Tables(
             self.settings, CONNECTION, cast(TopicAdmin, self.admin), self.cache, metadata, publisher, "shop"
         )
+        self.kept_watch.doubts = Doubts(self.settings, CONNECTION, self.tables, self.tracker)
 
     @property
     def last(self) -> Batch:

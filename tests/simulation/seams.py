@@ -144,13 +144,13 @@ def _replacements(
             # Without a table that comes nothing is copied beside the stream.
             "CopyReader": lambda *_: nullcontext() if copied is None else Reader(copied, world)
         },
-        "walbridge.producer.guards.doubts": {"table_files": lambda *_: {}},
+        "walbridge.producer.guards.doubts": {"table_storages": lambda *_: {}},
         "walbridge.producer.guards.source_watch": {
             "other_members": lambda connection, name, there: set() if copied is None else copied.members(there),
             "next_xid": lambda *_: copied.next_xid() if copied is not None else 1,
             "publication_state": _every_table,
             "partition_trees": lambda *_: [],
-            "table_files": lambda *_: {},
+            "table_storages": lambda *_: {},
             "published_tables_unless_locked": lambda *_: [],
             "refuse_unfit_identities": lambda *_: None,
             "refuse_unknown": lambda *_: None,  # nobody wrote the records of a copy that is only assumed

@@ -1,48 +1,24 @@
-"""What is told of partitions that come and go, and which identity is refused."""
+"""Which partitions are refused below a published root."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from walbridge.producer.guards.partitions import PartitionWatch
+from walbridge.producer.guards.partitions import identity_faults, unsent_faults
 from walbridge.producer.postgres.facts import Partition
-from walbridge.schemas.errors import OperatorError
 
 KEY = frozenset({"id", "day"})
-ROOT = Partition(1, 1, "public.p", True, "d", KEY)
+ROOT = Partition(1, 1, "public.p", "d", KEY)
 
 
-def leaf(relation_id: int, *, born: bool = True, identity: str = "d", key: frozenset[str] = KEY) -> Partition:
-    return Partition(1, relation_id, f"public.p{relation_id}", born, identity, key)
-
-
-def test_first_look_and_new_empty_partitions_are_told_nothing_of() -> None:
-    watch = PartitionWatch()
-    assert watch.look([ROOT, leaf(2, born=False)]) == []
-    assert watch.look([ROOT, leaf(2, born=False), leaf(3)]) == []
-
-
-def test_partition_that_left_and_one_that_came_with_rows_are_told_once() -> None:
-    watch = PartitionWatch()
-    watch.look([ROOT, leaf(2), leaf(3)])
-
-    told = [what for what, _ in watch.look([ROOT, leaf(3), leaf(4, born=False)])]
-
-    assert [words.split(":")[0] for words in told] == [
-        "partition public.p2 left public.p",
-        "partition public.p4 was attached to public.p",
-    ]
-    assert watch.look([ROOT, leaf(3), leaf(4, born=False)]) == []
-
-
-def test_root_that_is_gone_says_nothing_of_its_partitions() -> None:
-    watch = PartitionWatch()
-    watch.look([ROOT, leaf(2)])
-    assert watch.look([]) == []
+def leaf(relation_id: int, *, identity: str = "d", key: frozenset[str] = KEY) -> Partition:
+    return Partition(1, relation_id, f"public.p{relation_id}", identity, key)
 
 
 def root(identity: str = "d", key: frozenset[str] = KEY) -> Partition:
-    return Partition(1, 1, "public.p", True, identity, key)
+    return Partition(1, 1, "public.p", identity, key)
 
 
 NO_KEY: frozenset[str] = frozenset()
@@ -62,9 +38,9 @@ NO_KEY: frozenset[str] = frozenset()
 )
 def test_identity_that_is_not_what_the_root_says_is_refused(above: Partition, other: Partition, remedy: str) -> None:
     """I5, I6."""
-    with pytest.raises(OperatorError, match=r"partition public.p2 has another replica identity") as refusal:
-        PartitionWatch().look([above, other])
-    assert remedy in refusal.value.remedy
+    (refusal,) = identity_faults([above, other])
+    assert "partition public.p2 has another replica identity" in refusal.what
+    assert remedy in refusal.remedy
 
 
 @pytest.mark.parametrize(
@@ -81,4 +57,18 @@ def test_identity_that_is_not_what_the_root_says_is_refused(above: Partition, ot
     ],
 )
 def test_identity_that_holds_the_roots_key_or_takes_no_update_is_fine(above: Partition, other: Partition) -> None:
-    PartitionWatch().look([above, other])
+    assert list(identity_faults([above, other])) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [
+        ("unlogged", "ALTER TABLE public.p2 SET LOGGED; or ALTER TABLE public.p DETACH PARTITION public.p2;"),
+        ("a foreign table", "ALTER TABLE public.p DETACH PARTITION public.p2;"),
+    ],
+)
+def test_partition_whose_changes_are_never_sent_is_refused(kind: str, remedy: str) -> None:
+    """I8: its rows would be copied, and stay as they are for ever."""
+    (refusal,) = unsent_faults([ROOT, leaf(3), replace(leaf(2), never_sent=kind)])
+    assert f"partition public.p2 of public.p is {kind}" in refusal.what
+    assert refusal.remedy == remedy

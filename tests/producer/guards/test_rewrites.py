@@ -6,8 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from walbridge.producer.guards.rewrites import added_columns, as_text, from_text, is_rewritten
-from walbridge.producer.postgres.facts import TableFile
+from walbridge.producer.guards.rewrites import (
+    added_columns,
+    as_text,
+    by_relation,
+    from_text,
+    is_in_first_file,
+    is_printed_otherwise,
+    is_rewritten,
+    left_partitions,
+    new_partitions,
+)
+from walbridge.producer.postgres.facts import TableFile, TableStorage
 
 LONG = TableFile(1, 100, 50, 3)
 SHORT = TableFile(1, 100, 0, 3, "a")
@@ -19,10 +29,48 @@ def rewritten(before: TableFile, *, is_partition: bool = False, is_truncated: bo
     return is_rewritten(before, after, is_partition=is_partition, is_truncated=is_truncated)
 
 
-def test_files_are_read_back_from_progress() -> None:
-    files = (LONG, replace(SHORT, relation_id=2), TableFile(3, 0, 0, 2))
-    assert from_text(as_text(files)) == {each.relation_id: each for each in files}
-    assert from_text("") == {}
+PARTITION = TableFile(3, 3, 0, 2, joined="750")
+
+
+def test_storage_is_read_back_from_progress() -> None:
+    storage = TableStorage((LONG, replace(SHORT, relation_id=2), PARTITION), frozenset({"ab", "cd"}))
+    assert from_text(as_text(storage)) == storage
+    assert from_text(as_text(TableStorage((LONG,)))) == TableStorage((LONG,))
+    assert from_text("") == TableStorage(())
+
+
+def test_storage_of_earlier_code_is_read_without_what_it_did_not_write() -> None:
+    """It knew neither when partitions joined, nor labels."""
+    earlier = from_text("1:0:0:2: 3:3:0:2:")
+    now = TableStorage((TableFile(1, 0, 0, 2), PARTITION), frozenset({"ab"}))
+    assert earlier.files == (TableFile(1, 0, 0, 2), replace(PARTITION, joined=""))
+    assert left_partitions(by_relation(earlier), by_relation(now)) == set()
+    assert not is_printed_otherwise(earlier, now)
+
+
+def test_partitions_that_came_and_went_are_told() -> None:
+    other = replace(PARTITION, relation_id=4)
+    before, now = {1: LONG, 3: PARTITION}, {1: LONG, 4: other}
+    assert left_partitions(before, now) == {3}
+    assert new_partitions(before, now) == [other]
+    assert (left_partitions(now, now), new_partitions(now, now)) == (set(), [])
+
+
+def test_partition_that_came_anew_had_left() -> None:
+    """I8: its rows may have changed meanwhile, unsaid."""
+    assert left_partitions({3: PARTITION}, {3: replace(PARTITION, joined="751")}) == {3}
+
+
+def test_table_that_was_emptied_lies_in_another_file_than_its_first() -> None:
+    assert is_in_first_file(PARTITION)
+    assert is_in_first_file(replace(PARTITION, file=0))
+    assert not is_in_first_file(replace(PARTITION, file=9))
+
+
+def test_label_that_is_called_otherwise_or_is_gone_is_told_and_a_new_one_is_not() -> None:
+    before = TableStorage((LONG,), frozenset({"1 a", "2 b"}))
+    assert not is_printed_otherwise(before, replace(before, labels=before.labels | {"3 c"}))
+    assert is_printed_otherwise(before, replace(before, labels=frozenset({"1 a", "2 x"})))
 
 
 @pytest.mark.parametrize("before", [LONG, SHORT, NAMED])
@@ -52,6 +100,15 @@ def test_table_that_may_have_been_unlogged_is_in_doubt_unless_it_was_truncated()
 def test_column_that_was_added_by_a_rewrite_is_a_doubt(before: TableFile) -> None:
     """Also where VACUUM FULL, after it, made the file: then nobody knows any more what was missing."""
     assert rewritten(before, file=101, column_count=4)
+
+
+@pytest.mark.parametrize("before", [LONG, NAMED])
+def test_new_file_of_a_partition_that_its_roots_truncate_made_is_no_doubt(before: TableFile) -> None:
+    after = replace(before, file=101, made_by=750)
+    assert not is_rewritten(before, after, is_partition=True, is_truncated=True, truncated_by=750)
+    assert is_rewritten(before, after, is_partition=True, is_truncated=True, truncated_by=751)
+    for other in (replace(after, toast=51), replace(after, columns="b"), replace(after, column_count=4)):
+        assert is_rewritten(before, other, is_partition=True, is_truncated=True, truncated_by=750)
 
 
 @pytest.mark.parametrize("before", [LONG, NAMED])

@@ -17,7 +17,7 @@ from walbridge.producer.guards import doubts, source_watch
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import INTERVAL_S, SourceWatch, refuse_unknown
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.producer.postgres.facts import PublicationState, TableFile
+from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableStorage
 from walbridge.schemas.errors import COPY_ALL, KafkaAway, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
@@ -36,7 +36,9 @@ class Watched(Kept):
         self.now: PublicationState | None = STATE
         self.next_xid = 80
         self.generated: list[int] = []
-        self.files: dict[int, tuple[TableFile, ...]] = {}
+        self.storages: dict[int, TableStorage] = {}
+        self.empty: set[int] = set()
+        self.added: list[AddedColumn] = []
         self.published: list[Any] | None = []
         self.looks: list[str] = []
         with catalogue():
@@ -57,8 +59,10 @@ class Watched(Kept):
             patch.setattr(source_watch, "publication_state", noted("publication", lambda: self.now))
             patch.setattr(source_watch, "next_xid", lambda *_: self.next_xid)
             patch.setattr(doubts, "with_generated_columns", lambda *_: self.generated)
-            patch.setattr(source_watch, "table_files", lambda *_: self.files)
-            patch.setattr(doubts, "table_files", lambda *_: self.files)
+            patch.setattr(source_watch, "table_storages", lambda *_: self.storages)
+            patch.setattr(doubts, "table_storages", lambda *_: self.storages)
+            patch.setattr(doubts, "added_columns", lambda *_: self.added)
+            patch.setattr(doubts, "are_empty", lambda _, asked: self.empty >= set(asked))
             patch.setattr(source_watch, "partition_trees", noted("partitions", list))
             patch.setattr(source_watch, "published_tables_unless_locked", noted("published", lambda: self.published))
             patch.setattr(source_watch, "refuse_unreadable", noted("binary", lambda: None))
@@ -254,6 +258,21 @@ def test_looks_are_taken_now_and_then_and_not_at_every_batch(monkeypatch: pytest
         taken.append(watched.looks.count("publication"))
 
     assert taken == [0, 0, 1]
+
+
+def test_look_comes_before_each_cut_unless_looks_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I8: what a cut says of a table is what the source says just then."""
+    watched = opened()
+    watched.looks.clear()
+    taken = []
+    for took_s, passed_s in ((0.01, 0.4), (0.01, 0.5), (100.0, INTERVAL_S - 1), (100.0, INTERVAL_S)):
+        watched.watched._look_took_s, looked_s = took_s, watched.watched._looked_s
+        monkeypatch.setattr(time, "monotonic", lambda at_s=looked_s + passed_s: at_s)
+        with watched.seen():
+            watched.watched.look_before_cut()
+        taken.append(watched.looks.count("publication"))
+
+    assert taken == [0, 1, 1, 2]
 
 
 def test_type_that_got_a_label_since_gets_a_new_version() -> None:

@@ -1,0 +1,130 @@
+"""Which partitions and labels put a table in doubt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.producer.guards.test_source_watch import Watched
+from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, XID, catalogue, relation
+from walbridge.producer.postgres.facts import AddedColumn, ColumnFacts, TableFacts, TableFile, TableStorage
+
+ROOT = TableFile(ORDERS, 0, 0, 2)
+FIRST = TableFile(20_001, 20_001, 0, 2, joined="700", is_born=True)
+SECOND = TableFile(20_002, 20_002, 0, 2, joined="705", is_born=True)
+
+
+def partitioned() -> Watched:
+    """A session that knows one partition below one of its tables."""
+    watched = Watched()
+    watched.storages = {ORDERS: TableStorage((ROOT, FIRST), frozenset({"ab"}))}
+    watched.open()
+    assert not watched.watched.doubts
+    return watched
+
+
+def doubted(watched: Watched, *files: TableFile, labels: frozenset[str] = frozenset({"ab"})) -> bool:
+    """Whether a look that finds these files doubts the table."""
+    watched.storages = {ORDERS: TableStorage((ROOT, *files), labels)}
+    watched.look()
+    return ORDERS in watched.watched.doubts.take()
+
+
+def test_partition_that_was_born_as_one_is_no_doubt_and_known_from_then_on() -> None:
+    watched = partitioned()
+    assert not doubted(watched, FIRST, SECOND)
+    assert doubted(watched, FIRST)
+
+
+@pytest.mark.parametrize(
+    ("came", "expected"),
+    [
+        (replace(SECOND, is_born=False), True),
+        (replace(SECOND, file=20_009), True),
+        (replace(SECOND, is_logged=False), True),
+        (SECOND, False),
+    ],
+)
+def test_partition_that_may_have_brought_rows_unsaid_is_a_doubt(came: TableFile, expected: bool) -> None:
+    """I8: it was attached, or emptied since it was made, or its changes are never sent."""
+    assert doubted(partitioned(), FIRST, came) is expected
+
+
+def test_partition_that_was_attached_empty_is_no_doubt() -> None:
+    watched = partitioned()
+    watched.empty = {SECOND.relation_id}
+    assert not doubted(watched, FIRST, replace(SECOND, is_born=False))
+
+
+def test_partitions_born_below_one_that_was_attached_are_looked_at_too() -> None:
+    """I8: they were filled before it was."""
+    watched = partitioned()
+    watched.empty = {20_003}
+    assert doubted(watched, FIRST, TableFile(20_003, 0, 0, 2, joined="709"), SECOND)
+
+
+@pytest.mark.parametrize("left", [(), (replace(FIRST, joined="706"),)])
+def test_partition_that_left_or_came_anew_is_a_doubt(left: tuple[TableFile, ...]) -> None:
+    """I8: its rows went with it, and what came back may be others."""
+    assert doubted(partitioned(), *left)
+
+
+def test_partition_of_which_changes_came_and_which_is_none_now_is_a_doubt() -> None:
+    """I8: it came and went between two looks, and its rows with it."""
+    watched = partitioned()
+    watched.watched.doubts.announce_partition(FIRST.relation_id, ORDERS)
+    assert watched.watched.doubts.knows_partitions_of(ORDERS)
+    watched.watched.doubts.announce_partition(SECOND.relation_id, ORDERS)
+    assert not watched.watched.doubts.knows_partitions_of(ORDERS)
+    assert doubted(watched, FIRST)
+    assert watched.watched.doubts.knows_partitions_of(ORDERS)
+
+
+def test_partition_that_its_roots_truncate_emptied_is_no_doubt_unless_rows_came_behind_it() -> None:
+    """I8: a second TRUNCATE of the transaction would empty the same file."""
+    emptied = replace(FIRST, file=20_010, made_by=750)
+    watched = partitioned()
+    watched.watched.doubts.truncate([ORDERS, ITEMS], 750)
+    watched.watched.doubts.write(ORDERS, 751)
+    watched.watched.doubts.write(ITEMS, 750)
+    assert not doubted(watched, emptied)
+    watched.watched.doubts.write(ORDERS, 750)
+    assert watched.watched.doubts.take().keys() == {ORDERS}
+    assert doubted(watched, replace(emptied, file=20_011, made_by=752))
+
+
+def test_label_that_is_called_otherwise_is_a_doubt() -> None:
+    assert not doubted(partitioned(), FIRST, labels=frozenset({"ab", "cd"}))
+    assert doubted(partitioned(), FIRST, labels=frozenset({"cd"}))
+
+
+NOTE = AddedColumn(ORDERS, "note", TEXT, -1, has_value=False)
+
+
+@pytest.mark.parametrize(
+    ("added", "expected"),
+    [
+        (replace(NOTE, name="other"), False),
+        (replace(NOTE, name="other", has_value=True), True),
+        (NOTE, True),
+        (replace(NOTE, type_oid=INT4), False),
+    ],
+)
+def test_column_with_a_value_or_that_looks_as_one_that_went_is_a_doubt(added: AddedColumn, expected: bool) -> None:
+    """I8: its name may have been that of another column, whose values came under it."""
+    watched = Watched(announced=())
+    facts = TableFacts("d", (_column("id", INT4, 1), _column("note", TEXT, 2)), 2)
+    with catalogue({ORDERS: facts}):
+        for relation_id in (ORDERS, ITEMS):
+            watched.tables.receive(relation(relation_id), (ORDERS, ITEMS), XID)
+    watched.storages = {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 2),))}
+    watched.open()
+    watched.added, watched.storages = [added], {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 3),))}
+    watched.look()
+    assert (ORDERS in watched.watched.doubts.take()) is expected
+
+
+def _column(name: str, type_oid: int, attnum: int) -> ColumnFacts:
+    is_key = attnum == 1
+    return ColumnFacts(name, type_oid, -1, attnum, not is_key, is_key, is_key, None)
