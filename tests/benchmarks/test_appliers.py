@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
@@ -41,11 +44,12 @@ COMMIT = Commit("p")
 @pytest.mark.parametrize("pattern", ["spread", "recent"])
 def test_changes_to_a_large_table(lake: Path, spark: SparkSession, rows: int, pattern: str) -> None:
     found = {}
+    filled(lake / "source", rows)
     for name in ("local", "spark"):
-        table = filled(lake / name, rows)
+        table = copy_of(lake / "source", lake / name)
         turns = [merged(table, Appliers(name, spark), keys(rows, pattern, turn), turn) for turn in range(TURNS)]
         found[name] = min(turns)
-    plain = filled(lake / "plain", rows)
+    plain = copy_of(lake / "source", lake / "plain")
     found["plain MERGE INTO"] = min(plainly(plain, spark, keys(rows, pattern, turn)) for turn in range(TURNS))
     for name, (seconds, cpu_s, written) in found.items():
         print(f"\n{CHANGES:,} {pattern} updates of {rows:,} rows, {name}: ", end="")
@@ -53,25 +57,36 @@ def test_changes_to_a_large_table(lake: Path, spark: SparkSession, rows: int, pa
         record(f"{name}_{pattern}_{rows}", {"s": round(seconds, 2), "cpu_s": round(cpu_s, 2), "bytes": written})
 
 
-def filled(folder: Path, rows: int) -> LakeTable:
+def filled(folder: Path, rows: int) -> None:
     """A file of each million rows, in the order of their keys, as a copy writes them."""
     table = LakeTable.create(str(folder), SHAPE.fields, COMMIT, {})
     schema = arrow_schema(SHAPE.fields)
     for start in range(0, rows, FILE_ROWS):
         table.append(pa.RecordBatchReader.from_batches(schema, _batches(start, schema)), COMMIT)
+
+
+def copy_of(folder: Path, path: Path) -> LakeTable:
+    shutil.copytree(folder, path)
+    table = LakeTable.open(str(path), {})
+    assert table is not None
     return table
 
 
 def _batches(start: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     step = 100_000
+    nulls = {of.name: pa.nulls(step, of.type) for of in schema.field("_walbridge").type}
+    said = {name: pa.array([value] * step, nulls[name].type) for name, value in (("commit_lsn", 1), ("ordinal", 0))}
+    parts = list((nulls | said).values())
     for first in range(start, start + FILE_ROWS, step):
-        ids = range(first, first + step)
+        ids = pa.array(np.arange(first, first + step))
         columns = [
-            pa.array(ids, pa.int64()),
-            pa.array([each * 7919 % 50_000 for each in ids], pa.int32()),
+            ids,
+            pa.array(np.arange(first, first + step) * 7919 % 50_000, pa.int32()),
             pa.array(["paid", "open", "sent", "gone"] * (step // 4)),
-            pa.array([f"a note about order {each * 2654435761 % 2**32}" for each in ids]),
-            pa.array([{"commit_lsn": 1, "ordinal": 0, "op": "c"}] * step, schema.field("_walbridge").type),
+            pc.binary_join_element_wise(
+                "a note about order", pc.cast(pc.multiply(ids, 2_654_435_761), pa.string()), " "
+            ),
+            pa.StructArray.from_arrays(parts, fields=list(schema.field("_walbridge").type)),
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 

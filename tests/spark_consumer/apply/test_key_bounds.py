@@ -143,3 +143,14 @@ def test_every_key_of_every_batch_is_within(batches: list[list[int]]) -> None:
     ranges = [term.split(" BETWEEN ")[1].split(" AND ") for term in found.strip("()").split(" OR ")] if found else []
     assert len(ranges) <= RANGES_MAX
     assert all(any(int(low) <= key <= int(high) for low, high in ranges) for keys in batches for key in keys)
+
+
+@pytest.mark.parametrize("type_name", ENDS)
+def test_files_that_may_hold_a_key_are_told_from_others(lake: Path, type_name: str) -> None:
+    """By the statistics of a table's own files, one file a row."""
+    shape, keys = shape_of(type_name), ENDS[type_name]
+    files = files_of(lake, shape, *[[key] for key in keys]).file_statistics()
+
+    for key in keys:
+        bounds = KeyBounds.of(source(shape, ((key, 1), struct())).to_batches(), shape)
+        assert 1 <= bounds.files_within(files).num_rows <= 3
