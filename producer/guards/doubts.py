@@ -17,6 +17,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage
 from walbridge.producer.postgres.publication import with_generated_columns
 from walbridge.producer.postgres.table_files import added_columns, are_empty, table_storages
+from walbridge.producer.relations.partition_sessions import SINCE_VERSION
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -167,6 +168,8 @@ class Doubts:
         attached = [each for each in came if not each.is_born]
         if not attached:
             return False
+        if self._connection.info.server_version < SINCE_VERSION:
+            return True  # what was written to it before keeps the server from sending what is written to it now
         # One that is partitioned itself may have brought others, which were born below it.
         suspects = came if any(not each.file for each in attached) else attached
         return not are_empty(self._connection, [each.relation_id for each in suspects])

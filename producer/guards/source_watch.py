@@ -19,15 +19,16 @@ from walbridge.producer.guards.baseline import TOPIC_ID_LENGTH, Baseline
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.partitions import identity_faults
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
-from walbridge.producer.guards.rewrites import as_text
+from walbridge.producer.guards.rewrites import as_text, from_text
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import published_tables_unless_locked, table_names
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
-from walbridge.producer.postgres.publication import next_xid, other_members, publication_state
+from walbridge.producer.postgres.publication import insert_lsn, next_xid, other_members, publication_state
 from walbridge.producer.postgres.table_files import table_storages
 from walbridge.producer.relations.binary_support import refuse_unreadable
+from walbridge.producer.relations.partition_sessions import SINCE_VERSION
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import KafkaAway
@@ -98,6 +99,7 @@ class SourceWatch:
             RetryableError: a server is away.
         """
         progress = self._tracker.progress
+        self._tables.partition_sessions.begin(progress.floor)
         baseline = Baseline.of(progress)
         if baseline is None:
             # Written by earlier code: what there is now is all that can be compared with later.
@@ -279,6 +281,18 @@ class SourceWatch:
             RetryableError: a server is away, or does not know the topic yet.
         """
         return self.baseline([table], self._connection).tables[table.relation_id]
+
+    def sends_partitions_of(self, table: TableProgress) -> bool:
+        """Whether this session sends changes of all partitions of a root as the root's, of the storage told.
+
+        Raises:
+            RetryableError: Postgres is away.
+        """
+        below = [file for file in from_text(table.storage or "").files if file.relation_id != table.relation_id]
+        if not below or self._connection.info.server_version >= SINCE_VERSION:
+            return True
+        tree = frozenset((file.relation_id, file.joined) for file in below)
+        return self._tables.partition_sessions.knows(table.relation_id, tree, insert_lsn(self._connection))
 
     def refuse_unfit(self, tables: Sequence[PublishedTable]) -> None:
         """Refuse tables whose changes would come in parts, or not be readable.

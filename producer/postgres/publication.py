@@ -135,3 +135,17 @@ def next_xid(connection: SqlConnection) -> int:
         raise classified(error) from None
     assert row is not None
     return int(row[0])
+
+
+def insert_lsn(connection: SqlConnection) -> Lsn:
+    """All that is visible by now is below it.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    try:
+        row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+    except psycopg.Error as error:
+        raise classified(error) from None
+    assert row is not None
+    return Lsn(parse_lsn(row[0]))

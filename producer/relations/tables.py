@@ -23,6 +23,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
+from walbridge.producer.relations.partition_sessions import PartitionSessions
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
 from walbridge.producer.relations.table_names import Name, TableNames, first_topics
 from walbridge.runtime.kill_points import kill_point
@@ -60,6 +61,7 @@ class Tables:
         self._metadata = metadata
         self._publisher = publisher
         self.database = database
+        self.partition_sessions = PartitionSessions()
         self._writers: dict[int, RecordWriter] = {}
         self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()

@@ -41,6 +41,7 @@ from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transaction import TransactionTracker
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.waits import PATIENCE_S
+from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 
@@ -70,7 +71,7 @@ class Session:
         requests: TableRequests | None = None,
     ) -> None:
         limits, progress = settings.producer, out.tracker.progress
-        self._stream, self._out = stream, out
+        self._stream, self._out, self._tables = stream, out, tables
         self._batch_age_max_s = limits.transaction_timeout_ms / 1000 * _AGE_SHARE
         self._wait_s = min(WAIT_S, limits.idle_cut_interval_ms / 1000, self._batch_age_max_s)
         self._decoders = decoders_for(progress.options)
@@ -164,8 +165,7 @@ class Session:
                 self._cuts.idle_cut()
                 if should_stop():
                     return
-                if self._copies is not None:
-                    self._copies.step()
+                self._step_copies()
             else:
                 self._end_stalled_batch(PATIENCE_S if should_stop() else self._batch_age_max_s)
             self._stream.wait(self._wait_s if self._copies is None else min(self._wait_s, self._copies.pause_s))
@@ -274,8 +274,14 @@ class Session:
         self._stream.note_received(message.end_lsn)
         if not transaction.skipped:
             self._cuts.end_transaction(message)
+        self._step_copies()
+
+    def _step_copies(self) -> None:
         if self._copies is not None:
             self._copies.step()
+        behind = self._tables.partition_sessions.behind
+        if behind is not None and not self._out.is_open and self._out.tracker.progress.floor >= behind:
+            raise RetryableError("the server notices with another session only which partitions came and went")
 
     def _end_stalled_batch(self, age_max_s: float) -> None:
         """Inside a transaction that goes on without rows: Kafka would abort a batch that waits for its end."""

@@ -247,6 +247,9 @@ class Watch:
         self.xid += 1
         return self.xid - 1
 
+    def sends_partitions_of(self, table: TableProgress) -> bool:
+        return True
+
     def refuse_unfit(self, tables: Sequence[PublishedTable]) -> None:
         if self.unfit is not None:
             raise self.unfit

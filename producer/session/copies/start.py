@@ -98,7 +98,7 @@ class CopyStart:
 
         Raises:
             NotYet: it is no member any more, or for another reason than when it was found: with another row filter;
-                or the broker does not tell of the topic yet.
+                or the broker does not tell of the topic yet, or another session has to begin.
         """
         table = found.table
         known = self._tracker.progress.tables.get(table.relation_id, TableProgress(table.relation_id, STALE))
@@ -108,6 +108,8 @@ class CopyStart:
             raise NotYet(str(error)) from None
         if record.membership is None or record.membership != found.membership:
             raise NotYet(f"table {table.qualified_name} left the publication, or came to it anew")
+        if not self._watch.sends_partitions_of(record):
+            raise NotYet(f"the server may not send all partitions of {table.qualified_name} in this session")
         return record
 
 
