@@ -40,6 +40,22 @@ NOTICED = {
         Mutant(TableWalk.__post_init__, 'self.copy is None or self.state == "current"', "True"),
         partial(test_copies_beside.test_a_table_in_any_other_state_waits_for_its_copy, "stale"),
     ),
+    "a table of a lost epoch is fed by the next one": Noticed(
+        Mutant(LakeState._left_behind, "else STALE", "else entry.state"),
+        test_copies_in_the_lake.test_an_epoch_that_begins_without_a_copy_leaves_each_table_as_it_is_and_calls_it_stale,
+    ),
+    "half a copy of a lost epoch goes on in the next one": Noticed(
+        Mutant(LakeState._left_behind, ", copy_from=None", ""),
+        test_copies_in_the_lake.test_an_epoch_that_begins_without_a_copy_leaves_each_table_as_it_is_and_calls_it_stale,
+    ),
+    "tables of before a first copy are no longer replaced by it": Noticed(
+        Mutant(copy_from.begins_without_copy, ' and "copy_begin" not in barriers', ""),
+        test_copies_in_the_lake.test_only_an_epoch_without_a_first_copy_is_entered_so,
+    ),
+    "a table of another cluster takes the place of one with its relation id": Noticed(
+        Mutant(LakeState._left_behind, "entry.relation_id if is_same else -number", "entry.relation_id"),
+        test_copies_in_the_lake.test_relation_ids_of_another_cluster_mean_other_tables,
+    ),
     "a truncate leaves what was copied before": Noticed(
         Mutant(segments._copy_after, "copy.began_anew(barrier.position)", "copy"),
         test_copies_beside.test_what_was_copied_before_a_truncate_is_void,

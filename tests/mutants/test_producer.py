@@ -11,7 +11,7 @@ import pytest
 from tests.mutants.mutant import Mutant, Noticed
 from tests.producer import test_copy
 from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
-from tests.producer.copying import test_copy_state, test_visibility, test_window
+from tests.producer.copying import test_copy_state, test_next_epoch, test_visibility, test_window
 from tests.producer.encoding import test_interpreted, test_record
 from tests.producer.guards import test_baseline, test_source_watch, test_start
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
@@ -39,7 +39,7 @@ from walbridge.producer import copy
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.copying import visibility
+from walbridge.producer.copying import next_epoch, visibility
 from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.copying.window import Window, _LaidOver
@@ -360,6 +360,26 @@ NOTICED = {
     "more than the server reported is confirmed": Noticed(
         Mutant(ReplicationStream.confirm, "lsn > self.received", "False"),
         test_replication_stream.test_more_than_the_server_reported_is_never_confirmed,
+    ),
+    "a new epoch begins where the lost one ended": Noticed(
+        Mutant(ProgressTracker.begin_epoch, "floor=at", "floor=self.progress.floor"),
+        test_next_epoch.test_epoch_is_known_to_begin_until_its_first_cut_and_that_begins_a_chain,
+    ),
+    "a table of a lost epoch is followed in the next one": Noticed(
+        Mutant(
+            next_epoch._stale,
+            "TableProgress(relation_id, STALE, topic",
+            "TableProgress(relation_id, table.state, topic",
+        ),
+        test_next_epoch.test_every_table_is_stale_since_what_was_published_and_is_to_be_copied,
+    ),
+    "what a request asked for is asked again": Noticed(
+        Mutant(next_epoch.next_epoch, "str(next_offset)", '"5"'),
+        test_next_epoch.test_every_table_is_stale_since_what_was_published_and_is_to_be_copied,
+    ),
+    "a table of another cluster goes on with the metadata of one with its relation id": Noticed(
+        Mutant(RelationCache.begin_at, "of_relations.clear()", "pass"),
+        test_versions.test_records_of_another_cluster_keep_their_ids_and_are_of_no_table,
     ),
     "what is confirmed goes back": Noticed(
         Mutant(ReplicationStream.confirm, "lsn > self.confirmed", "True"),
