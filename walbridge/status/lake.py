@@ -34,7 +34,7 @@ def lake_of(settings: Settings) -> Lake:
 def _lake_cut(row: CutRow | None) -> LakeCut | None:
     if row is None:
         return None
-    return LakeCut(row.sequence, row.to_cut, row.end_lsn, row.commit_time, row.written_at)
+    return LakeCut(row.sequence, row.to_cut, row.end_lsn, row.commit_time, row.written_at, row.epoch)
 
 
 def _newest_applied(table: DeltaTable) -> CutRow | None:

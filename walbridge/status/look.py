@@ -114,4 +114,4 @@ def _newest_cut(newest: WrittenCut) -> NewestCut:
     # A cut without transactions is made when all that the server had was read.
     reached_s = newest.written_at_ms / 1000 if cut.commit_time_us is None else cut.commit_time_us / 1_000_000
     reached_at = datetime.fromtimestamp(reached_s, UTC)
-    return NewestCut(cut.cut_id, cut.end_lsn, cut.complete, reached_at, newest.unchanged_since)
+    return NewestCut(cut.cut_id, cut.end_lsn, cut.complete, reached_at, newest.unchanged_since, str(cut.epoch))

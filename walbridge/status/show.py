@@ -147,6 +147,8 @@ def _in_lake(standing: Standing) -> str:
     behind = standing.lake_behind_kafka_bytes
     unchanged = ", in which no table changed" if standing.lake_holds_all_changes else ""
     of_kafka = f", {bytes_text(behind)} behind Kafka{unchanged}" if behind else ""
+    if standing.lake_is_of_lost_epoch:
+        of_kafka = ", of an epoch that is over: walbridge materialize goes on with the next one"
     return f"cut {cut.cut_id} at {format_lsn(cut.end_lsn)}{when}{_behind(standing.lake_lag)}{of_kafka}"
 
 

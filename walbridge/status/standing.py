@@ -38,6 +38,7 @@ class NewestCut:
     complete: bool
     reached_at: datetime
     unchanged_since: int | None = None
+    epoch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class LakeCut:
     end_lsn: int
     commit_time: datetime | None
     written_at: datetime
+    epoch: str = ""
 
     @property
     def reached_at(self) -> datetime:
@@ -159,6 +161,12 @@ class Standing:
         return not isinstance(self.lake, Silent) and self.lake.pipeline not in (None, self.pipeline)
 
     @property
+    def lake_is_of_lost_epoch(self) -> bool:
+        """Whether the lake has not reached the epoch of the newest cut: LSNs of two epochs are not compared."""
+        lake, kafka = self.lake_cut, self.kafka_cut
+        return lake is not None and kafka is not None and lake.epoch != kafka.epoch
+
+    @property
     def kafka_lag(self) -> Lag:
         """From the server's WAL to the newest cut."""
         cut = self.kafka_cut
@@ -168,7 +176,7 @@ class Standing:
     def lake_lag(self) -> Lag:
         """From the server's WAL to the newest published cut."""
         lake, kafka = self.lake_cut, self.kafka_cut
-        if lake is None:
+        if lake is None or self.lake_is_of_lost_epoch:
             return UNKNOWN
         if kafka is not None and (lake.end_lsn == kafka.end_lsn or self.lake_holds_all_changes):
             # The same state; the cut knows better up to where and when it holds.
@@ -179,13 +187,15 @@ class Standing:
     def lake_behind_kafka_bytes(self) -> int | None:
         """From the newest cut to the newest published one."""
         lake, kafka = self.lake_cut, self.kafka_cut
-        return None if lake is None or kafka is None else max(0, kafka.end_lsn - lake.end_lsn)
+        if lake is None or kafka is None or self.lake_is_of_lost_epoch:
+            return None
+        return max(0, kafka.end_lsn - lake.end_lsn)
 
     @property
     def lake_holds_all_changes(self) -> bool:
         """Whether all that the lake has not published of Kafka's cuts changed no table."""
         lake, kafka = self.lake_cut, self.kafka_cut
-        if lake is None or kafka is None or kafka.unchanged_since is None:
+        if lake is None or kafka is None or kafka.unchanged_since is None or self.lake_is_of_lost_epoch:
             return False
         return kafka.unchanged_since <= lake.end_lsn <= kafka.end_lsn
 

@@ -104,3 +104,15 @@ def test_a_lake_that_does_not_exist_is_no_answer() -> None:
 
     assert everybody_away.anybody_answers
     assert not replace(everybody_away, lake=Lake(False, None, None, ())).anybody_answers
+
+
+def test_lsns_of_an_epoch_that_is_over_are_not_compared_with_those_of_the_next() -> None:
+    """I8: an older server was restored and is followed; its WAL ends below what the lake has of before."""
+    there = standing(wal_lsn=600, cut_lsn=500)
+    assert isinstance(there.published, Published)
+    assert there.published.cut is not None
+    began = replace(there.published, cut=replace(there.published.cut, epoch="7-1-s-0/1F4", unchanged_since=100))
+    later = replace(there, published=began)
+
+    assert (later.lake_lag, later.lake_behind_kafka_bytes, later.lake_holds_all_changes) == (UNKNOWN, None, False)
+    assert "of an epoch that is over: walbridge materialize goes on with the next one" in as_text(later)
