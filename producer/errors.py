@@ -183,13 +183,45 @@ def set_aside_unwritable(table: str, folder: str, reason: str | None) -> Operato
     )
 
 
-def topic_grown(topic: str, count: int, spread_over: int) -> OperatorError:
+class TopicLost(OperatorError):
+    """Nothing more of the table is written to its topic: its next copy goes into another one."""
+
+
+def topic_grown(table: str, topic: str, count: int, spread_over: int) -> TopicLost:
     """I3: keys that moved have older events in another partition."""
-    return OperatorError(
+    return TopicLost(
         f"topic {topic} has {count} partitions, its rows were spread over {spread_over}: its keys would change "
         "partitions",
-        remedy=COPY_AGAIN,
+        remedy=_copied_again(table),
     )
+
+
+def partitions_set(table: str, topic: str, count: int, wanted: int) -> TopicLost:
+    """The keys of a topic stay in their partitions, so other partitions are another topic's."""
+    return TopicLost(
+        f"topic {topic} has {count} partitions, and [topics] partitions is {wanted} by now",
+        remedy=f"set it to {count} again; or {_copied_again(table)}",
+    )
+
+
+def table_topic_gone(table: str, topic: str) -> TopicLost:
+    """Offsets of a new one would begin at 0 again: no reader could tell what it lacks."""
+    return TopicLost(
+        f"topic {topic} of table {table} is gone, and with it the events that were in it", remedy=_copied_again(table)
+    )
+
+
+def table_topic_remade(table: str, topic: str) -> TopicLost:
+    """Likewise."""
+    return TopicLost(
+        f"topic {topic} of table {table} was deleted and made again: the events that were in it are gone",
+        remedy=_copied_again(table),
+    )
+
+
+def topic_given_up(table: str, topic: str) -> TopicLost:
+    """It was said before why."""
+    return TopicLost(f"nothing of table {table} is written to topic {topic} any more", remedy=_copied_again(table))
 
 
 def topic_gone(topic: str) -> OperatorError:

@@ -19,6 +19,9 @@ QUARANTINED, DROPPED = "quarantined", "dropped"
 ``quarantined``: likewise, and it is not copied before an operator says so. ``dropped``: it left the
 publication, or was dropped."""
 
+GIVEN_UP = ""
+"""In place of a topic's id: nothing is written to that topic any more, the table's next copy goes into another one."""
+
 IN_ONE_PIECE: tuple[str, ...] = ()
 """The bound of a copy that no key orders."""
 

@@ -26,7 +26,7 @@ from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.delta.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
-from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost, TopicGone
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.pace import Pace
@@ -107,13 +107,14 @@ class PlanRunner:
         """Where the settings say so, one table's trouble stops all.
 
         An empty lake may be a mount point without its storage. Records that are kept no more are then no table's
-        trouble: the lake may hold them.
+        trouble: the lake may hold them. Those of a topic that is gone are, since no copy of all would bring that back.
 
         Raises:
             OperatorError: there is one.
         """
         for trouble in troubles:
-            if lake_is_empty and isinstance(trouble.error, RecordsLost):
+            is_kept_no_more = isinstance(trouble.error, RecordsLost) and not isinstance(trouble.error, TopicGone)
+            if lake_is_empty and is_kept_no_more:
                 raise trouble.error
             if self._stops_at_trouble:
                 first = trouble.error.first or "mend that"

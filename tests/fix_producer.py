@@ -90,6 +90,8 @@ class ProducerUnderTest:
     log_level: str = "debug"
     as_command: bool = False
     """Whether it is started as operators start it, and not forked from a process that has imported it."""
+    deleted_topics: set[str] = field(default_factory=set)
+    """Topics of tables that the test deleted."""
     _running: list[Running] = field(default_factory=list)
 
     @property
@@ -163,7 +165,7 @@ class ProducerUnderTest:
         return refusal_of(self.start(environ=environ), timeout_s)
 
     def topics(self) -> Topics:
-        return Topics(self.kafka.bootstrap_servers, self.name, self._check_alive)
+        return Topics(self.kafka.bootstrap_servers, self.name, self._check_alive, self.deleted_topics)
 
     def _check_alive(self) -> None:
         """A producer that ended writes no more cuts: fail at once, with its words."""

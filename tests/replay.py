@@ -82,8 +82,8 @@ class TableState:
     keyless: list[Row] = field(default_factory=list)
     moved: Row | None = None
     """The row whose key is being changed: its ``d`` was applied, its ``c`` comes next."""
-    partitions: dict[bytes, int] = field(default_factory=dict)
-    """Where each key's events are (I3)."""
+    partitions: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    """By topic and key: where the key's events are (I3)."""
     named: set[bytes] | None = None
     """While the table is copied beside the stream: keys that were named since its copy began."""
     aside: list[Row] = field(default_factory=list)
@@ -132,7 +132,8 @@ class Replay:
             if cut.complete:
                 assert event.position.commit_lsn <= cut.end_lsn, f"{event.position} is in a cut, and after its end"
             if event.key is not None:
-                known = self.tables[relation_id].partitions.setdefault(event.key, event.partition)
+                place = event.relation.topic, event.key
+                known = self.tables[relation_id].partitions.setdefault(place, event.partition)
                 assert event.partition == known, f"a key's event at {event.position} is in another partition"
             self._reshape(event.relation)
             apply = _APPLY if self.tables[relation_id].named is None else _APPLY_BESIDE

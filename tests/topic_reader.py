@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import fastavro
@@ -111,10 +112,18 @@ class Topics:
 
     Args:
         check_alive: raises when no more cuts can come.
+        gone: topics that a test deleted. What was in them is no more to be had.
     """
 
-    def __init__(self, bootstrap_servers: str, pipeline: str, check_alive: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        pipeline: str,
+        check_alive: Callable[[], None] = lambda: None,
+        gone: Collection[str] = (),
+    ) -> None:
         self._check_alive = check_alive
+        self._gone = frozenset(gone)
         self._bootstrap_servers = bootstrap_servers
         self._pipeline = pipeline
         self._readers: dict[str, TopicReader] = {}
@@ -246,13 +255,23 @@ class Topics:
     def replay(self) -> Replay:
         """Every event of every cut, applied. A table that was renamed and not written since has a barrier only."""
         replayed = Replay()
-        for cut in self.cuts():
+        for cut in self._cuts_of_what_is_there():
             replayed.apply(cut, self.events(cut))
             for table in cut.tables:
                 if shapes := [barrier for barrier in table.barriers if barrier.kind == "shape"]:
                     newest = max(shapes, key=lambda barrier: barrier.position)
                     replayed.begin_version(self._version(str(newest.schema_id), table.relation_id))
         return replayed
+
+    def _cuts_of_what_is_there(self) -> list[Cut]:
+        return [
+            replace(
+                cut,
+                partitions=tuple(part for part in cut.partitions if part.topic not in self._gone),
+                tables=tuple(table for table in cut.tables if table.topic not in self._gone),
+            )
+            for cut in self.cuts()
+        ]
 
     def _version(self, schema_id: str, relation_id: int) -> RelationRecord:
         if (schema_id, relation_id) not in self._versions:
@@ -265,7 +284,7 @@ class Topics:
         named = Counter[tuple[str, int]]()
         newest: dict[tuple[str, int, str], Event] = {}
         positions = Counter[tuple[str, int, str, Position]]()
-        for cut in self.cuts():
+        for cut in self._cuts_of_what_is_there():
             for part in cut.partitions:
                 named[part.topic, part.partition] += part.records
             for event in sorted(self.events(cut), key=lambda event: event.offset):

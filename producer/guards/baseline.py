@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from walbridge.producer import errors
+from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.schemas.progress_record import OWN_OPTIONS, Progress, pairs
 from walbridge.schemas.table_progress import TableProgress
 
 _PUBLICATION, _TOPICS, GENERATED_OPTION = (f"{OWN_OPTIONS}{name}" for name in ("publication", "topics", "generated"))
-TOPIC_ID_LENGTH = 8
-"""Of the 22 characters of a topic's id: enough to tell two lives of one topic apart."""
+PARTITIONS_OPTION = OWN_OPTIONS + "partitions"
+"""``[topics] partitions``, as topics of tables with a key were last made or compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +104,14 @@ class Baseline:
     def _members(self) -> dict[int, str]:
         return {each: table.membership for each, table in self.tables.items() if table.membership is not None}
 
-    def refuse_other_topics(self, topics: Mapping[str, str]) -> None:
-        """Compare with the ids that the broker gives now.
+    def refuse_other_control_topics(self, topics: Mapping[str, TopicFound]) -> None:
+        """Compare with those that the broker has now.
 
         Raises:
-            OperatorError: a topic is gone, or was made anew and lacks what was in it.
+            OperatorError: a topic of all tables is gone, or was made anew and lacks what was in it.
         """
-        for topic, an_id in self.topics.items():
+        for topic, an_id in self.control_topics.items():
             if topic not in topics:
                 raise errors.topic_gone(topic)
-            if topics[topic] != an_id:
+            if topics[topic].topic_id != an_id:
                 raise errors.topic_remade(topic)

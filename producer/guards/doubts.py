@@ -7,6 +7,7 @@ copy begins, so that a doubt which no cut told is found again after a restart (I
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
@@ -22,6 +23,8 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 
+NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
+
 
 class Doubts:
     """Those of one session."""
@@ -30,8 +33,8 @@ class Doubts:
         self._connection, self._tables, self._tracker = connection, tables, tracker
         self._stops = settings.producer.on_table_error == "stop"
         self._doubted: dict[int, OperatorError] = {}
-        self._generated: str | None = None
-        """What the publication says of generated columns, to be remembered with what is doubted for it."""
+        self._options: dict[str, str] = {}
+        """What is to be remembered with what is doubted for it."""
         self._truncated: set[int] = set()
         """Tables of which the stream brought a TRUNCATE since their files were compared."""
         self._truncated_by: dict[int, int] = {}
@@ -55,8 +58,11 @@ class Doubts:
         if self._truncated_by.get(relation_id) == xid and len(self._known(relation_id).files) > 1:
             self.add({relation_id: errors.table_rewritten(self._name(relation_id))})
 
-    def add(self, reasons: Mapping[int, OperatorError]) -> None:
+    def add(self, reasons: Mapping[int, OperatorError], options: Mapping[str, str] = NO_OPTIONS) -> None:
         """These tables are not current.
+
+        Args:
+            options: facts that hold for all of them, to be remembered once they are told.
 
         Raises:
             OperatorError: settings say that this stops all.
@@ -64,13 +70,14 @@ class Doubts:
         if reasons and self._stops:
             raise next(iter(reasons.values()))
         self._doubted = {**reasons, **self._doubted}
+        self._options |= options
 
     def take(self) -> dict[int, OperatorError]:
         """All of them, each told once, to be said in the cut that is made next."""
         doubted, self._doubted = self._doubted, {}
-        if self._generated is not None:
-            self._tracker.remember_options({GENERATED_OPTION: self._generated})
-            self._generated = None
+        if self._options:
+            self._tracker.remember_options(self._options)
+            self._options = {}
         return doubted
 
     def take_of(self, relation_id: int) -> OperatorError | None:
@@ -83,8 +90,10 @@ class Doubts:
         self.add({each: errors.membership_changed(name, self._name(each)) for each in changed})
         if baseline.has_other_generated_columns(now):
             concerned = with_generated_columns(self._connection, self._tracker.progress.relation_ids)
-            self.add({each: errors.generated_columns_changed(name, self._name(each)) for each in concerned})
-            self._generated = now.generated_columns
+            self.add(
+                {each: errors.generated_columns_changed(name, self._name(each)) for each in concerned},
+                {GENERATED_OPTION: str(now.generated_columns)},
+            )
 
     def announce_partition(self, relation_id: int, root: int) -> None:
         """The stream brings a change of this partition, under its root's name."""

@@ -15,11 +15,12 @@ import structlog
 from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
-from walbridge.producer.guards.baseline import TOPIC_ID_LENGTH, Baseline
+from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.partitions import identity_faults
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.guards.rewrites import as_text, from_text
+from walbridge.producer.guards.topic_watch import TopicWatch
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import published_tables_unless_locked, table_names
 from walbridge.producer.postgres.connection import SqlConnection
@@ -83,6 +84,7 @@ class SourceWatch:
         self._renamed: dict[int, tuple[Name, Lsn]] = {}
         """By table: its new name, and from where on nothing comes under an earlier one."""
         self.doubts = Doubts(settings, connection, tables, tracker)
+        self.topics = TopicWatch(settings, admin, tables, tracker, self.doubts)
         self._shown: Snapshot | None = None
         """What the last look at all tables showed."""
         self._looks_singly = 0
@@ -106,11 +108,10 @@ class SourceWatch:
             followed_tables = [progress.tables[each] for each in progress.relation_ids]
             self._remember(self.baseline(followed_tables, self._connection))
         else:
-            baseline.refuse_other_topics(self._ids_of(baseline.topics))
             newest = self._tables.newest(progress.tables)
             self._remember(baseline.with_topics({each.table.relation_id: each.topic for each in newest}))
         refuse_unknown(self._tables, progress.relation_ids, metadata_topic(self._settings.name))
-        self._tables.refuse_other_settings(progress.relation_ids)
+        self.topics.open()
         self.look()
         published = published_tables_unless_locked(self._connection, self._settings.postgres.publication)
         if published is None:
@@ -151,10 +152,11 @@ class SourceWatch:
             self._tracker.remember_tables(baseline.tables)
 
     def _ids_of(self, topics: Iterable[str]) -> dict[str, str]:
-        return {topic: an_id[:TOPIC_ID_LENGTH] for topic, an_id in self._admin.topic_ids(topics).items()}
+        return {topic: found.topic_id for topic, found in self._admin.ask(topics).found().items()}
 
     def look_if_due(self) -> None:
         """Look again, if that was a while ago."""
+        self.topics.hear()
         if time.monotonic() - self._looked_s >= INTERVAL_S:
             self.look()
 
@@ -207,6 +209,7 @@ class SourceWatch:
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
             self.appeared |= other_members(self._connection, name, there)
+        self.topics.look()
         self._tables.notice_types(progress.relation_ids, self._connection)
         for fault in identity_faults(partition_trees(self._connection, progress.relation_ids)):
             raise fault

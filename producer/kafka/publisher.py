@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import Headers
-from walbridge.producer.errors import another_runs, record_too_large, row_too_large, topic_grown
+from walbridge.producer.errors import another_runs, record_too_large, row_too_large
 from walbridge.producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
 from walbridge.producer.kafka.instance import SERVE_S, SLICE_S, Instance, opened
 from walbridge.runtime.kill_points import kill_point
@@ -59,6 +59,8 @@ class Publisher:
         self._on_wait = on_wait
         self._partition_counts: dict[str, int] = {}
         self._relations: dict[str, RelationRecord] = {}
+        self._ends: dict[tuple[str, int], int] = {}
+        """By topic and partition: where the rows of this instance end."""
         self._deliveries = Deliveries()
         self._instance: Instance | None = None
         self._suspect = False
@@ -68,6 +70,9 @@ class Publisher:
         self.in_transaction = False
         self.on_replaced: Callable[[], None] = lambda: None
         """Called when ``begin`` has replaced the instance; raises where somebody else wrote before that."""
+        self.on_first_rows: Callable[[set[str]], None] = lambda topics: None
+        """Called with topics of which a partition has rows of this instance for the first time, before these are
+        committed; raises where they are not the topics that they must be."""
         self.instance_count = 0
         self.aborted_count = 0
 
@@ -82,6 +87,7 @@ class Publisher:
         """
         self._instance = None
         self.in_transaction = False
+        self._ends.clear()
         self._instance = opened(self._settings, self._id, self._on_error, self._on_wait, timeout_s)
         self._suspect = False
         self.instance_count += 1
@@ -204,6 +210,7 @@ class Publisher:
             self._flush()
         spans = self._deliveries.spans()
         self._refuse_growth(spans)
+        self._refuse_remade(spans)
         for topic, partition, first, last, records in spans:
             if first < 0 or last - first + 1 != records:
                 raise self._aborted(f"{records} records of {topic}/{partition} lie at {first} to {last}")
@@ -218,8 +225,17 @@ class Publisher:
             if found <= count and (count > 1 or last - first + 1 != records):
                 found = self._partition_count(topic)
             if found > count:
-                self.close()
-                raise topic_grown(topic, found, count)
+                # The next session finds the same, and tells the table.
+                raise self._aborted(f"topic {topic} has {found} partitions, its rows were spread over {count}")
+
+    def _refuse_remade(self, spans: list[Span]) -> None:
+        """Offsets of a topic that was made anew begin at 0 again; where nothing was written yet, its id tells."""
+        for topic, partition, first, _, _ in spans:
+            if first < self._ends.get((topic, partition), 0):
+                raise self._aborted(f"{topic}/{partition} goes on at offset {first}: the topic was made anew")
+        if first_rows := {span.topic for span in spans if (span.topic, span.partition) not in self._ends}:
+            self.on_first_rows(first_rows)
+        self._ends |= {(span.topic, span.partition): span.last + 1 for span in spans}
 
     def _partition_count(self, topic: str) -> int:
         assert self._instance is not None

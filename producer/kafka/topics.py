@@ -8,13 +8,15 @@ so a difference stops the start.
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType, TopicDescription
 
+from walbridge.producer.kafka.topic_found import TOPIC_ID_LENGTH, TopicFound
 from walbridge.runtime.back_off import BackOff
 from walbridge.runtime.heap import record_bytes_max
 from walbridge.schemas.dsn import MASK
@@ -37,7 +39,8 @@ _RESERVED = {
 _MADE_AT_ONCE = 1_000
 """Topics, partitions and settings in one request: a controller refuses more than 10,000 records at once, and has as
 long for a large request as for a small one."""
-_GONE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+_AWAY = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+_DELETED = KafkaError.UNKNOWN_TOPIC_OR_PART
 _COLLIDES = (
     'Kafka takes "." and "_" in topic names for equal: give the table another topic in [topics.names], '
     "or this pipeline another name"
@@ -125,12 +128,46 @@ def transactional_config(settings: Settings, transactional_id: str) -> dict[str,
         "queue.buffering.max.kbytes": 64 * 1024,
         "queue.buffering.max.messages": 200_000,
         "partitioner": "murmur2_random",  # as Java clients do
+        # A topic that was deleted is never made anew by writing to it: its rows fail, and its table gets another topic.
+        "allow.auto.create.topics": False,
+        "topic.metadata.propagation.max.ms": 10_000,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": timeout_ms,
         "message.timeout.ms": timeout_ms,
         "message.max.bytes": message_bytes_max(settings),
         "log_level": 0,
     } | client_config(settings)
+
+
+class AskedTopics:
+    """Topics that the broker has been asked for; whoever asks need not wait."""
+
+    def __init__(self, names: Iterable[str], futures: Mapping[str, "Future[TopicDescription]"]) -> None:
+        self.names = frozenset(names)
+        self._futures = futures
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether ``found`` returns at once."""
+        return all(future.done() for future in self._futures.values())
+
+    def found(self) -> dict[str, TopicFound]:
+        """Those that exist.
+
+        Raises:
+            RetryableError: no broker answers.
+            OperatorError: it refuses to tell.
+        """
+        found = {}
+        for name, future in self._futures.items():
+            try:
+                topic = future.result()
+            except KafkaException as error:
+                if error.args[0].code() != _DELETED:
+                    raise _sorted(f"topic {name} cannot be described", error.args[0]) from None
+            else:
+                found[name] = TopicFound(str(topic.topic_id)[:TOPIC_ID_LENGTH], len(topic.partitions))
+        return found
 
 
 class TopicAdmin:
@@ -175,21 +212,12 @@ class TopicAdmin:
             return KafkaRefuses(f"Kafka at {where} does not let walbridge in: {heard.str()}")
         return KafkaAway(f"Kafka at {where} cannot be reached: {error.str()} ({heard.str()})")
 
-    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
-        """Ids of those topics that exist: a topic made anew has another. None are given before Kafka 2.8.
-
-        Raises:
-            RetryableError: no broker answers.
-        """
-        found = {}
-        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_TIMEOUT_S)
-        for name, future in futures.items():
-            try:
-                found[name] = str(future.result().topic_id)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise _sorted(f"topic {name} cannot be described", error.args[0]) from None
-        return found
+    def ask(self, names: Iterable[str]) -> AskedTopics:
+        """Ask for topics by name, at least one."""
+        wanted = sorted({*names})
+        return AskedTopics(
+            wanted, self._admin.describe_topics(TopicCollection(wanted), request_timeout=REQUEST_TIMEOUT_S)
+        )
 
     def check(self, specs: Iterable[TopicSpec]) -> None:
         """Compare the settings of topics that exist.
@@ -292,7 +320,7 @@ def _portions(specs: Iterable[TopicSpec]) -> Iterator[list[TopicSpec]]:
 
 
 def _sorted(what: str, reason: KafkaError) -> KafkaAway | OperatorError:
-    if reason.retriable() or reason.code() in _GONE:
+    if reason.retriable() or reason.code() in (*_AWAY, _DELETED):
         return KafkaAway(f"{what}: {reason.str()}")
     return OperatorError(
         f"{what}: {reason.str()}",

@@ -309,13 +309,20 @@ class Tables:
         versions = self._cache.versions_of(relation.relation_id)
         table = describe(relation, facts, types, versions)
         self._refuse_lost_key(table)
-        newest = self._cache.newest_of(relation.relation_id)
-        own = newest.topic if newest is not None else self._topic(relation.namespace, relation.name)
-        place = self._place(table, topic or own)
-        self._refuse_grown(table, place)
-        record = self._cache.version_of(table, place)
+        record = self._cache.version_of(table, self._place_of(relation, table, topic))
         self._write_metadata(types, [record])
         return record
+
+    def _place_of(self, relation: Relation, table: TableSchema, topic: str | None) -> TopicPlace:
+        """A table that is followed has its topic: what became of that is for the source watch to say, and it is never
+        made anew for a Relation."""
+        newest = self._cache.newest_of(relation.relation_id)
+        if topic is None and newest is not None:
+            known = (self._places.get((newest.topic, has_key)) for has_key in (True, False))
+            return next(filter(None, known), TopicPlace(newest.topic, newest.partition_count))
+        place = self._place(table, topic or self._topic(relation.namespace, relation.name))
+        self._refuse_grown(table, place)
+        return place
 
     def _described(self, tables: list[PublishedTable]) -> tuple[list[TableSchema], dict[int, TypeFacts]]:
         """As they are now; a snapshot does not move, and nobody alters a table that it has locked."""
@@ -344,20 +351,29 @@ class Tables:
         """``schema.table`` by relation id."""
         return {record.table.relation_id: record.table.qualified_name for record in self.newest(relation_ids)}
 
-    def refuse_other_settings(self, copied: Iterable[int]) -> None:
-        """Partition counts and settings of the copied tables' topics.
+    def check_topics(self, copied: Iterable[int]) -> None:
+        """Settings of the copied tables' topics, which are there.
 
         Raises:
             OperatorError: one differs from what its events were written with.
         """
         counts = self._admin.partition_counts()
-        places = {}
-        for record in self.newest(copied):
-            place = TopicPlace(record.topic, counts.get(record.topic, 0))
-            self._refuse_grown(record.table, place)
-            places[record.topic, record.key_schema_id is not None] = place
+        places = {
+            (record.topic, record.key_schema_id is not None): TopicPlace(
+                record.topic, counts.get(record.topic, record.partition_count)
+            )
+            for record in self.newest(copied)
+        }
         self._admin.check(data_topic_spec(self._settings, topic, has_key=has_key) for topic, has_key in places)
         self._places |= places
+
+    def partition_counts_of(self, relation_id: int, topic: str) -> set[int]:
+        """Over how many partitions of this topic the rows of this relation were spread."""
+        return self._cache.partition_counts_of(relation_id, topic)
+
+    def topics_of(self, relation_id: int) -> set[str]:
+        """Every topic that this relation ever had."""
+        return {record.topic for record in self._cache.versions_of(relation_id)}
 
     def _topic(self, namespace: str, name: str) -> str:
         return data_topic(self._settings.name, namespace, name, self._settings.topics.names)
@@ -412,7 +428,7 @@ class Tables:
         """Refuse a topic whose partition count changed: keys would leave the partition of their older events (I3)."""
         counts = self._cache.partition_counts_of(table.relation_id, place.topic)
         if counts and place.partition_count not in counts:
-            raise topic_grown(place.topic, place.partition_count, max(counts))
+            raise topic_grown(table.qualified_name, place.topic, place.partition_count, max(counts))
 
     def _place(self, table: TableSchema, topic: str) -> TopicPlace:
         """The topic is there, and what it must be: made or compared once a session, not for each announcement."""

@@ -10,12 +10,13 @@ on (I8), and nothing of it is published before its next copy begins. All others 
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.troubles import after_trouble, is_copied_too_often
-from walbridge.producer.errors import TableRewritten
+from walbridge.producer.errors import TableRewritten, TopicLost
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.table_copies import TableCopies
@@ -26,7 +27,7 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.settings import Producer
-from walbridge.schemas.table_progress import QUARANTINED, TableProgress
+from walbridge.schemas.table_progress import GIVEN_UP, QUARANTINED, TableProgress
 
 log = structlog.get_logger()
 
@@ -116,6 +117,8 @@ class TableTrouble:
             now_s=time.time(),
             counts=not isinstance(reason, TableRewritten),
         )
+        if isinstance(reason, TopicLost):
+            after = replace(after, topic=relation.topic, topic_id=GIVEN_UP)
         self._out.leave_table(relation, position, after)
         self._followed.drop(relation_id)
         self._dropped.add(relation_id)

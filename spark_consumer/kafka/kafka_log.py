@@ -47,6 +47,8 @@ _ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
 
 
 VISIBLE_POLL_S = 0.02
+SHORTER_AFTER_S = 5.0
+"""So long a log may be shorter than what was acknowledged: a broker that takes it over may have to look first."""
 FETCH_BYTES = 128 * 2**10
 """Bytes of one answer for one partition, unless its first batch alone is larger. lz4 unpacks to 255 times
 as much at most: 32 MiB, which one record may take by default."""
@@ -56,6 +58,10 @@ TASK_ROWS = 20_000
 
 class RecordsLost(TableError):
     """Records of a table's topic that its cuts promise cannot be read."""
+
+
+class TopicGone(RecordsLost):
+    """There is no such topic any more, so nobody who reads it can have what was in it from now on."""
 
 
 class MissingTopics(OperatorError):
@@ -144,11 +150,15 @@ class KafkaLog:
             RetryableError: the broker is away.
         """
         found: dict[str, RecordsLost] = {}
+        shorter_due = time.monotonic() + SHORTER_AFTER_S
         deadline = time.monotonic() + self._visible_timeout_s
         while late := _below(self._of_those_there(self.ends, ranges, found), ranges):
             if time.monotonic() > deadline:
                 found |= {topic: _undecided(topic, partition, self._visible_timeout_s) for topic, partition in late}
                 break
+            if time.monotonic() > shorter_due:
+                found |= self._shorter({place: ranges[place] for place in late})
+                shorter_due = time.monotonic() + SHORTER_AFTER_S
             time.sleep(VISIBLE_POLL_S)
         starts = self._of_those_there(self.starts, ranges, found)
         for place, (start, _) in ranges.items():
@@ -157,6 +167,24 @@ class KafkaLog:
                     f"records of {place[0]}[{place[1]}] from offset {start} on are gone, the log begins at "
                     f"{starts[place]}: this job was away for longer than [topics] retention_ms"
                 )
+        return found
+
+    def _shorter(self, ranges: Mapping[Place, Range]) -> dict[str, RecordsLost]:
+        """By topic: logs that end below what was acknowledged. Nobody has to wait for that: such a topic was made anew.
+
+        A log that is only not decided yet has all of it.
+        """
+        found = {}
+        consumer = self._connect({"isolation.level": "read_uncommitted"})
+        try:
+            ends = self._of_those_there(lambda places: self._ask("endOffsets", places, consumer), ranges, {})
+        finally:
+            close_consumer(self._spark, consumer)
+        for place in _below(ends, ranges):
+            found[place[0]] = RecordsLost(
+                f"{place[0]}[{place[1]}] ends at offset {ends[place]}, though records up to {ranges[place][1]} were in "
+                "it: the topic was deleted and made again"
+            )
         return found
 
     def _of_those_there(
@@ -173,7 +201,7 @@ class KafkaLog:
                 # A broker that knows no topic of this pipeline says nothing of a single table.
                 if self.partition_count(cuts_topic(self._name)) == 0:
                     raise
-                found |= {topic: RecordsLost(missing.said_of(topic)) for topic in missing.topics}
+                found |= {topic: TopicGone(missing.said_of(topic)) for topic in missing.topics}
         return {}
 
     def too_large(self, ranges: Mapping[Place, Range]) -> dict[str, TableError]:
@@ -238,7 +266,7 @@ class KafkaLog:
             close_consumer(self._spark, self._consumer)
             self._consumer = None
 
-    def _ask(self, question: str, places: Iterable[Place]) -> dict[Place, int]:
+    def _ask(self, question: str, places: Iterable[Place], consumer: Any = None) -> dict[Place, int]:
         asked = self._jvm.java.util.ArrayList()
         for place in places:
             if place not in self._places:
@@ -246,7 +274,7 @@ class KafkaLog:
             asked.add(self._places[place])
         try:
             # One text instead of a call for each entry: topic names hold neither "=" nor ",".
-            answer = self._call(lambda consumer: getattr(consumer, question)(asked).toString())
+            answer = self._call(lambda own: getattr(own if consumer is None else consumer, question)(asked).toString())
         except RetryableError:
             self._refuse_missing_topics(places)
             raise

@@ -256,9 +256,13 @@ def _entry(head: TableHead, before: TableEntry | None, end_lsn: int, relations: 
 
 
 def _copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, relations: Relations) -> TableEntry:
-    """``before``: what stood for the table, or for the one whose topic it takes over."""
+    """``before``: what stood for the table, or for the one whose topic it takes over.
+
+    A table that is copied into another topic keeps its rows; one of another epoch may only have its number by chance.
+    """
     table = relations[copy.schema_id].table
-    if before is None or before.version is None or before.topic != copy.topic:
+    is_another = before is not None and before.topic != copy.topic and before.state == SUPERSEDED
+    if before is None or before.version is None or is_another:
         return TableEntry(
             relation_id,
             table.namespace,
@@ -279,7 +283,7 @@ def _copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, 
         state, since = "copying", copy.start.commit_lsn
     if before.relation_id == relation_id:
         before = replace(before, namespace=table.namespace, name=table.name)
-    return replace(before, relation_id=relation_id, state=state, since=since, copy_from=copy)
+    return replace(before, relation_id=relation_id, topic=copy.topic, state=state, since=since, copy_from=copy)
 
 
 def _taken_out(

@@ -224,7 +224,7 @@ def _table_plans(
     for relation_id, of in changes.items():
         topic = of[-1][1].topic
         base = heads.get(relation_id)
-        is_elsewhere = base is not None and base.topic != topic and (base.state == SUPERSEDED or _begins(of))
+        is_elsewhere = base is not None and base.topic != topic and base.state == SUPERSEDED
         start = by_topic.get(topic) if base is None or is_elsewhere else base
         walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in left)
         try:

@@ -21,7 +21,6 @@ from confluent_kafka.admin import (
     ConfigResource,
     ResourceType,
 )
-from confluent_kafka.cimpl import NewTopic
 
 from tests.faults.followed import copy_again, copy_all_again, drop_slot_only, follow_as_new_pipeline, settings_of
 from tests.faults.standing import refused_and_untouched
@@ -66,14 +65,6 @@ class Settled:
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(60)
         wait_until(lambda: topic not in self.admin.list_topics(timeout=60).topics, f"{topic} to be gone")
-
-    def create(self, topic: str, **config: str) -> None:
-        def made() -> bool:
-            with contextlib.suppress(Exception):  # its last life is still being deleted
-                self.admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(60)
-            return topic in self.admin.list_topics(timeout=60).topics
-
-        wait_until(made, f"{topic} to be made")
 
 
 @contextlib.contextmanager
@@ -146,15 +137,6 @@ def _own_progress(settled: Settled) -> None:
     settled.write_progress(settled.progress)
 
 
-def _as_topics_are_made(settled: Settled, topic: str) -> None:
-    found = settled.admin.describe_configs([ConfigResource(ResourceType.TOPIC, _data(settled))])
-    (config,) = (future.result(60) for future in found.values())
-    names = ("cleanup.policy", "retention.ms", "message.timestamp.type", "max.message.bytes")
-    kept = {name: config[name].value for name in names}
-    settled.delete(topic)
-    settled.create(topic, **kept)
-
-
 def _move_slot_on(settled: Settled) -> None:
     _sql("INSERT INTO t VALUES (3, 'c')")(settled)  # committed before somebody else takes it from the slot
     _sql("SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")(settled)
@@ -211,10 +193,6 @@ GUARDS: dict[str, Guard] = {
         _sql("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t"),
         "publication walbridge was dropped and made again",
         COPY_ALL,
-    ),
-    "data topic that was deleted": Guard(lambda s: s.delete(_data(s)), "is gone, and with it the events", COPY_AGAIN),
-    "data topic that was made again": Guard(
-        lambda s: _as_topics_are_made(s, _data(s)), "public.t was deleted and made again", COPY_AGAIN
     ),
     "cuts topic that was made again": Guard(
         lambda s: s.delete(cuts_topic(s.producer.name)), ".cuts was deleted and made again", COPY_AGAIN

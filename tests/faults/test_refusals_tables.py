@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.faults.one_table import make_table
 from tests.fix_producer import ProducerUnderTest, refusal_of
-from tests.wait import wait_until
-from walbridge.schemas.topics import cuts_topic, data_topic, progress_topic
+from walbridge.schemas.topics import cuts_topic, progress_topic
 
 pytestmark = pytest.mark.fault
-
-
-def test_topic_that_was_given_more_partitions_is_refused(producer: ProducerUnderTest) -> None:
-    """I3, found before a commit even if no row falls into the new partition, and at a restart."""
-    producer.settings["topics"] = {"partitions": 2}
-    producer.settings["kafka"] = {"client": {"topic.metadata.refresh.interval.ms": "100"}}
-    make_table(producer)
-    producer.publish("t")
-    running = producer.start_streaming()
-    producer.database.execute("INSERT INTO t VALUES (2)")
-    producer.check_equal()
-    topic = data_topic(producer.name, "public", "t")
-    admin = AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(60)
-    wait_until(lambda: len(admin.list_topics(topic, 60).topics[topic].partitions) == 3, "the new partition")
-    with producer.topics() as topics:
-        committed = topics.cuts()[-1]
-    producer.database.execute("UPDATE t SET id = id WHERE id = 2")
-    assert f"topic {topic} has 3 partitions, its rows were spread over 2" in refusal_of(running)
-    assert f"topic {topic} has 3 partitions" in producer.refusal()
-    with producer.topics() as topics:
-        assert [cut for cut in topics.cuts() if cut.cut_id > committed.cut_id and cut.partitions] == []
 
 
 def test_table_that_loses_its_key_over_several_partitions_is_refused(producer: ProducerUnderTest) -> None:

@@ -162,8 +162,8 @@ NOTICED = {
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
     "a topic that was made again is written on": Noticed(
-        Mutant(Baseline.refuse_other_topics, "topics[topic] != an_id", "False"),
-        test_source_watch.test_session_does_not_begin_over_a_topic_that_was_made_again,
+        Mutant(Baseline.refuse_other_control_topics, "topics[topic].topic_id != an_id", "False"),
+        test_source_watch.test_session_does_not_begin_over_a_topic_of_all_tables_that_was_made_again,
     ),
     "changes of a publication that was made again are taken for all": Noticed(
         Mutant(Baseline.dropped, "now.oid != self.publication", "False"),
@@ -283,7 +283,7 @@ NOTICED = {
     ),
     "rows go on in a topic that grew": Noticed(
         Mutant(Tables._refuse_grown, "counts and place.partition_count not in counts", "False"),
-        test_tables.test_topic_that_grew_since_its_rows_were_spread_is_refused,
+        test_tables.test_copy_does_not_begin_in_a_topic_that_grew_since_its_rows_were_spread,
     ),
     "rows without a key go to several partitions": Noticed(
         Mutant(Tables._refuse_lost_key, "not table.key_columns and", "False and"),

@@ -23,7 +23,8 @@ from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
-from walbridge.producer.kafka.topics import TopicAdmin, TopicSpec
+from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.kafka.topics import AskedTopics, TopicAdmin, TopicSpec
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
@@ -32,12 +33,13 @@ from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.cut import Cut, PartitionRange, decode_cut
+from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress, read_back
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_progress import TableProgress
-from walbridge.schemas.topics import cuts_topic, progress_topic
+from walbridge.schemas.topics import cuts_topic, free_topic, progress_topic
 
 SETTINGS = Settings(name="p")
 PROGRESS = progress_topic(SETTINGS.name)
@@ -137,6 +139,11 @@ class Admin:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
+        self.deleted: set[str] = set()
+        self.ids: dict[str, str] = {}
+        """Of topics that were made anew."""
+        self.answers = True
+        """Whether what is asked is answered at once."""
         self.asked_count = 0
         """Calls of ``ensure``."""
 
@@ -149,8 +156,11 @@ class Admin:
     def partition_counts(self) -> dict[str, int]:
         return self.counts
 
-    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
-        return {name: f"one-{len(name)}" for name in names}
+    def ask(self, names: Iterable[str]) -> AskedTopics:
+        asked = list(names)
+        there = [name for name in asked if name not in self.deleted]
+        found = {name: TopicFound(self.ids.get(name, "one"), self.counts.get(name, 1)) for name in there}
+        return cast(AskedTopics, SimpleNamespace(names=frozenset(asked), is_answered=self.answers, found=lambda: found))
 
     def check(self, specs: Iterable[TopicSpec]) -> None:
         """Nobody changes a setting."""
@@ -206,6 +216,9 @@ class Watch:
         """The next one."""
         self.unfit: Exception | None = None
         """Of tables that are to be copied."""
+        self.lost: dict[str, OperatorError] = {}
+        """Topics that a table's next copy may not go into."""
+        self.topics = self
         self.strangers: set[int] = set()
         """Tables that are no members of the publication any more."""
 
@@ -253,6 +266,12 @@ class Watch:
     def refuse_unfit(self, tables: Sequence[PublishedTable]) -> None:
         if self.unfit is not None:
             raise self.unfit
+
+    def why_lost(self, record: RelationRecord) -> OperatorError | None:
+        return self.lost.get(record.topic)
+
+    def free_topic(self, wanted: str, taken: Iterable[str]) -> str:
+        return free_topic(wanted, taken)
 
     def baseline_of(self, table: TableProgress) -> TableProgress:
         membership = None if table.relation_id in self.strangers else "of its own"

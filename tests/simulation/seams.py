@@ -19,6 +19,7 @@ from tests.simulation.kafka_consumer import Consumer
 from tests.simulation.kafka_producer import Producer
 from tests.simulation.postgres import Select, Server, Walsender
 from tests.simulation.world import Clock, Silence, World
+from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.kafka.topics import TopicSpec
 from walbridge.producer.postgres.facts import PublicationState, TableFacts
 from walbridge.producer.postgres.publication import EVERY_TABLE
@@ -66,9 +67,10 @@ class Admin:
             self._broker.partition_counts.setdefault(name, count)
         return {name: self._broker.partition_counts[name] for name in wanted}
 
-    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
-        """As ``TopicAdmin.topic_ids``: nobody makes one anew."""
-        return dict.fromkeys(names, "one")
+    def ask(self, names: Iterable[str]) -> SimpleNamespace:
+        """As ``TopicAdmin.ask``: nobody deletes one or makes one anew."""
+        found = {name: TopicFound("one", self._broker.partition_counts.get(name, 1)) for name in names}
+        return SimpleNamespace(names=frozenset(found), is_answered=True, found=lambda: found)
 
     def partition_counts(self) -> dict[str, int]:
         """As ``TopicAdmin.partition_counts``."""

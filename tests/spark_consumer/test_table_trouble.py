@@ -19,7 +19,7 @@ from walbridge.schemas.cut import Barrier, encode_cut
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.delta.manifest_reader import open_table
-from walbridge.spark_consumer.kafka.kafka_log import RecordsLost
+from walbridge.spark_consumer.kafka.kafka_log import RecordsLost, TopicGone
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 TEXT = relation([column("id", "int4", is_key=True), column("n")], name="accounts", relation_id=1, revision=1)
@@ -354,6 +354,17 @@ def test_records_that_are_lost_before_an_empty_lake_was_filled_stop_the_job(
     with pytest.raises(OperatorError, match=r"was empty at the start, and records are gone"):
         run()
     assert [row.kind for row in cut_rows(lake)] == ["plan"]
+
+
+def test_topic_that_is_gone_before_an_empty_lake_was_filled_is_its_tables_trouble(
+    pipeline: MemoryPipeline, run: Run, lake: Path
+) -> None:
+    """I8: nobody can have what was in it, so no mount and no copy of everything would bring it back."""
+    pipeline.lost[ACCOUNTS.topic] = TopicGone("the topic is gone")
+    run()
+
+    (entry,) = (entry for entry in cut_rows(lake)[-1].tables if entry.topic == ACCOUNTS.topic)
+    assert (entry.state, entry.version, entry.why) == ("stale", None, "the topic is gone")
 
 
 def test_lake_that_is_lost_as_a_whole_stops_the_job(pipeline: MemoryPipeline, run: Run, lake: Path) -> None:

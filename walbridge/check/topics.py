@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
-from walbridge.producer.errors import topic_grown
+from walbridge.producer.errors import table_topic_gone, topic_grown
 from walbridge.producer.kafka.topics import (
     REQUEST_TIMEOUT_S,
     TopicAdmin,
@@ -21,6 +21,7 @@ from walbridge.producer.kafka.topics import (
     data_topic_spec,
 )
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError, copy_command
+from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.progress_record import Progress
@@ -133,24 +134,33 @@ def left_out_findings(progress: Progress | None, known: Iterable[RelationRecord]
 
 
 def topic_findings(
-    settings: Settings, counts: Mapping[str, int], relations: Iterable[RelationRecord], *, has_progress: bool
+    settings: Settings, counts: Mapping[str, int], relations: Iterable[RelationRecord], progress: Progress | None
 ) -> Iterator[Finding]:
-    """Control topics, then the tables' topics as the metadata names them."""
+    """Control topics, then those of the tables that are followed, as the metadata names them."""
     newest = {record.table.relation_id: record for record in relations}
+    has_progress = progress is not None and bool(newest)
+    if progress is not None and progress.state == "streaming":
+        written = {*progress.relation_ids, MESSAGES_RELATION_ID}
+        newest = {each: record for each, record in newest.items() if each in written}
     data = {record.topic: record for record in newest.values()}
+    tables = {topic: record for topic, record in data.items() if record.table.relation_id != MESSAGES_RELATION_ID}
     specs = [*control_topics(settings), *(_spec(settings, record) for record in data.values())]
     missing = [spec for spec in specs if spec.name not in counts]
+    gone = {spec.name for spec in missing if has_progress}
     faults = [*_compared(settings, [spec for spec in specs if spec.name in counts])]
-    faults += [_grown(record, counts[topic]) for topic, record in data.items() if _has_grown(record, counts.get(topic))]
+    faults += [
+        _grown(settings, record, counts[topic]) for topic, record in tables.items() if _has_grown(record, counts)
+    ]
+    faults += [_gone(settings, tables[topic]) for topic in sorted(gone & tables.keys())]
     yield from faults
-    if missing and has_progress:
-        names = ", ".join(spec.name for spec in missing)
+    if gone - tables.keys():
+        names = ", ".join(sorted(gone - tables.keys()))
         yield error(
             TOPICS,
             f"gone, though this pipeline has written to them: {names}",
             COPY_AGAIN,
         )
-    elif missing:
+    elif missing and not has_progress:
         yield from _creatable(settings, missing)
     elif not faults:
         yield ok(TOPICS, f"{len(specs)} topics have the settings and partitions that they must have")
@@ -170,12 +180,28 @@ def _compared(settings: Settings, specs: Iterable[TopicSpec]) -> Iterator[Findin
             yield refused(TOPICS, refusal)
 
 
-def _has_grown(record: RelationRecord, count: int | None) -> bool:
-    return count is not None and count != record.partition_count
+def _has_grown(record: RelationRecord, counts: Mapping[str, int]) -> bool:
+    return counts.get(record.topic, record.partition_count) != record.partition_count
 
 
-def _grown(record: RelationRecord, count: int) -> Finding:
-    return refused(TOPICS, topic_grown(record.topic, count, record.partition_count))
+def _grown(settings: Settings, record: RelationRecord, count: int) -> Finding:
+    reason = topic_grown(record.table.qualified_name, record.topic, count, record.partition_count)
+    return _lost(settings, record, reason)
+
+
+def _gone(settings: Settings, record: RelationRecord) -> Finding:
+    return _lost(settings, record, table_topic_gone(record.table.qualified_name, record.topic))
+
+
+def _lost(settings: Settings, record: RelationRecord, reason: OperatorError) -> Finding:
+    """What the producer will do about it, it says itself."""
+    match settings.producer.on_table_error:
+        case "stop":
+            return refused(TOPICS, reason)
+        case "copy":
+            return warning(TOPICS, reason.what, "none is needed: walbridge produce copies the table into another topic")
+        case _:
+            return warning(TOPICS, reason.what, copy_command(record.table.qualified_name))
 
 
 def _creatable(settings: Settings, specs: list[TopicSpec]) -> Iterator[Finding]:

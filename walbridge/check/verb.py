@@ -205,9 +205,8 @@ def _broker(reached: Reached) -> Iterator[Finding]:
 
 
 def _topics(reached: Reached) -> Iterator[Finding]:
-    has_progress = reached.progress is not None and bool(reached.relations)
     counts = reached.counts or {}
-    yield from topics.topic_findings(reached.settings, counts, reached.relations, has_progress=has_progress)
+    yield from topics.topic_findings(reached.settings, counts, reached.relations, reached.progress)
     yield from topics.left_out_findings(reached.progress, reached.relations)
 
 

@@ -4,6 +4,7 @@ In: a table as the reader found it. Out: its writer, with topic and metadata ack
 progress; or why there can be no copy now.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import structlog
@@ -63,6 +64,9 @@ class CopyStart:
             NotYet: a table that was made again has to wait until the one before it is known to be gone.
         """
         held, topic = self._held_topics(table), self._own_topic(table)
+        for record in self._tables.newest([table.relation_id]):
+            if (lost := self._watch.topics.why_lost(record)) is not None:
+                return self._other_topic(table, record.topic, held, lost)
         holders = {relation_id for each, relation_id in held.items() if is_same_topic(each, topic)}
         if not holders:
             return topic
@@ -80,6 +84,25 @@ class CopyStart:
         if known is not None and known.topic is not None and not self._tables.newest([table.relation_id]):
             return known.topic
         return self._tables.topic_of(table)
+
+    def _other_topic(self, table: PublishedTable, left: str, held: Iterable[str], reason: OperatorError) -> str:
+        """A topic for a table that has to leave its own, which is left as it is.
+
+        Raises:
+            NotYet: the table is followed, so the cuts have to tell first.
+        """
+        if table.relation_id in self._tracker.progress.relation_ids:
+            raise NotYet(reason.what)
+        taken = {*held, *self._tables.topics_of(table.relation_id)}
+        topic = self._watch.topics.free_topic(self._tables.topic_of_name(table), taken)
+        log.warning(
+            "a table gets another topic, the one before is left as it is",
+            table=table.qualified_name,
+            topic=topic,
+            before=left,
+            reason=reason.what,
+        )
+        return topic
 
     def _held_topics(self, table: PublishedTable) -> dict[str, int]:
         """Topics of other tables. One that was dropped leaves its own to the next table of its name."""

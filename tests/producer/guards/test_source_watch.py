@@ -211,10 +211,10 @@ def test_generated_columns_that_are_published_now_put_their_tables_in_doubt_once
     assert not watched.watched.doubts
 
 
-def test_session_does_not_begin_over_a_topic_that_was_made_again() -> None:
+def test_session_does_not_begin_over_a_topic_of_all_tables_that_was_made_again() -> None:
     """I7: it lacks what was in it."""
     watched = opened()
-    watched.admin.topic_ids = lambda names: dict.fromkeys(names, "another")  # type: ignore[method-assign]
+    watched.admin.ids["p.metadata"] = "another"
 
     with pytest.raises(OperatorError, match="made again"):
         watched.open()
@@ -304,7 +304,7 @@ def test_progress_of_before_the_baseline_is_not_compared() -> None:
 def test_baseline_waits_for_topics_that_a_broker_does_not_know_yet() -> None:
     """I7: it is written once, and a topic that it lacks would never be compared."""
     watched = Watched()
-    watched.admin.topic_ids = lambda names: {"p.metadata": "id"}  # type: ignore[method-assign]
+    watched.admin.deleted = {*TOPICS} - {"p.metadata"}
 
     with pytest.raises(KafkaAway, match=r"p\.cuts"):
         watched.open()
@@ -325,7 +325,7 @@ def test_topic_ids_of_a_progress_of_format_1_go_to_the_records_of_tables() -> No
     watched = opened()
     now = watched.tracker.progress
     tables = {each: replace(table, topic=None, topic_id=None) for each, table in now.tables.items()}
-    topics = " ".join(f"{topic}:{an_id}" for topic, an_id in watched.admin.topic_ids(TOPICS).items())
+    topics = " ".join(f"{topic}:{found.topic_id}" for topic, found in watched.admin.ask(TOPICS).found().items())
     options = now.options | {"walbridge.topics": topics}
     watched.tracker.committed(replace(now, tables=tables, options=options, format_version=1))
     watched.open()

@@ -17,7 +17,6 @@ from walbridge.producer.encoding.record import Headers
 from walbridge.producer.kafka import publisher as publishers
 from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
 from walbridge.schemas.cut import PartitionRange
-from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 
 CONTROL = [ControlRecord("progress", b"slot", b"progress"), ControlRecord("cuts", None, b"cut")]
@@ -165,24 +164,24 @@ def test_transaction_counts_its_own_rows_and_no_earlier_ones() -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_topic_that_was_given_more_partitions_stops_before_the_commit(partitions: int) -> None:
+def test_topic_that_was_given_more_partitions_is_noticed_before_the_commit(partitions: int) -> None:
     """I3: the client spreads keys over a new one as soon as it hears of it."""
     with publishing(t=partitions) as (publisher, broker):
         broker.partition_counts["t"] = partitions + 1
         for n in range(4):
             publisher.send("t", b"%d" % n, b"row")
-        with pytest.raises(OperatorError, match=f"rows were spread over {partitions}"):
+        with pytest.raises(BatchAborted, match=f"rows were spread over {partitions}"):
             publisher.delivered_ranges()
 
     assert "commit" not in broker.clients[0].calls
 
 
-def test_new_partition_that_got_no_row_yet_stops_too() -> None:
+def test_new_partition_that_got_no_row_yet_is_noticed_too() -> None:
     """I3: keys may have moved between the old ones."""
     with publishing(t=3) as (publisher, broker):
         publisher.send("t", b"\0", b"row")
         broker.partition_counts["t"] = 4
-        with pytest.raises(OperatorError, match="rows were spread over 3"):
+        with pytest.raises(BatchAborted, match="rows were spread over 3"):
             publisher.delivered_ranges()
 
 
@@ -228,3 +227,32 @@ def test_instance_that_committed_suspiciously_slowly_is_replaced(
         publisher.begin()
 
     assert len(broker.clients) == instances
+
+
+def test_rows_that_begin_below_those_before_them_are_not_committed() -> None:
+    """I7: offsets of a topic that was made anew begin at 0 again, and its readers would lack what was in it."""
+    with publishing(t=1) as (publisher, broker):
+        publisher.send("t", b"0", b"before")
+        publisher.delivered_ranges()
+        publisher.commit(CONTROL)
+        publisher.begin()
+        broker.ends["t", 0] = 0
+        publisher.send("t", b"0", b"after")
+        with pytest.raises(BatchAborted, match="made anew"):
+            publisher.delivered_ranges()
+
+
+def test_topics_are_told_before_the_first_commit_of_rows_in_each_partition() -> None:
+    """I7: where nothing was written yet, offsets tell nothing."""
+    told: list[set[str]] = []
+    with publishing(t=2, u=1) as (publisher, _):
+        publisher.on_first_rows = told.append
+        for key in (b"\0", b"\0", b"\1"):
+            publisher.send("t", key, b"row")
+            publisher.delivered_ranges()
+            publisher.commit(CONTROL)
+            publisher.begin()
+        publisher.send("u", b"0", b"row")
+        publisher.delivered_ranges()
+
+    assert told == [{"t"}, {"t"}, {"u"}]

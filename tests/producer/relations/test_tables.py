@@ -190,14 +190,22 @@ def test_table_whose_name_another_one_gets_is_told_once() -> None:
     assert [kept.tables.take_displaced() for _ in range(2)] == [{ORDERS}, set()]
 
 
-def test_topic_that_grew_since_its_rows_were_spread_is_refused() -> None:
+def test_relation_of_a_table_that_is_followed_makes_no_topic_anew() -> None:
+    """I7: what was in it is gone, and no reader could tell."""
+    later = restarted(received(ORDERS))
+    del later.admin.counts["p.public.orders"]
+    received(ORDERS, into=later)
+
+    assert later.admin.counts == {}
+    assert later.metadata.records == []
+
+
+def test_copy_does_not_begin_in_a_topic_that_grew_since_its_rows_were_spread() -> None:
     """I3"""
     later = restarted(received(ORDERS))
     later.admin.counts["p.public.orders"] = 5
-    with pytest.raises(OperatorError, match="5 partitions"):
-        received(ORDERS, into=later)
-    with pytest.raises(OperatorError, match="5 partitions"):
-        later.tables.refuse_other_settings({ORDERS})
+    with catalogue(), pytest.raises(OperatorError, match="5 partitions"):
+        later.tables.announce(published(ORDERS, "orders"), facts_of_a_copy(), {}, "p.public.orders")
 
 
 def test_table_that_lost_its_key_over_several_partitions_is_refused() -> None:

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from walbridge.runtime.heap import BASE_BYTES
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.kafka import kafka_log
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, MissingTopics
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
@@ -139,7 +140,7 @@ class Bounds(KafkaLog):
         self._visible_timeout_s = visible_timeout_s
         self.left = {"beginningOffsets": starts, "endOffsets": ends}
 
-    def _ask(self, question: str, places: Iterable[Place]) -> dict[Place, int]:
+    def _ask(self, question: str, places: Iterable[Place], consumer: Any = None) -> dict[Place, int]:
         left = self.left[question]
         found = left.pop(0) if len(left) > 1 else left[0]
         return {place: found if place[1] else 10**6 * (question == "endOffsets") for place in places}
@@ -187,6 +188,31 @@ def test_records_of_one_topic_that_are_lost_say_nothing_of_another(monkeypatch: 
     monkeypatch.setattr(log, "partition_count", lambda _topic: 0)
     with pytest.raises(MissingTopics):
         log.lost({("deleted", 0): (5, 9)})
+
+
+def test_log_that_ends_below_what_was_acknowledged_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I7: such a topic was made anew; one that only holds an open transaction has all of it."""
+    monkeypatch.setattr(kafka_log, "SHORTER_AFTER_S", 0.0)
+    log = Bounds([5], [8])
+    committed, written = {"remade": 0, "open": 8}, {"remade": 3, "open": 9}
+
+    def ask(question: str, places: Iterable[Place], consumer: Any = None) -> dict[Place, int]:
+        if question == "beginningOffsets":
+            return dict.fromkeys(places, 0)
+        if "remade" not in {topic for topic, _ in places}:
+            return dict.fromkeys(places, 9)
+        return {place: (committed if consumer is None else written)[place[0]] for place in places}
+
+    monkeypatch.setattr(log, "_connect", lambda properties: MagicMock())
+    monkeypatch.setattr(log, "_ask", ask)
+    lost = log.lost({(topic, 0): (5, 9) for topic in written})
+
+    assert {topic: (trouble.what, trouble.first) for topic, trouble in lost.items()} == {
+        "remade": (
+            "remade[0] ends at offset 3, though records up to 9 were in it: the topic was deleted and made again",
+            None,
+        )
+    }
 
 
 @pytest.mark.parametrize(("partitions", "expected"), [(None, OperatorError), ([1], RetryableError)])

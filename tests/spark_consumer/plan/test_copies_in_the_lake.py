@@ -103,9 +103,34 @@ def test_the_copy_of_a_table_made_anew_takes_its_entry_and_its_rows_are_stale() 
     assert LakeState.after("p", row).heads(EPOCH)[3].path == "public/a"
 
 
-def test_a_table_under_another_name_is_copied_as_a_new_one() -> None:
+MOVED = replace(copy(1), topic="p.public.a_2")
+
+
+def test_a_table_that_is_copied_into_another_topic_keeps_its_rows_until_the_end() -> None:
+    """I8: its topic is gone, and what was published of it is not."""
+    begun = row_after(lake_with(head(1, state="stale")), plan(2, {1: MOVED}))
+    (entry,) = begun.tables
+    assert (entry.path, entry.version, entry.state, entry.topic) == ("public/a", 1, "stale", "p.public.a_2")
+
+    ended = row_after(LakeState.after("p", begun), plan(3, {}), replace(head(1, 2), topic="p.public.a_2"))
+    assert [(e.path, e.version, e.state, e.topic) for e in ended.tables] == [("public/a", 2, "current", "p.public.a_2")]
+
+
+def test_a_topic_that_a_table_left_is_free_for_another_one() -> None:
+    """Both copies go on at a time."""
+    begun = LakeState.after("p", row_after(lake_with(head(1, state="stale")), plan(2, {1: MOVED})))
+    row = row_after(begun, plan(3, {1: MOVED, 3: copy(3)}))
+
+    assert {key: (e.version, e.state, e.topic) for key, e in entries(row).items()} == {
+        1: (1, "stale", "p.public.a_2"),
+        3: (None, "copying", A.topic),
+    }
+
+
+def test_a_table_of_another_epoch_in_another_topic_is_copied_as_a_new_one() -> None:
+    """Relations of another server may have the same numbers."""
     renamed = replace(copy(1), topic=B.topic, shapes=(CopyShape(500, -1, B.schema_id),))
-    (entry,) = row_after(lake_with(head(1)), plan(2, {1: renamed})).tables
+    (entry,) = row_after(lake_with(head(1)), plan(1, {1: renamed}, epoch=NEXT)).tables
 
     assert (entry.qualified_name, entry.path, entry.version, entry.state) == ("public.b", "", None, "copying")
 

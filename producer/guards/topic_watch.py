@@ -1,0 +1,163 @@
+"""Asks whether the topics are those that were written to: at each session, now and then, and before a commit.
+
+In: topics as the broker has them, and as progress and the metadata topic remember them. Out: tables in doubt whose
+topic is gone, was made anew, or has other partitions: their next copy goes into another topic. What holds for a topic
+of all tables is refused (I7).
+
+    deleted                      noticed at a start, within two looks, or by the first row that is not taken
+    made anew                    likewise; before the first rows of a session that a partition got are committed, since
+                                 its id is another one; afterwards by its offsets (``kafka/publisher.py``)
+    partitions added             likewise; before the first commit of rows to it (I3)
+    [topics] partitions changed  at a start
+
+So nothing is ever committed to a topic that somebody else made under a name of ours.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from walbridge.producer import errors
+from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.guards.baseline import PARTITIONS_OPTION, Baseline
+from walbridge.producer.guards.doubts import Doubts
+from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.kafka.topics import AskedTopics, TopicAdmin
+from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.errors import KafkaAway, OperatorError, RetryableError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_progress import GIVEN_UP, QUARANTINED, STALE, TableProgress
+from walbridge.schemas.topics import free_topic
+
+_UNKNOWN = TableProgress(0, STALE)
+
+
+class TopicWatch:
+    """Watches the topics for one session."""
+
+    def __init__(
+        self, settings: Settings, admin: TopicAdmin, tables: Tables, tracker: ProgressTracker, doubts: Doubts
+    ) -> None:
+        self._partitions = settings.topics.partitions
+        self._admin, self._tables, self._tracker, self._doubts = admin, tables, tracker, doubts
+        self._asked: AskedTopics | None = None
+
+    def open(self) -> None:
+        """Compare all of them, and their settings.
+
+        Raises:
+            OperatorError: a topic of all tables is another one; or settings say that one table's stops all.
+            RetryableError: Kafka is away.
+        """
+        lost = self._compare(self._ask())
+        self._compare_setting()
+        self._tables.check_topics(each for each in self._tracker.progress.relation_ids if each not in lost)
+
+    def look(self) -> None:
+        """Ask for all of them; the session does not wait for the answer."""
+        if self._asked is None:
+            self._asked = self._ask()
+
+    def hear(self) -> None:
+        """Compare what was answered meanwhile. No answer says nothing: the next look asks again.
+
+        Raises:
+            OperatorError: as ``open``.
+        """
+        if self._asked is not None and self._asked.is_answered:
+            asked, self._asked = self._asked, None
+            try:
+                self._compare(asked)
+            except RetryableError:
+                return
+
+    def _ask(self) -> AskedTopics:
+        baseline, followed = Baseline.of(self._tracker.progress), self._tracker.progress.relation_ids
+        control = baseline.control_topics if baseline is not None else ()
+        return self._admin.ask([*control, *(record.topic for record in self._tables.newest(followed))])
+
+    def _compare(self, asked: AskedTopics) -> dict[int, OperatorError]:
+        """Tables that are followed, and need another topic."""
+        found = asked.found()
+        baseline = Baseline.of(self._tracker.progress)
+        if baseline is not None:
+            baseline.refuse_other_control_topics(found)
+        lost = {}
+        for record in self._tables.newest(self._tracker.progress.relation_ids):
+            if record.topic in asked.names and (reason := self._reason(record, found)) is not None:
+                lost[record.table.relation_id] = reason
+        self._doubts.add(lost)
+        return lost
+
+    def _reason(self, record: RelationRecord, found: Mapping[str, TopicFound]) -> OperatorError | None:
+        relation_id, topic, table = record.table.relation_id, record.topic, record.table.qualified_name
+        known = self._tracker.progress.tables.get(relation_id, _UNKNOWN)
+        is_known = known.topic == topic
+        here = found.get(topic)
+        if is_known and known.topic_id == GIVEN_UP:
+            return errors.topic_given_up(table, topic)
+        if here is None:
+            return errors.table_topic_gone(table, topic)
+        if is_known and known.topic_id not in (None, here.topic_id):
+            return errors.table_topic_remade(table, topic)
+        counts = self._tables.partition_counts_of(relation_id, topic)
+        if counts and here.partition_count not in counts:
+            return errors.topic_grown(table, topic, here.partition_count, max(counts))
+        return None
+
+    def _compare_setting(self) -> None:
+        """Tables with a key whose topic has not as many partitions as settings say by now."""
+        progress, now = self._tracker.progress, str(self._partitions)
+        if progress.options.get(PARTITIONS_OPTION, now) == now:
+            self._tracker.remember_options({PARTITIONS_OPTION: now})
+            return
+        concerned = {
+            record.table.relation_id: record
+            for record in self._tables.newest(progress.tables)
+            if record.table.key_columns and record.partition_count != self._partitions
+        }
+        left = {each: table for each, table in progress.tables.items() if table.state in (STALE, QUARANTINED)}
+        self._tracker.remember_tables(
+            {
+                each: replace(left[each], topic=concerned[each].topic, topic_id=GIVEN_UP)
+                for each in left.keys() & concerned.keys()
+            }
+        )
+        reasons = {
+            each: errors.partitions_set(
+                record.table.qualified_name, record.topic, record.partition_count, self._partitions
+            )
+            for each, record in concerned.items()
+            if each in progress.relation_ids
+        }
+        self._doubts.add(reasons, {PARTITIONS_OPTION: now})
+
+    def why_lost(self, record: RelationRecord) -> OperatorError | None:
+        """Why a table's copy needs another topic than that of its newest record; None where it does not.
+
+        Raises:
+            OperatorError, RetryableError: as ``open``.
+        """
+        return self._reason(record, self._admin.ask([record.topic]).found())
+
+    def free_topic(self, wanted: str, taken: Iterable[str]) -> str:
+        """The first name with a suffix that no topic of the broker has, and none of those."""
+        return free_topic(wanted, [*taken, *self._admin.partition_counts()])
+
+    def refuse_others(self, topics: Collection[str]) -> None:
+        """Rows have just been taken by partitions that this session had not written to: are these our topics?
+
+        Raises:
+            RetryableError: one is not. The next session begins with ``open``, which finds the same.
+        """
+        wanted = {
+            table.topic: table.topic_id
+            for table in self._tracker.progress.tables.values()
+            if table.topic in topics and table.topic_id
+        }
+        if not wanted:
+            return
+        found = self._admin.ask([topic for topic in wanted if topic is not None]).found()
+        for topic, topic_id in wanted.items():
+            if topic not in found or found[topic].topic_id != topic_id:
+                raise KafkaAway(f"topic {topic} was deleted while it was written to")

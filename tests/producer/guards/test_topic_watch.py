@@ -1,0 +1,189 @@
+"""Topics as they are, beside those that were written to: which tables need another one (I3, I7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.producer.guards.test_source_watch import Watched
+from tests.producer.kept import ITEMS, ORDERS
+from walbridge.producer.errors import TopicLost
+from walbridge.schemas.errors import KafkaAway, OperatorError
+from walbridge.schemas.settings import Producer, Settings, Topics
+from walbridge.schemas.table_progress import GIVEN_UP
+
+TOPIC = "p.public.orders"
+
+
+def followed(settings: Settings | None = None) -> Watched:
+    """A session over two tables, whose topics are known by their ids."""
+    watched = Watched(settings or Settings(name="p"))
+    watched.open()
+    return watched
+
+
+def delete(watched: Watched) -> None:
+    watched.admin.deleted.add(TOPIC)
+
+
+def remake(watched: Watched) -> None:
+    watched.admin.ids[TOPIC] = "another"
+
+
+def grow(watched: Watched) -> None:
+    watched.admin.counts[TOPIC] = 2
+
+
+LOSSES = {delete: "is gone", remake: "made again", grow: "has 2 partitions, its rows were spread over 1"}
+
+
+def doubted(watched: Watched) -> dict[int, str]:
+    return {each: reason.what for each, reason in watched.watched.doubts.take().items() if type(reason) is TopicLost}
+
+
+@pytest.mark.parametrize(("lose", "words"), LOSSES.items())
+def test_session_begins_where_one_table_has_lost_its_topic_and_that_table_is_in_doubt(
+    lose: Callable[[Watched], None], words: str
+) -> None:
+    """I8: all others flow."""
+    watched = followed()
+    lose(watched)
+    watched.open()
+
+    ((relation_id, why),) = doubted(watched).items()
+    assert (relation_id, words in why) == (ORDERS, True)
+
+
+@pytest.mark.parametrize(("lose", "words"), LOSSES.items())
+def test_topic_that_is_lost_under_a_session_is_noticed_by_a_look_that_does_not_wait(
+    lose: Callable[[Watched], None], words: str
+) -> None:
+    watched = followed()
+    watched.watched.topics.hear()
+    lose(watched)
+    watched.admin.answers = False
+    watched.look()
+    watched.watched.topics.hear()
+    assert doubted(watched) == {}
+
+    watched.admin.answers = True
+    watched.watched.topics._asked = None
+    watched.look()
+    watched.watched.topics.hear()
+    assert [words in why for why in doubted(watched).values()] == [True]
+
+
+def test_topic_of_all_tables_that_is_lost_under_a_session_is_refused() -> None:
+    watched = followed()
+    watched.watched.topics.hear()
+    watched.admin.ids["p.metadata"] = "another"
+    watched.look()
+
+    with pytest.raises(OperatorError, match=r"p\.metadata was deleted and made again"):
+        watched.watched.topics.hear()
+
+
+def test_broker_that_does_not_answer_says_nothing_of_topics() -> None:
+    watched = followed()
+    watched.look()
+    asked = watched.watched.topics._asked
+    assert asked is not None
+
+    def away() -> None:
+        raise KafkaAway("away")
+
+    asked.found = away  # type: ignore[method-assign, assignment]
+    watched.watched.topics.hear()
+    assert doubted(watched) == {}
+    assert watched.watched.topics._asked is None
+
+
+def test_lost_topic_stops_all_where_settings_say_so() -> None:
+    watched = followed(Settings(name="p", producer=Producer(on_table_error="stop")))
+    delete(watched)
+
+    with pytest.raises(TopicLost, match="is gone"):
+        watched.open()
+
+
+def test_rows_that_a_topic_made_anew_took_are_not_committed() -> None:
+    """I7: told before the first commit to it."""
+    watched = followed()
+    watched.watched.topics.refuse_others({TOPIC, "p.messages"})
+    for lose in (remake, delete):
+        lose(watched)
+        with pytest.raises(KafkaAway, match="was deleted while it was written to"):
+            watched.watched.topics.refuse_others({TOPIC})
+    watched.watched.topics.refuse_others({"p.public.items"})
+
+
+def with_partitions(watched: Watched, count: int) -> Watched:
+    """A later session, with other settings."""
+    settings = Settings(name="p", topics=Topics(partitions=count))
+    watched.watched = type(watched.watched)(
+        settings,
+        watched.watched._connection,
+        watched.watched._admin,
+        watched.tables,
+        watched.tracker,
+    )
+    return watched
+
+
+def test_other_number_of_partitions_in_the_settings_puts_every_table_with_a_key_in_doubt_once() -> None:
+    """I3: until a cut has told, each start finds it again."""
+    watched = with_partitions(followed(), 3)
+    for _ in range(2):
+        watched.open()
+    assert {*doubted(watched)} == {ORDERS, ITEMS}
+    watched.open()
+    assert doubted(watched) == {}
+
+
+def test_topics_that_had_other_partitions_before_settings_were_remembered_are_as_they_are() -> None:
+    """They were made by hand, or by earlier code."""
+    watched = with_partitions(Watched(), 3)
+    watched.open()
+
+    assert doubted(watched) == {}
+
+
+def test_table_that_waits_for_its_copy_is_copied_into_a_topic_of_as_many_partitions_as_settings_say() -> None:
+    watched = with_partitions(followed(), 3)
+    known = watched.tracker.progress.tables
+    watched.tracker.remember_tables({ORDERS: replace(known[ORDERS], state="stale")})
+    watched.open()
+
+    stale = watched.tracker.progress.tables[ORDERS]
+    assert (stale.topic, stale.topic_id) == (TOPIC, GIVEN_UP)
+    assert {*doubted(watched)} == {ITEMS}
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_copy_of_a_table_whose_topic_was_lost_goes_into_another_one(lose: Callable[[Watched], None]) -> None:
+    watched = followed()
+    (record,) = watched.tables.newest([ORDERS])
+    assert watched.watched.topics.why_lost(record) is None
+    lose(watched)
+    assert isinstance(watched.watched.topics.why_lost(record), TopicLost)
+
+
+def test_copy_of_a_table_whose_topic_was_given_up_goes_into_another_one_and_stays_there() -> None:
+    """Also where the next start finds the records of a copy that did not begin."""
+    watched = followed()
+    (record,) = watched.tables.newest([ORDERS])
+    known = watched.tracker.progress.tables[ORDERS]
+    watched.tracker.remember_tables({ORDERS: replace(known, state="stale", topic_id=GIVEN_UP)})
+
+    assert isinstance(watched.watched.topics.why_lost(record), TopicLost)
+    assert watched.watched.topics.why_lost(replace(record, topic=f"{TOPIC}_2")) is None
+
+
+def test_other_topic_has_a_name_that_no_topic_of_the_broker_has() -> None:
+    """I7: what is in such a topic is somebody else's, or of an earlier life of the table."""
+    watched = followed()
+    watched.admin.counts |= {TOPIC: 1, f"{TOPIC}_2": 1}
+
+    assert watched.watched.topics.free_topic(TOPIC, [f"{TOPIC}_3"]) == f"{TOPIC}_4"
