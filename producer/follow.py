@@ -58,7 +58,7 @@ def follow_once(
     spool.clear()
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
     watch.notices_tables = True
-    parts.publisher.on_first_rows = watch.topics.refuse_others
+    parts.publisher.on_first_rows, parts.publisher.on_late = watch.topics.refuse_others, watch.topics.suspect
     watch.open()
     parts.out.tracker.stream_with(options)  # the watch compares what was asked for before
     postgres = settings.postgres

@@ -13,6 +13,7 @@ of all tables is refused (I7).
 So nothing is ever committed to a topic that somebody else made under a name of ours.
 """
 
+import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
@@ -30,6 +31,8 @@ from walbridge.schemas.table_progress import GIVEN_UP, QUARANTINED, STALE, Table
 from walbridge.schemas.topics import free_topic
 
 _UNKNOWN = TableProgress(0, STALE)
+SUSPECT_S = 1.0
+"""Between two questions while rows are not taken."""
 
 
 class TopicWatch:
@@ -41,6 +44,8 @@ class TopicWatch:
         self._partitions = settings.topics.partitions
         self._admin, self._tables, self._tracker, self._doubts = admin, tables, tracker, doubts
         self._asked: AskedTopics | None = None
+        self._suspected: AskedTopics | None = None
+        self._suspect_due_s = 0.0
 
     def open(self) -> None:
         """Compare all of them, and their settings.
@@ -49,7 +54,8 @@ class TopicWatch:
             OperatorError: a topic of all tables is another one; or settings say that one table's stops all.
             RetryableError: Kafka is away.
         """
-        lost = self._compare(self._ask())
+        asked = self._ask()
+        lost = self._compare(asked.names, asked.found())
         self._compare_setting()
         self._tables.check_topics(each for each in self._tracker.progress.relation_ids if each not in lost)
 
@@ -67,24 +73,24 @@ class TopicWatch:
         if self._asked is not None and self._asked.is_answered:
             asked, self._asked = self._asked, None
             try:
-                self._compare(asked)
+                found = asked.found()
             except RetryableError:
                 return
+            self._compare(asked.names, found)
 
     def _ask(self) -> AskedTopics:
         baseline, followed = Baseline.of(self._tracker.progress), self._tracker.progress.relation_ids
         control = baseline.control_topics if baseline is not None else ()
         return self._admin.ask([*control, *(record.topic for record in self._tables.newest(followed))])
 
-    def _compare(self, asked: AskedTopics) -> dict[int, OperatorError]:
+    def _compare(self, asked: Collection[str], found: Mapping[str, TopicFound]) -> dict[int, OperatorError]:
         """Tables that are followed, and need another topic."""
-        found = asked.found()
         baseline = Baseline.of(self._tracker.progress)
         if baseline is not None:
             baseline.refuse_other_control_topics(found)
         lost = {}
         for record in self._tables.newest(self._tracker.progress.relation_ids):
-            if record.topic in asked.names and (reason := self._reason(record, found)) is not None:
+            if record.topic in asked and (reason := self._reason(record, found)) is not None:
                 lost[record.table.relation_id] = reason
         self._doubts.add(lost)
         return lost
@@ -150,14 +156,35 @@ class TopicWatch:
         Raises:
             RetryableError: one is not. The next session begins with ``open``, which finds the same.
         """
-        wanted = {
-            table.topic: table.topic_id
-            for table in self._tracker.progress.tables.values()
-            if table.topic in topics and table.topic_id
+        if wanted := self._written(topics):
+            _refuse_other(wanted, self._admin.ask(wanted).found())
+
+    def suspect(self, topics: Collection[str]) -> None:
+        """Rows for these topics are not taken: are they still there? Does not wait for the answer; called again.
+
+        Raises:
+            RetryableError: as ``refuse_others``.
+        """
+        if self._suspected is None:
+            if time.monotonic() >= self._suspect_due_s and (wanted := self._written(topics)):
+                self._suspected, self._suspect_due_s = self._admin.ask(wanted), time.monotonic() + SUSPECT_S
+        elif self._suspected.is_answered:
+            asked, self._suspected = self._suspected, None
+            try:
+                found = asked.found()
+            except RetryableError:
+                return
+            _refuse_other({each: an_id for each, an_id in self._written(topics).items() if each in asked.names}, found)
+
+    def _written(self, topics: Collection[str]) -> dict[str, str]:
+        """The ids that those of them have that are tables'."""
+        tables = self._tracker.progress.tables.values()
+        return {
+            table.topic: table.topic_id for table in tables if table.topic and table.topic in topics and table.topic_id
         }
-        if not wanted:
-            return
-        found = self._admin.ask([topic for topic in wanted if topic is not None]).found()
-        for topic, topic_id in wanted.items():
-            if topic not in found or found[topic].topic_id != topic_id:
-                raise KafkaAway(f"topic {topic} was deleted while it was written to")
+
+
+def _refuse_other(wanted: Mapping[str, str], found: Mapping[str, TopicFound]) -> None:
+    for topic, topic_id in wanted.items():
+        if topic not in found or found[topic].topic_id != topic_id:
+            raise KafkaAway(f"topic {topic} was deleted while it was written to")

@@ -91,6 +91,11 @@ class Deliveries:
         if error is not None:
             self.failure = self.failure or error
 
+    @property
+    def topics(self) -> frozenset[str]:
+        """All that rows were queued for."""
+        return frozenset(self._callbacks)
+
     def spans(self) -> list[Span]:
         """One for each partition that rows went to, by topic and partition."""
         return [

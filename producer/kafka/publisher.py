@@ -10,7 +10,7 @@ flight. Every wait is cut into slices so that Postgres hears from us.
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 import structlog
@@ -32,6 +32,8 @@ log = structlog.get_logger()
 
 POLL_EVERY_RECORDS = 500
 ERROR_LOG_INTERVAL_S = 10.0
+LATE_S = 2.0
+"""Rows that are not taken for so long may be for a topic that is gone."""
 
 
 class BatchAborted(KafkaAway):
@@ -73,6 +75,8 @@ class Publisher:
         self.on_first_rows: Callable[[set[str]], None] = lambda topics: None
         """Called with topics of which a partition has rows of this instance for the first time, before these are
         committed; raises where they are not the topics that they must be."""
+        self.on_late: Callable[[Collection[str]], None] = lambda topics: None
+        """Called now and then while rows of these topics are not taken; raises likewise."""
         self.instance_count = 0
         self.aborted_count = 0
 
@@ -174,6 +178,7 @@ class Publisher:
     def _produce(self, topic: str, row: Unsent, partition: int, callback: Delivered | None) -> None:
         assert self._instance is not None
         send, (key, value, headers) = self._instance.produce, row
+        since_s = time.monotonic()
         while True:
             try:
                 if headers is not None:
@@ -184,6 +189,7 @@ class Publisher:
                 return
             except BufferError:
                 self._poll(SERVE_S)
+                self._look_if_late(since_s)
             except KafkaException as error:
                 reason = error.args[0]
                 if reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -206,8 +212,10 @@ class Publisher:
             if lane.held is not None:
                 row, lane.held = lane.held, None
                 self._produce(topic, row, -1, lane.delivered)
+        since_s = time.monotonic()
         while self._deliveries.in_flight:
             self._flush()
+            self._look_if_late(since_s)
         spans = self._deliveries.spans()
         self._refuse_growth(spans)
         self._refuse_remade(spans)
@@ -215,6 +223,12 @@ class Publisher:
             if first < 0 or last - first + 1 != records:
                 raise self._aborted(f"{records} records of {topic}/{partition} lie at {first} to {last}")
         return [PartitionRange(s.topic, s.partition, s.first, s.last + 1, s.records) for s in spans]
+
+    def _look_if_late(self, since_s: float) -> None:
+        """The client asks a broker again and again to let it write to a topic that is gone, as long as a transaction
+        may take."""
+        if time.monotonic() - since_s > LATE_S:
+            self.on_late(self._deliveries.topics)
 
     def _refuse_growth(self, spans: list[Span]) -> None:
         # librdkafka spreads keys over a new partition as soon as it hears of it, and moves others

@@ -10,6 +10,7 @@ import pytest
 from tests.producer.guards.test_source_watch import Watched
 from tests.producer.kept import ITEMS, ORDERS
 from walbridge.producer.errors import TopicLost
+from walbridge.producer.guards import topic_watch
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Producer, Settings, Topics
 from walbridge.schemas.table_progress import GIVEN_UP
@@ -117,6 +118,27 @@ def test_rows_that_a_topic_made_anew_took_are_not_committed() -> None:
         with pytest.raises(KafkaAway, match="was deleted while it was written to"):
             watched.watched.topics.refuse_others({TOPIC})
     watched.watched.topics.refuse_others({"p.public.items"})
+
+
+def test_rows_that_are_not_taken_are_given_up_once_their_topic_is_known_to_be_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client would ask again as long as a transaction may take; a broker that is away is waited for."""
+    monkeypatch.setattr(topic_watch, "SUSPECT_S", 0.0)
+    watched = followed()
+    topics = watched.watched.topics
+    watched.admin.answers = False
+    delete(watched)
+    for _ in range(3):
+        topics.suspect({TOPIC})
+    assert topics._suspected is not None
+    topics._suspected = None
+    watched.admin.answers = True
+    topics.suspect({TOPIC})
+    with pytest.raises(KafkaAway, match="was deleted while it was written to"):
+        topics.suspect({TOPIC})
+    topics.suspect({"p.public.items"})
+    topics.suspect({"p.public.items"})
 
 
 def with_partitions(watched: Watched, count: int) -> Watched:
