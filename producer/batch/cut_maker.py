@@ -136,9 +136,11 @@ class CutMaker:
         due = asked or (time.monotonic() - self.last_cut_s) * 1000 >= self._idle_interval_ms
         if self._out.is_open or not due:
             return
-        if self._stream.received <= self._out.tracker.end_lsn:
+        received, end_lsn = self._stream.received, self._out.tracker.end_lsn
+        if received <= end_lsn:
             self._watch.look_if_due()
-            if not self._watch.is_renamed_at(self._stream.received) and not len(self._watch.doubts):
+            is_told = not self._watch.is_renamed_at(received) and not len(self._watch.doubts)
+            if is_told or received < end_lsn:  # a session begins with a server that has reported nothing yet
                 return
         if self._out.tracker.progress.split is not None:
             return  # a complete cut would hold half a transaction, and progress would forget how much

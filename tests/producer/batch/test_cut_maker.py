@@ -170,6 +170,19 @@ def test_no_idle_cut_where_the_server_has_decoded_nothing_new() -> None:
     assert cuts.happened == []
 
 
+@pytest.mark.parametrize(("received", "cuts_made"), [(0, 0), (199, 0), (200, 1)])
+def test_table_in_doubt_is_told_by_an_idle_cut_once_the_server_has_reported_what_was_published(
+    received: int, cuts_made: int
+) -> None:
+    """I1: a session begins with a server that has reported nothing yet, and no cut ends before the last one."""
+    cuts = Cuts()
+    cuts.kept_stream.received = Lsn(received)
+    cuts.kept_watch.doubts.add({ORDERS: OperatorError("its topic is gone", remedy="")})
+    cuts.maker.idle_cut()
+
+    assert len(cuts.kafka.batches) == cuts_made
+
+
 def test_no_idle_cut_while_a_batch_is_open() -> None:
     """I8: it would end with the batch's rows at an LSN that is not theirs."""
     cuts = Cuts()
