@@ -67,8 +67,8 @@ def named(name: str, tables: Iterable[KnownTable]) -> list[KnownTable]:
     """
     tables = list(tables)
     schema, plain = split_name(name)
-    exact = [table for table in tables if table.name in (name, f"{schema}.{plain}")]
     has_schema = name not in (plain, '"' + plain.replace('"', '""') + '"')
+    exact = [table for table in tables if table.name == name or (has_schema and table.name == f"{schema}.{plain}")]
     without = {name} if has_schema else {name, plain}
     return exact or [table for table in tables if table.name.partition(".")[2] in without]
 

@@ -57,6 +57,12 @@ def test_name_that_is_in_two_schemas_has_to_be_told_with_its_schema() -> None:
     assert the_one("b.items", named("b.items", both)).relation_id == OTHERS
 
 
+def test_name_without_a_schema_is_not_taken_for_the_one_in_public() -> None:
+    both = [known("public.items", ITEMS), known("other.items", OTHERS)]
+    assert named("items", both) == named('"items"', both) == both
+    assert named("public.items", both) == both[:1]
+
+
 def test_of_a_table_that_was_made_again_under_its_name_the_newest_is_meant() -> None:
     both = [known("public.items", ITEMS), known("public.items", OTHERS)]
     assert the_one("items", named("items", both)).relation_id == OTHERS
