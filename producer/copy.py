@@ -14,7 +14,9 @@ from dataclasses import replace
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.encoding.record import RecordWriter, TransactionSource
+from walbridge.producer.errors import UnfitRow, unfit_row
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.postgres import catalog, slot
@@ -24,7 +26,7 @@ from walbridge.producer.postgres.snapshot import Snapshot
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.cut import Cut, PartitionRange
-from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.errors import ProtocolError, RetryableError
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
@@ -86,8 +88,9 @@ def first_copy(
             out.tracker.remember_options(baseline.options)
             out.tracker.remember_tables(baseline.tables)
             log.info("copy begins", tables=len(published), consistent_point=at)
+            stops = settings.producer.on_table_error == "stop"
             for table, writer in zip(published, writers, strict=True):
-                _copy_table(snapshot, table, writer, at, out, check_stop)
+                _copy_table(snapshot, table, writer, at, out, check_stop, stops=stops)
                 kill_point("copy:table")
     finally:
         walsender.finish()
@@ -115,8 +118,14 @@ def _copy_table(
     at: Lsn,
     out: OpenBatch,
     check_stop: Callable[[], None],
+    *,
+    stops: bool,
 ) -> None:
+    """One table; one of which a row cannot be published is left, unless that ``stops`` all. Its rows are read to the
+    end all the same: to break off would end the snapshot.
+    """
     started_s, rows = time.monotonic(), 0
+    unfit: UnfitRow | None = None
     source = TransactionSource.of(at, time.time_ns() // 1000, None, None)
     out.open()
     out.add_barrier(writer, "copy_begin", Position(at, COPIED_ORDINAL))
@@ -125,11 +134,7 @@ def _copy_table(
     for row in copied:
         if row is None and (row := _after_silence(copied, out, check_stop)) is None:
             break
-        encoded = writer.plain(row, 0, writer.snapshot_source, source.encoded, COPIED_ORDINAL, out.plain_tails["r"])
-        if encoded is None:
-            out.send(writer, writer.copied(row, source, out.ts_ms))
-        else:
-            out.send_plain(writer, *encoded)
+        unfit = unfit or _send(writer, row, source, at, out, stops=stops)
         rows += 1
         # The clock is asked now and then only; bytes always, since a row may have megabytes.
         if (rows % 100 == 0 or out.batch.byte_count >= out.bytes_max) and out.is_full:
@@ -137,11 +142,47 @@ def _copy_table(
             kill_point("copy:rows")
             check_stop()
             out.open()
-    out.add_barrier(writer, "copy_end", Position(at, COPIED_ORDINAL + 1))
+    if unfit is None:
+        out.add_barrier(writer, "copy_end", Position(at, COPIED_ORDINAL + 1))
+    else:
+        _leave(writer, unfit, source, at, out)
     if out.is_full:
         _commit(out)
         check_stop()
-    log.info("copied", table=table.qualified_name, rows=rows, seconds=round(time.monotonic() - started_s, 2))
+    if unfit is None:
+        log.info("copied", table=table.qualified_name, rows=rows, seconds=round(time.monotonic() - started_s, 2))
+
+
+def _send(
+    writer: RecordWriter, row: bytes, source: TransactionSource, at: Lsn, out: OpenBatch, *, stops: bool
+) -> UnfitRow | None:
+    """Queue a row; why it cannot be published."""
+    try:
+        encoded = writer.plain(row, 0, writer.snapshot_source, source.encoded, COPIED_ORDINAL, out.plain_tails["r"])
+        if encoded is None or len(encoded[1]) > out.plain_limit:
+            record = writer.copied(row, source, out.ts_ms)
+            out.refuse_too_large(writer, [record])
+            out.send(writer, record)
+        else:
+            out.send_plain(writer, *encoded)
+    except (ProtocolError, UnfitRow) as error:
+        unfit = unfit_row(writer.relation, Position(at, COPIED_ORDINAL), error)
+        if stops:
+            raise unfit from None
+        return unfit
+    return None
+
+
+def _leave(writer: RecordWriter, reason: UnfitRow, source: TransactionSource, at: Lsn, out: OpenBatch) -> None:
+    """A table that this copy does not hold: what was sent of it is void, and it waits for ``walbridge copy``."""
+    relation, place = writer.relation, Position(at, COPIED_ORDINAL + 1)
+    name = relation.table.qualified_name
+    out.add_barrier(writer, "truncate", place)
+    out.send_to_all_partitions(writer, writer.truncate(source, place.ordinal, out.ts_ms, copies=True))
+    known = TableProgress(relation.table.relation_id, COPYING, relation.topic)
+    known = out.tracker.progress.tables.get(known.relation_id, known)
+    out.leave_table(relation, place, after_trouble(known, name, at, reason.what, may_copy=False, now_s=time.time()))
+    log.warning("table is quarantined", table=name, reason=reason.what, remedy=reason.remedy)
 
 
 def _after_silence(rows: Iterator[bytes | None], out: OpenBatch, check_stop: Callable[[], None]) -> bytes | None:

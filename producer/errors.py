@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import fastavro
 
 from walbridge.schemas.avro_codec import decode_body
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, StreamLost, copy_command
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError, StreamLost, copy_command
 from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.metadata_record import RelationRecord
-from walbridge.schemas.position import Lsn, format_lsn
+from walbridge.schemas.position import Lsn, Position, format_lsn
 from walbridge.schemas.table_schema import quoted
 
 ON_UNKNOWN_VALUE = (
@@ -17,12 +17,13 @@ ON_UNKNOWN_VALUE = (
     "others go on"
 )
 BINARY_OFF = "set [postgres] binary = false, which changes no event"
-_RAISE_ROW_BYTES = "nothing was confirmed: raise [producer] row_bytes_max and the topics' max.message.bytes"
+_RAISE_ROW_BYTES = "raise [producer] row_bytes_max, start the producer again"
 _NOTHING_CONFIRMED = "nothing of them was confirmed: "
 _KEEP_ON_SERVER = 'or set [postgres] streaming = "off", so that the server keeps them'
 
 
-def _copied_again(table: str) -> str:
+def copied_again(table: str) -> str:
+    """The remedy of what a copy mends."""
     return f'{copy_command(table)}; where [producer] on_table_error is "stop", set it to "copy" instead'
 
 
@@ -69,7 +70,7 @@ def membership_changed(publication: str, table: str) -> OperatorError:
     return OperatorError(
         f"table {table} was taken out of publication {publication} and put back, or its row filter or column "
         "list was changed: rows or changes of it are missing",
-        remedy=_copied_again(table),
+        remedy=copied_again(table),
     )
 
 
@@ -82,7 +83,7 @@ def table_rewritten(table: str) -> TableRewritten:
     return TableRewritten(
         f"table {table} was rewritten, or a partition of it was rewritten or emptied: its rows may have other values, "
         "which were not sent",
-        remedy=_copied_again(table),
+        remedy=copied_again(table),
     )
 
 
@@ -90,7 +91,7 @@ def partitions_changed(table: str) -> TableRewritten:
     """Postgres sends nothing of the rows that come and go with a partition."""
     return TableRewritten(
         f"partitions of table {table} were attached, detached or dropped: their rows came and went unsaid",
-        remedy=_copied_again(table),
+        remedy=copied_again(table),
     )
 
 
@@ -106,7 +107,7 @@ def labels_changed(table: str) -> TableRewritten:
     """Postgres sends no change of the rows that hold them."""
     return TableRewritten(
         f"a type of table {table} was altered: labels or attributes that its rows hold are others now",
-        remedy=_copied_again(table),
+        remedy=copied_again(table),
     )
 
 
@@ -115,7 +116,7 @@ def column_added_with_values(table: str) -> TableRewritten:
     return TableRewritten(
         f"table {table} got a column with a default, or a column was dropped and added again: the value of rows that "
         "were there was not sent",
-        remedy=_copied_again(table),
+        remedy=copied_again(table),
     )
 
 
@@ -124,7 +125,7 @@ def generated_columns_changed(publication: str, table: str) -> OperatorError:
     return OperatorError(
         f"publish_generated_columns of publication {publication} was changed: rows of table {table} that do not change "
         "lack the new columns",
-        remedy="if it was not written to since, change it back; else " + _copied_again(table),
+        remedy="if it was not written to since, change it back; else " + copied_again(table),
     )
 
 
@@ -277,22 +278,38 @@ def another_runs(transactional_id: str, pipeline: str, slot: str) -> OperatorErr
     )
 
 
-def row_too_large(relation: RelationRecord, value: bytes, row_bytes_max: int) -> OperatorError:
+class UnfitRow(OperatorError):
+    """A row of which there is no record, or none that Kafka takes. A copy of its table meets it as well."""
+
+
+def unfit_row(relation: RelationRecord, position: Position, error: ProtocolError | UnfitRow) -> UnfitRow:
+    """Bytes that are no value of their type as this code knows it."""
+    if isinstance(error, UnfitRow):
+        return error
+    name = relation.table.qualified_name
+    return UnfitRow(
+        f"a row of table {name} cannot be published, at {format_lsn(position.commit_lsn)}: {error}",
+        remedy=f"report this with the server's version; {copied_again(name)}",
+    )
+
+
+def row_too_large(relation: RelationRecord, value: bytes, row_bytes_max: int) -> UnfitRow:
     """Named by its table, its place and its key's columns: what stands in them is nobody's here (I10)."""
     source = decode_body(value, fastavro.parse_schema(json.loads(relation.value_schema)))["source"]
     if relation.table.relation_id == MESSAGES_RELATION_ID:
-        return OperatorError(
+        return UnfitRow(
             f"a logical message takes {len(value):,} bytes, at {format_lsn(Lsn(source['commit_lsn']))}: "
             f"[producer] row_bytes_max is {row_bytes_max:,}",
             remedy=f"{_RAISE_ROW_BYTES}; or leave its prefix out by [postgres] message_prefixes",
         )
     table = relation.table
     names = ", ".join(quoted(column.name) for column in table.key_columns or table.columns[:1])
-    return OperatorError(
+    return UnfitRow(
         f"a row of table {table.qualified_name} (key: {', '.join(each.name for each in table.key_columns) or 'none'}) "
         f"takes {len(value):,} bytes, at {format_lsn(Lsn(source['commit_lsn']))}, ordinal {source['ordinal']}: "
         f"[producer] row_bytes_max is {row_bytes_max:,}",
-        remedy=f"{_RAISE_ROW_BYTES}; which row it is: SELECT {names} FROM {table.quoted_name} AS r "
+        remedy=f"{_RAISE_ROW_BYTES}; where walbridge tables calls the table quarantined, then "
+        f"{copy_command(table.qualified_name)}; which row it is: SELECT {names} FROM {table.quoted_name} AS r "
         "ORDER BY octet_length(r::text) DESC LIMIT 1",
     )
 

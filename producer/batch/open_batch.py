@@ -5,7 +5,7 @@ recipe of ``commit_batch``; between its steps stand the kill points that tests e
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -14,8 +14,10 @@ from walbridge.producer.batch.progress import Batch, ProgressTracker, TableBatch
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import Headers, KafkaRecord, RecordWriter, plain_tails
 from walbridge.producer.encoding.value_encoders import NULL
+from walbridge.producer.errors import row_too_large
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_progress
 from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
+from walbridge.producer.kafka.topics import record_limit
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro_codec import long_bytes
 from walbridge.schemas.cut import Barrier, Cut, PartitionRange, encode_cut
@@ -56,6 +58,10 @@ class OpenBatch:
         self.plain_tails: dict[str, bytes] = {}
         """By op: the envelope of a plain row from behind its ordinal on."""
         self._origin_lsn = NULL
+        self.record_limit = record_limit(settings)
+        """Of a row with its key: a larger one is refused before any part of it is queued."""
+        self.plain_limit = self.record_limit // 2
+        """So large a value passes with any key, whose columns it holds as well."""
         self.bytes_max = settings.producer.batch_bytes_max
         self.split_rows = 0
         """At so many rows, or bytes, the batch ends inside the open transaction."""
@@ -93,6 +99,16 @@ class OpenBatch:
         if origin_lsn != self._origin_lsn:
             self._origin_lsn = origin_lsn
             self.plain_tails = plain_tails(self.ts_ms, origin_lsn)
+
+    def refuse_too_large(self, writer: RecordWriter, records: Iterable[KafkaRecord]) -> None:
+        """Refuse a row that Kafka would not take, before a part of it is queued.
+
+        Raises:
+            UnfitRow: it is too large.
+        """
+        for record in records:
+            if record.size_bytes > self.record_limit:
+                raise row_too_large(writer.relation, record.value, self._limits.row_bytes_max)
 
     def send(self, writer: RecordWriter, record: KafkaRecord) -> None:
         """Queue one row."""

@@ -22,6 +22,7 @@ from walbridge.schemas.progress_record import (
 from walbridge.schemas.table_progress import (
     CURRENT,
     FORMAT_VERSION,
+    QUARANTINED,
     TableProgress,
     encode_table,
     table_key,
@@ -138,12 +139,13 @@ class ProgressTracker:
         now_us: int,
         finished: Iterable[int] | None = None,
     ) -> tuple[Progress, Cut]:
-        """The same inside a copy: incomplete, until ``finished`` names the relations it holds."""
-        progress = replace(self.progress, cut_id=self.progress.cut_id + 1, written_at_us=now_us)
+        """The same inside a copy: incomplete, until ``finished`` names the relations it holds, or had to leave."""
+        known = {**self.progress.tables, **batch.dropped} if batch.dropped else self.progress.tables
+        progress = replace(self.progress, cut_id=self.progress.cut_id + 1, written_at_us=now_us, tables=known)
         if finished is not None:
-            known = self.progress.tables
+            left = {each: known[each] for each in finished if each in known and known[each].state == QUARANTINED}
             tables = {each: replace(known.get(each, _UNKNOWN), relation_id=each, state=CURRENT) for each in finished}
-            progress = replace(progress, state="streaming", tables=tables)
+            progress = replace(progress, state="streaming", tables=tables | left)
         cut = self._cut(batch, progress, ranges, metadata_end_offset, self.end_lsn, finished is not None)
         return progress, cut
 

@@ -21,7 +21,7 @@ from walbridge.producer.encoding.transcoder import (
     text_map,
 )
 from walbridge.producer.encoding.value_encoders import NULL, VALUE
-from walbridge.producer.errors import ON_UNKNOWN_VALUE
+from walbridge.producer.errors import ON_UNKNOWN_VALUE, copied_again
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Binary, Delete, Field, Insert, Unsent, Update
 from walbridge.schemas.avro_codec import header, long_bytes, string_value
@@ -49,6 +49,16 @@ class KafkaRecord(NamedTuple):
     key: bytes | None
     value: bytes
     headers: Headers = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all that a broker counts, but for its own framing."""
+        headers = sum(len(name) + len(value or b"") + _HEADER_BYTES for name, value in self.headers or ())
+        return len(self.key or b"") + len(self.value) + headers
+
+
+_HEADER_BYTES = 10
+"""Two lengths of five bytes at most."""
 
 
 class Images(NamedTuple):
@@ -275,7 +285,8 @@ class RecordWriter:
         name = self.relation.table.qualified_name
         return OperatorError(
             f"an UPDATE of {name} came without the value of its key, which is stored out of line",
-            remedy="update the server (fixed in 12.11, 13.7, 14.3), or " + self.relation.table.identity_full,
+            remedy=f"update the server (fixed in 12.11, 13.7, 14.3), or {self.relation.table.identity_full}; "
+            f"{copied_again(name)}",
         )
 
     def _without_old_row(self) -> OperatorError:
@@ -283,8 +294,21 @@ class RecordWriter:
         return OperatorError(
             f"an UPDATE of {name} came without its old row, though its replica identity is FULL: "
             "the partition that holds the row has another one",
-            remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; then {COPY_AGAIN}",
+            remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; {copied_again(name)}",
         )
+
+
+def records_of(
+    change: Insert | Update | Delete, writer: RecordWriter, source: TransactionSource, ordinal: int, ts_ms: bytes
+) -> list[KafkaRecord]:
+    """The records that a change of one row becomes."""
+    match change:
+        case Insert():
+            return writer.insert(change, source, ordinal, ts_ms)
+        case Update():
+            return writer.update(change, source, ordinal, ts_ms)
+        case Delete():
+            return writer.delete(change, source, ordinal, ts_ms)
 
 
 def fill(new: bytes, old: bytes, wanted: tuple[bool, ...] | None) -> bytes:

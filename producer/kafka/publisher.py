@@ -197,6 +197,7 @@ class Publisher:
                 raise self._aborted(reason) from None
 
     def _too_large(self, topic: str, value: bytes) -> OperatorError:
+        """Rows are refused before they come here (``OpenBatch.refuse_too_large``); logical messages are not."""
         relation, row_bytes_max = self._relations.get(schema_id_of(value)), self._settings.producer.row_bytes_max
         if relation is not None:
             return row_too_large(relation, value, row_bytes_max)

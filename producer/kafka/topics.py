@@ -28,6 +28,8 @@ CONTACT_TIMEOUT_S = 3.0
 """Time limit of the first request, which cannot be interrupted: the caller tries again."""
 REQUEST_TIMEOUT_S = 10.0
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+FRAMING_BYTES = 256
+"""More than a batch (61 bytes) and a record in it (36) take around key, value and headers."""
 _RESERVED = {
     "acks",
     "enable.idempotence",
@@ -84,6 +86,11 @@ def data_topic_spec(settings: Settings, topic: str, *, has_key: bool) -> TopicSp
 def message_bytes_max(settings: Settings) -> int:
     """Of one record with its envelope; a row may stand in it twice, before and after."""
     return record_bytes_max(settings.producer.row_bytes_max)
+
+
+def record_limit(settings: Settings) -> int:
+    """Bytes of key, value and headers that Kafka takes of one record: the rest is the framing of record and batch."""
+    return message_bytes_max(settings) - FRAMING_BYTES
 
 
 def client_config(settings: Settings) -> dict[str, Any]:

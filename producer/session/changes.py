@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, UnknownValue
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, UnknownValue, records_of
+from walbridge.producer.errors import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.table_copies import TableCopies
@@ -20,6 +21,7 @@ from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.schemas.errors import OperatorError, ProtocolError
 
 
 class Changes:
@@ -82,32 +84,40 @@ class Changes:
             self.trouble.write(change.relation_id, transaction)
         _CHANGES[type(change)](self, change, transaction)
 
-    def _insert(self, change: Insert, transaction: OpenTransaction) -> None:
-        writer = self._begun(change.relation_id, change, transaction)
+    def _row(self, change: Insert | Update | Delete, transaction: OpenTransaction) -> None:
+        writer = self._tables.writer(change.relation_id)
         try:
-            records = writer.insert(change, transaction.source, transaction.ordinal, self._out.ts_ms)
+            records = records_of(change, writer, transaction.source, transaction.ordinal, self._out.ts_ms)
+            self._out.refuse_too_large(writer, records)
         except UnknownValue as reason:
             if not self._drops_on_unknown_value:
                 raise
             self.dropped.drop(writer.relation, transaction.position, reason)
             if self.copies is not None:
                 self.copies.let_go(change.relation_id)
+        except (ProtocolError, OperatorError) as error:
+            self._leave(writer, transaction, error)
         else:
+            self._begin(writer, change, transaction)
             self._send(writer, records, transaction)
 
-    def _update(self, change: Update, transaction: OpenTransaction) -> None:
-        writer = self._begun(change.relation_id, change, transaction)
-        self._send(writer, writer.update(change, transaction.source, transaction.ordinal, self._out.ts_ms), transaction)
-
-    def _delete(self, change: Delete, transaction: OpenTransaction) -> None:
-        writer = self._begun(change.relation_id, change, transaction)
-        self._send(writer, writer.delete(change, transaction.source, transaction.ordinal, self._out.ts_ms), transaction)
+    def _leave(self, writer: RecordWriter, transaction: OpenTransaction, error: ProtocolError | OperatorError) -> None:
+        """A change of which nothing can be published: the table is left before it."""
+        if self.trouble is None:
+            raise error
+        at = transaction.position
+        if isinstance(error, ProtocolError | UnfitRow):
+            reason = unfit_row(writer.relation, at, error)
+            self.trouble.leave(writer.relation, at, reason, is_mended_by_copy=False)
+        else:
+            self.trouble.leave(writer.relation, at, error)
 
     def _truncate(self, change: Truncate, transaction: OpenTransaction) -> None:
         for relation_id in change.relation_ids:
             if self._is_left(relation_id, transaction):
                 continue
-            writer = self._begun(relation_id, change, transaction)
+            writer = self._tables.writer(relation_id)
+            self._begin(writer, change, transaction)
             self._out.add_barrier(writer, "truncate", transaction.position)
             record = writer.truncate(transaction.source, transaction.ordinal, self._out.ts_ms)
             self._out.send_to_all_partitions(writer, record)
@@ -118,16 +128,15 @@ class Changes:
         self._relations.settle(relation_id)
         return self.trouble is not None and self.trouble.is_left(relation_id, transaction)
 
-    def _begun(self, relation_id: int, change: Change, transaction: OpenTransaction) -> RecordWriter:
-        """The writer of the table's current version; before the first event of a version it adds a shape barrier."""
-        writer = self._tables.writer(relation_id)
+    def _begin(self, writer: RecordWriter, change: Change, transaction: OpenTransaction) -> None:
+        """Before a change of the table's current version; the first event of a version gets a shape barrier."""
+        relation_id = writer.relation.table.relation_id
         if self._tables.take_shape_barrier(relation_id):
             self._out.add_barrier(writer, "shape", transaction.position)
         if self.copies is not None and self.copies.has_copy(relation_id):
             self.copies.receive(change, writer, transaction)
         else:
             self._fast_path.add(relation_id, writer)
-        return writer
 
     def _send(self, writer: RecordWriter, records: list[KafkaRecord], transaction: OpenTransaction) -> None:
         for record in records:
@@ -136,8 +145,8 @@ class Changes:
 
 
 _CHANGES: dict[type[Change], Callable[..., None]] = {
-    Insert: Changes._insert,
-    Update: Changes._update,
-    Delete: Changes._delete,
+    Insert: Changes._row,
+    Update: Changes._row,
+    Delete: Changes._row,
     Truncate: Changes._truncate,
 }

@@ -2,7 +2,8 @@
 
 In: frames of a transaction that is published. Out: rows in the open batch, for an Insert or Update that has
 a new tuple only, all of it known, of a relation version that has begun: byte for byte what the general way
-(``changes.py``) makes of it, without a decoded message between. Everything else is left to that.
+(``changes.py``) makes of it, without a decoded message between. Everything else is left to that, also what is
+large or cannot be read.
 """
 
 import struct
@@ -11,6 +12,7 @@ from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
 from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.schemas.errors import OperatorError, ProtocolError
 
 _unpack_change = struct.Struct(">BIB").unpack_from
 """Tag, relation id, kind of the first tuple."""
@@ -53,8 +55,11 @@ class FastPath:
         transaction = transactions.open
         assert transaction is not None
         source = transaction.source.encoded
-        encoded = writer.plain(data, _TUPLE_AT, writer.source, source, transaction.ordinal, out.plain_tails[op])
-        if encoded is None:
+        try:
+            encoded = writer.plain(data, _TUPLE_AT, writer.source, source, transaction.ordinal, out.plain_tails[op])
+        except (ProtocolError, OperatorError):
+            return False
+        if encoded is None or len(encoded[1]) > out.plain_limit:
             return False
         transactions.unhashed.append(data)
         out.send_plain(writer, *encoded)

@@ -107,7 +107,8 @@ class Session:
         self._messages = LogicalMessages(settings, tables, out)
         self._copies: TableCopies | None = None
         if reader is not None:
-            records = CopyRecords(out, tables, self._cuts, stream.keep_alive)
+            leave = partial(self._trouble.leave, is_mended_by_copy=False)
+            records = CopyRecords(out, tables, self._cuts, stream.keep_alive, leave)
             self._copies = TableCopies(
                 settings,
                 stream,

@@ -45,7 +45,7 @@ NOTICED = {
         chunks.test_commit_that_is_received_and_not_visible_voids_the_chunk,
     ),
     "changes of a table that is copied take the fast path": noticed(
-        Changes._begun, "self.copies.has_copy(relation_id)", "False",
+        Changes._begin, "self.copies.has_copy(relation_id)", "False",
         chunks.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
     ),
     "a table that is dropped is read on": noticed(

@@ -259,7 +259,7 @@ NOTICED = {
     ),
     "an update without its old row is taken under identity FULL": Noticed(
         Mutant(RecordWriter.__init__, '("c",) if record', '("c", "u") if record'),
-        test_loop.test_update_without_its_old_row_is_refused_under_full_identity_on_the_short_way_too,
+        test_loop.test_table_is_left_at_an_update_without_its_old_row_under_full_identity_on_the_short_way_too,
     ),
     "a table of which a value is nowhere is followed on": Noticed(
         Mutant(DroppedTables.drop, "self._followed.drop(table.relation_id)", "pass"),

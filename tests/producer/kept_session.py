@@ -44,8 +44,10 @@ class Streamed(Kept):
         messages: bool,
         unknown: Unknown,
         reader: CopyReader | None = None,
+        row_bytes_max: int = 2**24,
     ) -> None:
         limits = Producer(
+            row_bytes_max=row_bytes_max,
             batch_rows_max=rows_max,
             batch_bytes_max=bytes_max,
             batch_ms_max=10**9,
@@ -137,9 +139,10 @@ def streamed(
     bytes_max: int = 2**20,
     messages: bool = False,
     unknown: Unknown = "refuse",
+    row_bytes_max: int = 2**24,
 ) -> Iterator[Streamed]:
     """A session to which both tables were announced, in a transaction without changes."""
-    made = Streamed(progress, rows_max, bytes_max, messages, unknown)
+    made = Streamed(progress, rows_max, bytes_max, messages, unknown, row_bytes_max=row_bytes_max)
     try:
         made.feed(Begin(Lsn(210), 7, 70), relation(ORDERS), relation(ITEMS), Commit(Lsn(210), Lsn(220), 7))
         yield made

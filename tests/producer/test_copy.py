@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -26,7 +26,7 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Postgres, Producer, Settings
-from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress
+from walbridge.schemas.table_progress import COPYING, CURRENT, QUARANTINED, TableProgress
 
 AT = Lsn(700)
 DATE = 1082
@@ -141,8 +141,16 @@ def copy_of(
     bytes_max: int = 2**20,
     source: Source | None = None,
     two_phase: bool = False,
+    row_bytes_max: int = 2**24,
+    on_table_error: Literal["copy", "quarantine", "stop"] = "copy",
 ) -> Copy:
-    limits = Producer(batch_rows_max=rows_max, batch_bytes_max=bytes_max, batch_ms_max=10**9)
+    limits = Producer(
+        batch_rows_max=rows_max,
+        batch_bytes_max=bytes_max,
+        batch_ms_max=10**9,
+        row_bytes_max=row_bytes_max,
+        on_table_error=on_table_error,
+    )
     settings = Settings(name="p", postgres=Postgres(two_phase=two_phase), producer=limits)
     return Copy(source or Source(*rows), settings)
 
@@ -249,6 +257,38 @@ def test_batch_that_is_full_does_not_wait_for_a_row_that_is_long_in_coming() -> 
     assert [len(each) for each in rows if each] == [1, 1, 1]
     assert [kind for topic, kind, _ in run.barriers if topic == "p.public.orders"] == ["copy_begin", "copy_end"]
     assert [row[1]["id"] for row in run.rows_of("p.public.orders")[1:]] == [1, 2]
+
+
+LARGE = b"2\t" + b"2" * 10**6 + b"\n"
+
+
+@pytest.mark.parametrize("rows_max", [1, 1000])
+def test_table_with_a_row_that_cannot_be_published_is_left_and_the_others_are_copied(rows_max: int) -> None:
+    """I8: what was sent of it is void, and its rows are read to the end: to break off would end the snapshot."""
+    source = Source(b"1\t2020-01-01\n", LARGE, b"3\t2020-01-03\n")
+    source.rows["items"] = [b"1\t2020-01-01\n"]
+    run = copy_of(source=source, rows_max=rows_max, row_bytes_max=1024)
+    run.run()
+
+    assert [row[0] for row in run.rows_of("p.public.orders")] == ["t", "r", "t"]
+    assert [row[0] for row in run.rows_of("p.public.items")] == ["t", "r"]
+    assert run.barriers == [
+        ("p.public.orders", "copy_begin", Position(AT, -1)),
+        ("p.public.orders", "truncate", Position(AT, 0)),
+        ("p.public.orders", "dropped", Position(AT, 0)),
+        ("p.public.items", "copy_begin", Position(AT, -1)),
+        ("p.public.items", "copy_end", Position(AT, 0)),
+    ]
+    tables = run.last.progress.tables
+    assert (tables[ORDERS].state, tables[ORDERS].since, tables[ITEMS].state) == (QUARANTINED, AT, CURRENT)
+    assert tables[ORDERS].membership == "*"
+    assert "a row of table public.orders (key: id) takes 1,000," in str(tables[ORDERS].why)
+
+
+def test_row_that_cannot_be_published_ends_the_copy_where_settings_say_so() -> None:
+    run = copy_of(LARGE, row_bytes_max=1024, on_table_error="stop")
+    with pytest.raises(OperatorError, match="takes 1,000,"):
+        run.run()
 
 
 def test_stop_is_heard_while_a_copy_waits_for_a_row() -> None:

@@ -72,7 +72,7 @@ def test_kill_at_any_step_of_a_copy_leaves_it_whole(seed: int, apart: int) -> No
 MUTANTS = {
     "a transaction is not told before its changes": Mutant(Session._begin, "if self._copies is not None:", "if False:"),
     "changes of a table that is copied take the fast path": Mutant(
-        Changes._begun, "self.copies.has_copy(relation_id)", "False"
+        Changes._begin, "self.copies.has_copy(relation_id)", "False"
     ),
     "a table that is copied is left out all the same": Mutant(
         Session._follow, "self._followed.add(relation_id)", "pass"

@@ -14,9 +14,12 @@ from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
 from walbridge.producer.encoding.value_encoders import NULL
+from walbridge.producer.errors import UnfitRow, unfit_row
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro_codec import long_bytes
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.table_progress import TableProgress
 
@@ -30,10 +33,19 @@ class CopyRecords:
 
     Args:
         keep_alive: called now and then, since the stream is not read meanwhile.
+        leave: told a table of which no copy can be made before a person mends what is told, and from where on.
     """
 
-    def __init__(self, out: OpenBatch, tables: Tables, cuts: CutMaker, keep_alive: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        out: OpenBatch,
+        tables: Tables,
+        cuts: CutMaker,
+        keep_alive: Callable[[], None],
+        leave: Callable[[RelationRecord, Position, UnfitRow], None],
+    ) -> None:
         self._out, self._tables, self._cuts, self._keep_alive = out, tables, cuts, keep_alive
+        self._leave = leave
 
     def end_batch(self) -> None:
         """End what is open: each step has a batch of its own. A table that left may be let go by that."""
@@ -61,17 +73,23 @@ class CopyRecords:
         rows: Iterable[list[EncodedRow] | bytes],
         progress_after: Callable[[], TableProgress],
         lsn: Lsn,
-    ) -> None:
-        """One chunk: blocks of encoded rows, and rows as TupleData. ``progress_after`` is asked when all are taken."""
+    ) -> bool:
+        """One chunk: blocks of encoded rows, and rows as TupleData. ``progress_after`` is asked when all are taken.
+
+        False where one of them cannot be published: the table is left there.
+        """
         kill_point("chunk:read")
         source, out = self._open(lsn), self._out
         if self._tables.take_shape_barrier(writer.relation.table.relation_id):
             out.add_barrier(writer, "shape", Position(lsn, COPIED_ORDINAL))
         end = source.encoded + long_bytes(COPIED_ORDINAL) + out.plain_tails["r"]
-        self._send(writer, self._rest_of(writer, rows, end), source)
+        if (unfit := self._send(writer, self._rest_of(writer, rows, end), source, lsn)) is not None:
+            self.leave(writer, unfit, lsn)
+            return False
         kill_point("chunk:rows")
         self._close(progress_after(), lsn)
         kill_point("chunk:entered")
+        return True
 
     def enter_rows(
         self,
@@ -80,13 +98,20 @@ class CopyRecords:
         at: Lsn,
         progress_after: Callable[[], TableProgress],
         lsn: Lsn,
-    ) -> None:
-        """As many rows of a table that is copied in one piece as a batch holds, at the LSN at which its copy began."""
+    ) -> bool:
+        """As many rows of a table that is copied in one piece as a batch holds, at the LSN at which its copy began.
+
+        False where one of them cannot be published: the table is left there.
+        """
         self._open(lsn)
-        self._send(writer, self._until_full(rows), TransactionSource.of(at, time.time_ns() // 1000, None, None))
+        source = TransactionSource.of(at, time.time_ns() // 1000, None, None)
+        if (unfit := self._send(writer, self._until_full(rows), source, lsn)) is not None:
+            self.leave(writer, unfit, lsn)
+            return False
         kill_point("whole:rows")
         self._close(progress_after(), lsn)
         kill_point("whole:rows-entered")
+        return True
 
     def enter_changes(
         self, writer: RecordWriter, changes: Iterable[KafkaRecord], progress: TableProgress, lsn: Lsn
@@ -108,25 +133,52 @@ class CopyRecords:
             yield one
 
     def _rest_of(self, writer: RecordWriter, rows: Iterable[list[EncodedRow] | bytes], end: bytes) -> Iterator[bytes]:
-        """Send the encoded rows; the others."""
+        """Send the encoded rows; the others.
+
+        Raises:
+            UnfitRow: one is too large.
+        """
+        limit = self._out.plain_limit - len(end)
         for each in rows:
             if isinstance(each, bytes):
                 yield each
             elif each:
+                large = [row for row in each if len(row[1]) > limit]
+                self._out.refuse_too_large(writer, (KafkaRecord(key, value + end) for key, value in large))
                 self._out.send_encoded(writer, each, end)
                 self._keep_alive()
 
-    def _send(self, writer: RecordWriter, rows: Iterable[bytes], source: TransactionSource) -> None:
+    def _send(
+        self, writer: RecordWriter, rows: Iterable[bytes], source: TransactionSource, lsn: Lsn
+    ) -> UnfitRow | None:
+        """Queue rows; why the first that cannot be published is none."""
         out = self._out
         part, tail = writer.incremental_source, out.plain_tails["r"]
-        for number, row in enumerate(rows):
-            encoded = writer.plain(row, 0, part, source.encoded, COPIED_ORDINAL, tail)
-            if encoded is None:
-                out.send(writer, writer.copied(row, source, out.ts_ms, is_incremental=True))
-            else:
-                out.send_plain(writer, *encoded)
-            if number % _ALIVE_ROWS == 0:
-                self._keep_alive()
+        try:
+            for number, row in enumerate(rows):
+                encoded = writer.plain(row, 0, part, source.encoded, COPIED_ORDINAL, tail)
+                if encoded is None or len(encoded[1]) > out.plain_limit:
+                    record = writer.copied(row, source, out.ts_ms, is_incremental=True)
+                    out.refuse_too_large(writer, [record])
+                    out.send(writer, record)
+                else:
+                    out.send_plain(writer, *encoded)
+                if number % _ALIVE_ROWS == 0:
+                    self._keep_alive()
+        except (ProtocolError, UnfitRow) as error:
+            return unfit_row(writer.relation, Position(lsn, COPIED_ORDINAL), error)
+        return None
+
+    def leave(self, writer: RecordWriter, reason: UnfitRow, lsn: Lsn) -> None:
+        """The copy is over, and so is what was published of the table. What the batch holds of it is right, and void.
+
+        Raises:
+            OperatorError: settings say that this stops all.
+        """
+        self._open(lsn)
+        self._leave(writer.relation, Position(lsn, 0), reason)
+        self._out.batch.end_lsn = lsn
+        self._cuts.close()
 
     def end(self, writer: RecordWriter, progress: TableProgress, lsn: Lsn) -> None:
         """``copy_end``."""

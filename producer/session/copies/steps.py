@@ -131,7 +131,9 @@ class CopySteps:
         del copied.chunks[0]
         with contextlib.closing(chunk):
             rows = rows_at_end(read, window, copied.writer, is_encoded=chunk.writer is copied.writer)
-            self._records.enter(copied.writer, rows, lambda: self._record(copied, state_after()), self._stream.received)
+            progress_after, lsn = (lambda: self._record(copied, state_after())), self._stream.received
+            if not self._records.enter(copied.writer, rows, progress_after, lsn):
+                return
         copied.size = copied.size.after_entry()
 
     def _record(self, copied: CopiedTable, state: TableState) -> TableProgress:

@@ -15,8 +15,8 @@ from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.set_aside import SetAside
 from walbridge.producer.copying.visibility import Before
 from walbridge.producer.copying.window import Void
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter
-from walbridge.producer.errors import set_aside_full, set_aside_unwritable
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, records_of
+from walbridge.producer.errors import set_aside_full, set_aside_unwritable, unfit_row
 from walbridge.producer.pgoutput.messages import Delete, Insert, Update
 from walbridge.producer.postgres.copy_reader import (
     Answer,
@@ -30,7 +30,7 @@ from walbridge.producer.postgres.copy_reader import (
 from walbridge.producer.session.copies.record_queue import QueueFull, RecordQueue
 from walbridge.producer.session.transaction import OpenTransaction
 from walbridge.schemas.avro_codec import long_bytes
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn
 
 
@@ -47,6 +47,7 @@ class WholeCopy:
         begun: a 64-bit xid above those of all transactions whose changes may be missing in the stream.
         queue: for the changes.
         give_back: told how much the rows took that were published.
+        refuse_too_large: raises ``UnfitRow`` where Kafka would not take a record.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class WholeCopy:
         queue: RecordQueue,
         limit_bytes: int,
         give_back: Callable[[int], None],
+        refuse_too_large: Callable[[RecordWriter, list[KafkaRecord]], None],
     ) -> None:
         self.found, self.writer, self.state = found, writer, state
         self.failure: OperatorError | None = None
@@ -68,6 +70,7 @@ class WholeCopy:
         self._pieces: deque[RowsRead] = deque()
         self._piece: Iterator[bytes] = iter(())
         self._begun, self._queue, self._limit_bytes, self._give_back = begun, queue, limit_bytes, give_back
+        self._refuse_too_large = refuse_too_large
         self._again_s = 0.0
 
     @property
@@ -126,11 +129,15 @@ class WholeCopy:
             aside.spoil(Void.ALTERED)
             return
         try:
-            records = _records_of(change, writer, transaction)
+            ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
+            records = records_of(change, writer, transaction.source, transaction.ordinal, ts_ms)
+            self._refuse_too_large(writer, records)
             for record in records:
                 aside.receive(transaction.begin.xid, record)
         except OperatorError as error:
             self.failure = error
+        except ProtocolError as error:
+            self.failure = unfit_row(writer.relation, transaction.position, error)
         except QueueFull:
             self.failure = set_aside_full(self.name, self._queue.folder, self._limit_bytes)
         except OSError as error:
@@ -167,16 +174,3 @@ class WholeCopy:
         """It is over."""
         self._pieces.clear()
         self._queue.close()
-
-
-def _records_of(
-    change: Insert | Update | Delete, writer: RecordWriter, transaction: OpenTransaction
-) -> list[KafkaRecord]:
-    source, ordinal, ts_ms = transaction.source, transaction.ordinal, b"\x02" + long_bytes(time.time_ns() // 1_000_000)
-    match change:
-        case Insert():
-            return writer.insert(change, source, ordinal, ts_ms)
-        case Update():
-            return writer.update(change, source, ordinal, ts_ms)
-        case Delete():
-            return writer.delete(change, source, ordinal, ts_ms)

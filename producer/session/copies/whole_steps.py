@@ -23,6 +23,7 @@ from walbridge.producer.copying.copy_state import Chunk, TableState
 from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.window import Void
 from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.errors import UnfitRow
 from walbridge.producer.postgres.copy_reader import TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.session.copies.arrival import Arrival
@@ -89,7 +90,14 @@ class WholeSteps:
         if self._out.tracker.progress.tables[relation_id].state != COPYING:
             raise NotYet(f"table {name} left the publication meanwhile")
         self._reading.whole = WholeCopy(
-            found, writer, state, begun, self._queue(), self._limits.spool_bytes_max, self._reading.reader.give_back
+            found,
+            writer,
+            state,
+            begun,
+            self._queue(),
+            self._limits.spool_bytes_max,
+            self._reading.reader.give_back,
+            self._out.refuse_too_large,
         )
         self._begun_s = self._reported_s = self._entered_s = time.monotonic()
         self._changes_left = None
@@ -108,7 +116,11 @@ class WholeSteps:
         whole = self._reading.whole
         if whole is None or whole.aside is None:
             return
-        if whole.failure is not None:
+        if isinstance(whole.failure, UnfitRow):
+            self._records.end_batch()
+            if self._reading.whole is whole:
+                self._records.leave(whole.writer, whole.failure, self._stream.received)
+        elif whole.failure is not None:
             self._abandon(whole)
             self._put_off(whole.relation_id, whole.failure)
         elif whole.aside.void is not None:
@@ -138,9 +150,10 @@ class WholeSteps:
             self._records.end_batch()
             if self._reading.whole is whole:
                 self._enter_rows(whole)
+        if self._reading.whole is not whole:
+            return  # left with a batch, or for a row that cannot be published
         if whole.read is not None and not whole.rows_due:
             whole.aside.finish_reading(whole.read.insert_lsn)
-        # A table that left with a batch is let go by then.
         while self._reading.whole is whole and whole.aside.is_read and self._enter_changes(whole):
             pass
         if self._reading.whole is not whole or whole.read is None or len(whole.aside):
@@ -166,7 +179,8 @@ class WholeSteps:
 
         at = whole.state.copy.begun_lsn
         self._reading.asked_s = self._entered_s
-        self._records.enter_rows(whole.writer, whole.rows(), at, progress, self._stream.received)
+        if not self._records.enter_rows(whole.writer, whole.rows(), at, progress, self._stream.received):
+            return
         self._reading.rest(whole.bytes_taken - size_bytes)
         self._entered_s = time.monotonic()
 

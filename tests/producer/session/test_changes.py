@@ -11,10 +11,10 @@ from tests.producer.kept_session import BEGIN, COMMIT, COPIED, insert, streamed
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.streaming_progress import current
 from walbridge.producer.encoding.record import UnknownValue
-from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Truncate, Unsent
+from walbridge.producer.pgoutput.messages import Begin, Commit, Delete, Insert, Truncate, Unsent, Update
 from walbridge.schemas.cut import Barrier
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.table_progress import STALE, TableProgress
+from walbridge.schemas.table_progress import QUARANTINED, STALE, TableProgress
 
 INCOMPLETE = Insert(ORDERS, tuple_data(b"2", Unsent.UNCHANGED_TOAST))
 
@@ -49,6 +49,67 @@ def test_table_that_was_left_is_left_in_the_next_session_too() -> None:
         session.rest()
 
     assert [event[2] for event in session.events] == [2]
+
+
+LARGE = Insert(ORDERS, tuple_data(b"2", b"x" * 10**6))
+"""Larger than Kafka would take it."""
+
+
+@pytest.mark.parametrize("change", [LARGE, Update(ORDERS, None, None, LARGE.new), Delete(ORDERS, None, LARGE.new)])
+def test_table_is_left_at_the_row_that_is_too_large_and_waits_for_its_operator(
+    change: Insert | Update | Delete,
+) -> None:
+    """I4, I7: no part of the row is there, it takes no ordinal, and a copy would meet it again."""
+    with streamed(row_bytes_max=1024) as session:
+        session.feed(BEGIN, insert(1), insert(2), change, insert(3), insert(4, ITEMS), COMMIT)
+        session.rest()
+
+    assert [event[:3] for event in session.events] == [("orders", "c", 1), ("orders", "c", 2), ("items", "c", 4)]
+    assert [event[4] for event in session.events] == [0, 1, 2]
+    assert Barrier("dropped", Position(Lsn(500), 2)) in session.cut.tables[0].barriers
+    left = session.last.progress.tables[ORDERS]
+    assert (left.state, left.since) == (QUARANTINED, 500)
+    assert "a row of table public.orders (key: id) takes 1,000," in str(left.why)
+
+
+def test_key_change_whose_second_half_is_too_large_is_not_there_by_half() -> None:
+    """I7"""
+    moved = Update(ORDERS, tuple_data(b"1", Unsent.NULL), None, tuple_data(b"2", b"x" * 10**6))
+    with streamed(row_bytes_max=1024) as session:
+        session.feed(BEGIN, insert(1), moved, insert(4, ITEMS), COMMIT)
+        session.rest()
+
+    assert [event[1:3] for event in session.events] == [("c", 1), ("c", 4)]
+
+
+def test_table_that_was_left_inside_of_a_split_transaction_stays_left_whatever_is_allowed_by_then() -> None:
+    """I4: a limit that is raised meanwhile does not number anew what was published."""
+    first = BEGIN, insert(1), LARGE, insert(2, ITEMS), insert(3, ITEMS)
+    with streamed(row_bytes_max=1024, rows_max=2) as session:
+        session.feed(*first)
+        published, progress = session.events, session.last.progress
+    assert progress.split is not None
+
+    with streamed(progress, row_bytes_max=2**22) as again:
+        again.feed(*first, insert(4, ITEMS), insert(5), COMMIT)
+        again.rest()
+
+    assert [event[1:5:3] for event in published + again.events] == [("c", 0), ("c", 1), ("c", 2), ("c", 3)]
+    assert [event[2] for event in published + again.events] == [1, 2, 3, 4]
+
+
+def test_row_that_cannot_be_read_is_its_tables_trouble() -> None:
+    """I7, I10: what does not fit its type is not told."""
+    with streamed() as session:
+        session.feed(BEGIN, insert(1), *[Insert(ORDERS, tuple_data(b"seven", b"note"))] * 2, insert(4, ITEMS), COMMIT)
+        session.rest()
+
+    assert [event[:3] for event in session.events] == [("orders", "c", 1), ("items", "c", 4)]
+    left = session.last.progress.tables[ORDERS]
+    assert (left.state, left.why) == (
+        QUARANTINED,
+        "a row of table public.orders cannot be published, at 0/1F4: malformed tuple of public.orders: ValueError",
+    )
 
 
 def test_changes_that_are_left_out_are_hashed_like_all_others() -> None:

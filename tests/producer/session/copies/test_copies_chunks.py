@@ -49,6 +49,7 @@ from walbridge.producer.session.copies.tables_to_copy import AGAIN_S
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Producer
+from walbridge.schemas.table_progress import QUARANTINED
 
 BEGIN, END = ("m", None, None), ("m", None, None)
 TRUNCATE = Truncate(False, False, (LATE,))
@@ -71,6 +72,33 @@ def test_table_is_copied_chunk_by_chunk_and_is_current_behind_its_last_row() -> 
         assert (session.table().state, session.table().copy) == ("current", None)
         assert session.copies.is_at_rest
         assert [len(batch.rows) for batch in session.kafka.batches] == [1, 2, 1, 1]
+
+
+def test_row_that_is_too_large_for_kafka_ends_the_copy_and_its_table_waits_for_its_operator() -> None:
+    """I7, I8: it is not copied again by itself, as the row is met again; nothing of it is current."""
+    with copied(row_bytes_max=1024) as session:
+        session.begin()
+        session.chunk((1, "one"), (2, "x" * 10**6), (3, "three"), is_last=True)
+        session.transaction(insert(4, "left out"), insert(5, "other", ITEMS))
+        session.rest()
+        assert session.told() == [BEGIN, ("r", 1, "one")]
+        assert session.kinds == ["copy_begin", "dropped"]
+        assert (session.table().state, session.table().copy) == (QUARANTINED, None)
+        assert "a row of table public.late (key: id) takes 1,000," in str(session.table().why)
+        assert session.copies.is_at_rest
+        assert session.events[-1][:3] == ("items", "c", 5)
+
+
+def test_change_that_is_too_large_for_kafka_ends_the_copy_of_its_table() -> None:
+    with copied(row_bytes_max=1024) as session:
+        session.begin()
+        session.transaction(announcement(), insert(2, "x" * 10**6), insert(3, "left out"))
+        session.chunk((1, "one"), is_last=True)
+        session.rest()
+        assert session.told() == [BEGIN]
+        assert session.kinds == ["copy_begin", "dropped"]
+        assert session.table().state == QUARANTINED
+        assert session.copies.is_at_rest
 
 
 def test_table_without_rows_is_copied() -> None:

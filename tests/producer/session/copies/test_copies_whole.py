@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.producer.copied_session import LATE, XID, Copied, announcement, copied, copying, found, insert, row, shown
+from tests.producer.kept import ITEMS
 from walbridge.producer.pgoutput.messages import Truncate
 from walbridge.producer.postgres.copy_reader import (
     ChunkAltered,
@@ -23,6 +24,7 @@ from walbridge.producer.postgres.copy_reader import (
 from walbridge.producer.session.copies import record_queue
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
+from walbridge.schemas.table_progress import QUARANTINED
 
 TRUNCATE = Truncate(False, False, (LATE,))
 KEYLESS = replace(
@@ -31,9 +33,9 @@ KEYLESS = replace(
 
 
 @contextmanager
-def begun() -> Iterator[Copied]:
+def begun(row_bytes_max: int = 2**24) -> Iterator[Copied]:
     """The copy has begun, and its rows are asked for."""
-    with copied() as session:
+    with copied(row_bytes_max=row_bytes_max) as session:
         session.facts[LATE] = found(key_names=None).facts
         session.find(LATE)
         assert isinstance(describe(session), WholeWanted)
@@ -83,6 +85,26 @@ def test_rows_enter_while_others_are_still_read_and_progress_tells_how_many() ->
         assert (session.copy().rows, session.copy().bound) == (2, ())
         session.answer(rows(3), whole(session))
         assert told(session) == [("m", None), ("r", 1), ("r", 2), ("r", 3), ("m", None)]
+
+
+@pytest.mark.parametrize("where", ["row", "change"])
+def test_row_that_is_too_large_for_kafka_ends_the_copy_and_its_table_waits_for_its_operator(where: str) -> None:
+    """I7, I8: it is not copied again by itself, as the row is met again."""
+    with begun(row_bytes_max=1024) as session:
+        session.answer(shown(), rows(1))
+        if where == "row":
+            session.answer(RowsRead((row(2, "read"), row(3, "x" * 10**6), row(4, "read")), 2**20))
+        else:
+            session.transaction(KEYLESS, insert(3, "x" * 10**6), insert(4, "left out"))
+            session.step()
+        session.transaction(insert(5, "left out"), insert(6, "other", ITEMS))
+        session.rest()
+        assert told(session) == [("m", None), ("r", 1)] + ([("r", 2)] if where == "row" else [])
+        assert session.kinds == ["copy_begin", "dropped"]
+        assert (session.table().state, session.table().copy) == (QUARANTINED, None)
+        assert "a row of table public.late (key: none) takes 1,000," in str(session.table().why)
+        assert session.copies.is_at_rest
+        assert session.events[-1][:3] == ("items", "c", 6)
 
 
 def test_copy_does_not_end_before_all_that_the_rows_show_is_received() -> None:
