@@ -105,7 +105,7 @@ class Job:
         """Go over cuts that touched no table and were not published: copies may go on in them."""
         for _, of_epoch in groupby(cuts, key=lambda pair: pair[1].epoch):
             plan = self._plan(list(of_epoch))
-            self._state = self._state.passed(plan, self._plans.relations(plan))
+            self._state = self._state.passed(*self._plans.known(plan))
 
     def _plan(self, cuts: Cuts) -> Plan:
         """The plan of cuts of one epoch, which is that of the state from here on."""

@@ -32,6 +32,7 @@ from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.pace import Pace
 from walbridge.spark_consumer.plan.lake_state import LakeState, Relations
 from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
 from walbridge.spark_consumer.plan.segments import LEFT
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
@@ -62,9 +63,12 @@ class PlanRunner:
         self.manifest = Manifest(self._lake, settings.name, self._storage_options)
         self._maintenance = Maintenance(self._lake, self.manifest, settings)
 
-    def relations(self, plan: Plan) -> Relations:
-        """The relation versions that the plan's tables and copies need."""
-        return self._metadata.relations(plan)
+    def known(self, plan: Plan) -> tuple[Plan, Relations]:
+        """The plan of those tables whose schemas are known, and all relation versions."""
+        relations = self._metadata.relations(plan)
+        known = without_missing_schemas(plan, relations, self._metadata.topic)
+        self.refuse_troubles(known.troubles)
+        return known, relations
 
     def carry_out(self, plan: Plan, state: LakeState, *, is_open: bool) -> LakeState:
         """Apply the plan and return the state after it. ``is_open``: the plan's row is in ``_cuts`` already.
@@ -74,8 +78,10 @@ class PlanRunner:
             RetryableError: Kafka is away.
         """
         watch, begun_s = Stopwatch(), self._pace.now_s()
-        relations = self.relations(plan)
-        plan = state.placed(plan, relations)
+        known, relations = self.known(plan)
+        if is_open and not known.tables:
+            raise known.troubles[-1].error  # its row in _cuts is of a plan with tables
+        plan = state.placed(known, relations)
         if plan.tables and not is_open:
             kill_point("job:before-plan")
             self.manifest.append(state.planned(plan, relations))

@@ -6,7 +6,7 @@ of every event of that cut (I2). Records are immutable, so what was read is kept
 
 from collections.abc import Mapping
 
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError, unreadable_record
+from walbridge.schemas.errors import ProtocolError, unreadable_record
 from walbridge.schemas.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.topics import metadata_topic
 from walbridge.spark_consumer.errors import sorting_errors
@@ -19,32 +19,23 @@ class MetadataTopic:
 
     def __init__(self, log: KafkaLog, pipeline: str) -> None:
         self._log = log
-        self._topic = metadata_topic(pipeline)
+        self.topic = metadata_topic(pipeline)
         self._next_offset = 0
         self._relations: dict[str, RelationRecord] = {}
 
     def relations(self, plan: Plan) -> Mapping[str, RelationRecord]:
-        """Relation records by schema id, at least those that the plan's tables have or get.
+        """Relation records by schema id: all that there are up to where the plan ends.
 
         Raises:
-            OperatorError: a schema id without its record (I7).
+            OperatorError: a record that this code cannot read.
             RetryableError: the broker is away.
         """
         if plan.metadata_end_offset > self._next_offset:
             self._read_to(plan.metadata_end_offset)
-        needed = [(segment.schema_id, table.topic) for table in plan.tables for segment in table.segments]
-        needed += [(copy.schema_id, copy.topic) for copy in plan.copies.values()]
-        for schema_id, topic in needed:
-            if schema_id not in self._relations:
-                raise OperatorError(
-                    f"{self._topic} lacks the record of schema {schema_id} of topic {topic}",
-                    remedy="it was removed from outside (the topic must be compacted, never deleted from): "
-                    f"{COPY_AGAIN}",
-                )
         return self._relations
 
     def _read_to(self, end_offset: int) -> None:
-        place = self._topic, 0
+        place = self.topic, 0
         # Compaction does not move the log's start. If the start has moved, a missing record is told by its id.
         start = max(self._next_offset, self._log.starts([place])[place])
         self._log.wait_visible({place: (start, end_offset)})
@@ -58,6 +49,6 @@ class MetadataTopic:
         try:
             record = decode_metadata(value)
         except ProtocolError as error:
-            raise unreadable_record(self._topic, error) from error
+            raise unreadable_record(self.topic, error) from error
         if isinstance(record, RelationRecord):
             self._relations[record.schema_id] = record

@@ -13,8 +13,10 @@ from tests.contract_events import copied, copy_begin, copy_end
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.spark_consumer.accounts import ACCOUNT, Run, newest, rows
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.cut import Barrier
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.read import tables_at
 
@@ -89,13 +91,34 @@ def test_cuts_that_expired_before_they_were_applied_stop_the_job(
         run()
 
 
-def test_a_schema_without_its_record_stops_the_job(writer: ContractWriter, run: Run) -> None:
-    """I7: the decoder of an event is never guessed."""
-    unknown = writer.relation("t", ACCOUNT, relation_id=9, announce=False)
-    writer.copy([(unknown, [{"id": 1}])])
+def test_table_of_whose_schema_there_is_no_record_is_left_and_the_others_go_on(
+    spark: SparkSession, writer: ContractWriter, history: RelationRecord, run: Run, lake: Path
+) -> None:
+    """I7: the decoder of an event is never guessed. A table whose next version is unknown keeps its rows."""
+    known = writer.relation("t", ACCOUNT, relation_id=9)
+    writer.copy([(known, [{"id": 1}]), (history, [])])
+    run()
+    certain = newest(lake).end_lsn
+    next_one = writer.relation("t", [*ACCOUNT, ColumnSpec("more", "text")], relation_id=9, announce=False)
+    new = writer.relation("u", [ColumnSpec("id", "int4")], relation_id=10, announce=False)
+    shape = Barrier("shape", Position(Lsn(0x2000), 0), next_one.schema_id)
+    marker, begin = copy_begin(new, 0x1800)
+    writer.send([marker], barriers=[begin])
+    writer.send(
+        [
+            Event(next_one, "c", 0x2000, 0, after={"id": 2, "more": "text"}),
+            Event(history, "c", 0x2000, 1, after={"id": 1, "delta": 1}),
+        ],
+        barriers=[(next_one, shape)],
+    )
+    run()
 
-    with pytest.raises(OperatorError, match="lacks the record of schema"):
-        run()
+    found = {entry.relation_id: (entry.state, entry.since) for entry in newest(lake).tables}
+    assert (found[9], found[10]) == (("quarantined", certain), ("quarantined", certain))
+    assert tables_at(spark, str(lake), tables=["public.history"])["public.history"].count() == 1
+    (entry,) = (entry for entry in newest(lake).tables if entry.relation_id == 9)
+    assert f"lacks the record of schema {next_one.schema_id}" in (entry.why or "")
+    assert "start walbridge produce again" in (entry.why or "")
 
 
 def test_a_table_without_a_key_that_loses_a_row_it_does_not_hold_is_stale_until_it_is_copied(

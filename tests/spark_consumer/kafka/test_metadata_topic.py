@@ -59,12 +59,6 @@ def test_record_at_the_very_end_of_what_was_read_is_not_missed(topics: MemoryTop
     assert set(metadata.relations(plan(end))) == {A.schema_id, B.schema_id}
 
 
-def test_schema_without_its_record_stops_the_job(topics: MemoryTopics, metadata: MetadataTopic) -> None:
-    """I7."""
-    with pytest.raises(OperatorError, match=f"lacks the record of schema {B.schema_id}"):
-        metadata.relations(plan(announce(topics, A), [table_plan(B, None)]))
-
-
 def test_record_of_newer_code_stops_the_job(topics: MemoryTopics, metadata: MetadataTopic) -> None:
     """I7."""
     topics.add(TOPIC, b"\xc3\x01" + bytes(8))
