@@ -278,6 +278,19 @@ def another_runs(transactional_id: str, pipeline: str, slot: str) -> OperatorErr
     )
 
 
+class UnfitTable(OperatorError):
+    """A version of a table with which nothing can be published. A copy begins once a person has mended that."""
+
+
+def key_lost(table: str, partition_count: int) -> UnfitTable:
+    """I3: over several partitions rows have no order but that of their key."""
+    return UnfitTable(
+        f"table {table} has no key any more, but its topic has {partition_count} partitions, over which rows without a "
+        "key have no order",
+        remedy=f"give it a primary key again; {copied_again(table)}",
+    )
+
+
 class UnfitRow(OperatorError):
     """A row of which there is no record, or none that Kafka takes. A copy of its table meets it as well."""
 

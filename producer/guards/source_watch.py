@@ -32,7 +32,7 @@ from walbridge.producer.relations.binary_support import refuse_unreadable
 from walbridge.producer.relations.partition_sessions import SINCE_VERSION
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
-from walbridge.schemas.errors import KafkaAway
+from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_progress import DROPPED, TableProgress
@@ -119,7 +119,26 @@ class SourceWatch:
             log.warning("a published table is being altered: types and replica identities are not checked")
             return
         followed = [table for table in published if table.relation_id in progress.relation_ids]
-        self.refuse_unfit([table for table in followed if table.relation_id not in self.doubts])
+        self._doubt_unfit([table for table in followed if table.relation_id not in self.doubts])
+
+    def _doubt_unfit(self, tables: Sequence[PublishedTable]) -> None:
+        """Tables that are followed, and could not be copied as they are. All are asked for at once, then those of
+        which one is unfit one by one.
+
+        Raises:
+            OperatorError: settings say that this stops all.
+        """
+        reasons: dict[int, OperatorError] = {}
+        try:
+            self.refuse_unfit(tables)
+            return
+        except OperatorError:
+            for table in tables:
+                try:
+                    self.refuse_unfit([table])
+                except OperatorError as reason:
+                    reasons[table.relation_id] = reason
+        self.doubts.add(reasons)
 
     def baseline(self, tables: Iterable[TableProgress], connection: SqlConnection) -> Baseline:
         """As things are now, by the catalogue that this connection sees; these tables with what is known of them."""

@@ -13,8 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType, TopicDescription
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+    TopicDescription,
+)
 
 from walbridge.producer.kafka.topic_found import TOPIC_ID_LENGTH, TopicFound
 from walbridge.runtime.back_off import BackOff
@@ -24,12 +33,15 @@ from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, KafkaAway, Kafka
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
+log = structlog.get_logger()
+
 CONTACT_TIMEOUT_S = 3.0
 """Time limit of the first request, which cannot be interrupted: the caller tries again."""
 REQUEST_TIMEOUT_S = 10.0
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 FRAMING_BYTES = 256
 """More than a batch (61 bytes) and a record in it (36) take around key, value and headers."""
+_SIZE = "max.message.bytes"
 _RESERVED = {
     "acks",
     "enable.idempotence",
@@ -63,7 +75,7 @@ def control_topics(settings: Settings) -> list[TopicSpec]:
     """Metadata, cuts and progress: one partition each."""
     retention = settings.topics.retention_ms
     cuts = {"cleanup.policy": "delete", "retention.ms": str(-1 if retention < 0 else 2 * retention)}
-    size = {"max.message.bytes": str(message_bytes_max(settings))}
+    size = {_SIZE: str(message_bytes_max(settings))}
     compact = {"cleanup.policy": "compact"}
     return [
         TopicSpec(metadata_topic(settings.name), 1, compact | size),
@@ -78,7 +90,7 @@ def data_topic_spec(settings: Settings, topic: str, *, has_key: bool) -> TopicSp
         "cleanup.policy": "delete",
         "retention.ms": str(settings.topics.retention_ms),
         "message.timestamp.type": "LogAppendTime",
-        "max.message.bytes": str(message_bytes_max(settings)),
+        _SIZE: str(message_bytes_max(settings)),
     }
     return TopicSpec(topic, settings.topics.partitions if has_key else 1, config, fixed_partitions=not has_key)
 
@@ -180,12 +192,15 @@ class AskedTopics:
 class TopicAdmin:
     """Creates and checks topics.
 
+    Args:
+        alters: topics that take too small records are to take larger ones.
+
     Raises:
         OperatorError: [kafka.client] has a property that librdkafka does not take.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, *, alters: bool = True) -> None:
+        self._settings, self._alters = settings, alters
         # Errors reach us as results; the client's own stderr lines would only repeat them.
         with refusing_properties(settings):
             self._admin = AdminClient(client_config(settings) | {"log_level": 0, "error_cb": self._hear})
@@ -298,6 +313,7 @@ class TopicAdmin:
             return
         resources = {spec.name: ConfigResource(ResourceType.TOPIC, spec.name) for spec in specs}
         futures = self._admin.describe_configs(list(resources.values()), request_timeout=REQUEST_TIMEOUT_S)
+        small: dict[str, str] = {}
         for spec in specs:
             try:
                 found = futures[resources[spec.name]].result()
@@ -305,11 +321,44 @@ class TopicAdmin:
                 raise _sorted(f"settings of topic {spec.name} cannot be read", error.args[0]) from None
             for name, value in spec.config.items():
                 if name in found and found[name].value != value:
-                    raise OperatorError(
-                        f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}",
-                        remedy=f"kafka-configs --alter --bootstrap-server {self._settings.kafka.bootstrap_servers} "
-                        f"--topic {spec.name} --add-config {name}={value}; or mend [topics]",
-                    )
+                    if name != _SIZE:
+                        what = f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}"
+                        raise OperatorError(what, remedy=f"{self._by_hand(spec.name, name, value)}; or mend [topics]")
+                    if int(found[name].value) < int(value):
+                        small[spec.name] = value
+        if small and self._alters:
+            self._allow_larger(small)
+
+    def _by_hand(self, topic: str, name: str, value: str) -> str:
+        servers = self._settings.kafka.bootstrap_servers
+        return f"kafka-configs --alter --bootstrap-server {servers} --topic {topic} --add-config {name}={value}"
+
+    def _allow_larger(self, topics: Mapping[str, str]) -> None:
+        """``row_bytes_max`` was raised since these were made: by topic, what it has to take by now."""
+        operation = AlterConfigOpType.SET
+        wanted = [
+            ConfigResource(
+                ResourceType.TOPIC,
+                topic,
+                incremental_configs=[ConfigEntry(_SIZE, value, incremental_operation=operation)],
+            )
+            for topic, value in topics.items()
+        ]
+        futures = self._admin.incremental_alter_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        for resource, future in futures.items():
+            topic, value = resource.name, topics[resource.name]
+            try:
+                future.result()
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if reason.retriable() or reason.code() in _AWAY:
+                    raise KafkaAway(f"topic {topic} could not be altered: {reason.str()}") from None
+                raise OperatorError(
+                    f"topic {topic} takes smaller records than [producer] row_bytes_max needs, and {_SIZE} could not "
+                    f"be raised: {reason.str()}",
+                    remedy=f"{self._by_hand(topic, _SIZE, value)}; or lower [producer] row_bytes_max",
+                ) from None
+            log.info("topic takes larger records from here on", topic=topic, bytes=value)
 
 
 def _portions(specs: Iterable[TopicSpec]) -> Iterator[list[TopicSpec]]:

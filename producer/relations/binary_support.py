@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from walbridge.producer.encoding.binary.lines import binary_columns
-from walbridge.producer.encoding.binary.types import TypeReaders
+from walbridge.producer.encoding.binary.types import NOT_SENT, TypeReaders
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.binary_types import binary_facts
 from walbridge.producer.postgres.connection import SqlConnection
@@ -60,7 +60,9 @@ def naming_unreadable(connection: SqlConnection, settings: Settings) -> Iterator
         if settings.postgres.binary:
             with contextlib.suppress(RetryableError):
                 published = catalog.published_tables(connection, settings.postgres.publication)
-                refuse_unreadable(connection, settings, published)
+                for fault in binary_faults(connection, settings, published):
+                    if NOT_SENT in fault.what:
+                        raise fault from None
         raise
 
 

@@ -13,7 +13,7 @@ import structlog
 
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.errors import dropped_meanwhile, not_published, topic_grown
+from walbridge.producer.errors import dropped_meanwhile, key_lost, not_published, topic_grown
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topics import TopicAdmin, data_topic_spec
@@ -174,7 +174,8 @@ class Tables:
             xid: of the transaction that is being read.
 
         Raises:
-            OperatorError: the table lost its key, or its topic got other partitions.
+            UnfitTable: nothing can be published with this version.
+            OperatorError: its topic got other partitions.
         """
         if relation.relation_id not in copied:
             self._foreign[relation.relation_id] = relation
@@ -418,11 +419,7 @@ class Tables:
         """Refuse a table that lost its key while its topic has several partitions."""
         counts = self._cache.partition_counts_of(table.relation_id)
         if not table.key_columns and max(counts, default=1) > 1:
-            raise OperatorError(
-                f"table {table.qualified_name} has no key any more, but its topic has {max(counts)} partitions, "
-                "over which rows without a key have no order",
-                remedy=f"give it a primary key again before it is written to; or {COPY_AGAIN}",
-            )
+            raise key_lost(table.qualified_name, max(counts))
 
     def _refuse_grown(self, table: TableSchema, place: TopicPlace) -> None:
         """Refuse a topic whose partition count changed: keys would leave the partition of their older events (I3)."""

@@ -70,7 +70,11 @@ class Changes:
         if change.relation_id != relation_id:
             return change
         self._relations.settle(relation_id)
-        whole.receive(change, self._tables.writer(relation_id), transaction)
+        reason = None if self.trouble is None else self.trouble.take_refused(relation_id)
+        if reason is not None:
+            whole.failure = reason
+        elif whole.failure is None:
+            whole.receive(change, self._tables.writer(relation_id), transaction)
         return None
 
     def publish(self, change: Change, transaction: OpenTransaction) -> None:

@@ -47,11 +47,15 @@ class FollowedTables:
         return before
 
     def install(self, relation: Relation) -> None:
-        """Make the table ready for changes of this version."""
+        """Make the table ready for changes of this version.
+
+        Raises:
+            UnfitTable: nothing can be published with it.
+        """
         begin = self._transactions.inside().begin
         self._fast_path.forget(relation.relation_id)
-        self._tables.receive(relation, self._relation_ids, begin.xid)
         self._told[relation.relation_id] = begin.final_lsn
+        self._tables.receive(relation, self._relation_ids, begin.xid)
 
     def is_told_since(self, relation_id: int, lsn: Lsn) -> bool:
         """Whether a transaction at or above this LSN brought a version of the table: it may be a newer one."""

@@ -15,6 +15,7 @@ from functools import partial
 
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.errors import UnfitTable
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.table_requests import TableRequests
 from walbridge.producer.pgoutput.decoder import decode_message, decoders_for
@@ -131,7 +132,11 @@ class Session:
         self._trouble.end_at(lsn)
 
     def _install(self, relation: Relation) -> None:
-        self._followed.install(relation)
+        self._trouble.take_refused(relation.relation_id)
+        try:
+            self._followed.install(relation)
+        except UnfitTable as reason:
+            self._trouble.refuse(relation.relation_id, reason)
         self._trouble.announce(relation.relation_id)
 
     @property

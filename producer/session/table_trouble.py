@@ -16,7 +16,7 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.troubles import after_trouble, is_copied_too_often
-from walbridge.producer.errors import TableRewritten, TopicLost
+from walbridge.producer.errors import TableRewritten, TopicLost, UnfitTable
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.table_copies import TableCopies
@@ -53,6 +53,8 @@ class TableTrouble:
         self._out, self._tables, self._watch = out, tables, watch
         self._followed, self._dropped = followed, dropped
         self._announced: set[int] = set()
+        self._refused: dict[int, UnfitTable] = {}
+        """Tables that the stream announced as what cannot be followed: told at their next change."""
 
     def announce(self, relation_id: int) -> None:
         """The stream announced the table: after its membership was altered, or it was rewritten, it does so too."""
@@ -63,16 +65,27 @@ class TableTrouble:
         self._watch.doubts.announce_partition(relation_id, root)
         self.announce(root)
 
+    def refuse(self, relation_id: int, reason: UnfitTable) -> None:
+        """The stream announced the table, which cannot be followed so."""
+        self._refused[relation_id] = reason
+
+    def take_refused(self, relation_id: int) -> UnfitTable | None:
+        """Why the table cannot be followed as it was announced last, told once."""
+        return self._refused.pop(relation_id, None)
+
     def is_left(self, relation_id: int, transaction: OpenTransaction) -> bool:
         """Asked before a change of a table that is followed is published: whether it is not to be."""
-        if relation_id in self._announced:
-            self._announced.discard(relation_id)
+        if relation_id not in self._announced:
+            return False
+        self._announced.discard(relation_id)
+        reason: OperatorError | None = self.take_refused(relation_id)
+        if reason is None:
             self._watch.look_at(relation_id, transaction.begin.xid)
             reason = self._watch.doubts.take_of(relation_id)
-            for record in self._tables.newest([relation_id]) if reason is not None else []:
-                assert reason is not None
-                self.leave(record, transaction.position, reason)
-                return True
+        for record in self._tables.newest([relation_id]) if reason is not None else []:
+            assert reason is not None
+            self.leave(record, transaction.position, reason)
+            return True
         return False
 
     def truncate(self, relation_ids: Iterable[int], transaction: OpenTransaction) -> None:

@@ -75,7 +75,7 @@ class Stage:
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='{}';"
         return {
             "postgres": {"dsn": self.dsn(secret("[postgres] dsn"))},
-            "producer": {"row_bytes_max": ROW_BYTES_MAX, "idle_cut_interval_ms": 50},
+            "producer": {"row_bytes_max": ROW_BYTES_MAX, "on_table_error": "stop", "idle_cut_interval_ms": 50},
             "kafka": {
                 "bootstrap_servers": self.kafka.bootstrap_servers,
                 "client": {"ssl.key.password": secret("[kafka.client]")},

@@ -287,7 +287,7 @@ NOTICED = {
     ),
     "rows without a key go to several partitions": Noticed(
         Mutant(Tables._refuse_lost_key, "not table.key_columns and", "False and"),
-        test_tables.test_table_that_lost_its_key_over_several_partitions_is_refused,
+        test_tables.test_table_that_lost_its_key_over_several_partitions_cannot_be_followed_so,
     ),
     "the catalogue is asked before an ALTER is visible": Noticed(
         Mutant(CatalogueFacts._singly, "catalog.wait_for_alterations(self._connection, relation.relation_id)", "pass"),

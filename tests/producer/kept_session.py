@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from tests.producer.avro_reader import envelope
@@ -140,9 +141,15 @@ def streamed(
     messages: bool = False,
     unknown: Unknown = "refuse",
     row_bytes_max: int = 2**24,
+    partitions: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[Streamed]:
-    """A session to which both tables were announced, in a transaction without changes."""
+    """A session to which both tables were announced, in a transaction without changes.
+
+    Args:
+        partitions: of topics that are there.
+    """
     made = Streamed(progress, rows_max, bytes_max, messages, unknown, row_bytes_max=row_bytes_max)
+    made.admin.counts |= partitions
     try:
         made.feed(Begin(Lsn(210), 7, 70), relation(ORDERS), relation(ITEMS), Commit(Lsn(210), Lsn(220), 7))
         yield made

@@ -172,7 +172,7 @@ def _spec(settings: Settings, record: RelationRecord) -> TopicSpec:
 
 def _compared(settings: Settings, specs: Iterable[TopicSpec]) -> Iterator[Finding]:
     """One by one, so that each fault is told. They exist, so nothing is made."""
-    admin = TopicAdmin(settings)
+    admin = TopicAdmin(settings, alters=False)
     for spec in specs:
         try:
             admin.ensure([spec])

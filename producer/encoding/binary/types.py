@@ -20,7 +20,7 @@ from walbridge.producer.encoding.binary.containers import (
     vector_reader,
 )
 from walbridge.producer.encoding.binary.reader import Reader
-from walbridge.producer.errors import BINARY_OFF
+from walbridge.producer.errors import BINARY_OFF, UnfitTable
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.table_schema import TableSchema
 
@@ -105,6 +105,8 @@ _BEFORE: tuple[tuple[int, tuple[Function, Function], Reader], ...] = (
     (170000, *_own("interval_out", "interval_send", times.text_of_interval_before_17)),
 )
 """Output functions that print otherwise from this version on."""
+NOT_SENT = "of which the server has no binary format"
+"""The stream ends at the first change of such a table, whoever asks for it."""
 _ARRAY = ("", "array_out"), ("", "array_send")
 _COMPOSITE = ("", "record_out"), ("", "record_send")
 _RANGE = ("", "range_out"), ("", "range_send")
@@ -142,7 +144,7 @@ class TypeReaders(dict[int, Reader]):
         """By column, facts of what its values are in binary; None for one that comes as text.
 
         Raises:
-            OperatorError: a column's type, or what it holds, has a format that is not known.
+            UnfitTable: a column's type, or what it holds, has a format that is not known.
         """
         self._learn({column.type_oid for column in table.columns})
         found: list[BinaryFacts | None] = []
@@ -152,7 +154,7 @@ class TypeReaders(dict[int, Reader]):
                 found.append(None)
                 continue
             if refusal := self._refusal(column.type_oid):
-                raise OperatorError(
+                raise UnfitTable(
                     f"binary = true: column {column.name} of table {table.qualified_name} is or holds {refusal}", REMEDY
                 )
             found.append(self.under(column.type_oid))
@@ -168,7 +170,7 @@ class TypeReaders(dict[int, Reader]):
         if facts is None:
             return f"a type that is gone from the catalogue (oid {oid})"
         if facts.send is None:
-            return f"type {facts.name}, of which the server has no binary format"
+            return f"type {facts.name}, {NOT_SENT}"
         held = [facts.base, facts.subtype, *facts.fields]
         functions = facts.output, facts.send
         if functions == _ARRAY and facts.base is None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -85,6 +86,23 @@ def opened() -> Watched:
     watched = Watched()
     watched.open()
     return watched
+
+
+def test_table_that_is_unfit_at_a_start_is_doubted_and_the_others_are_not() -> None:
+    """I8: its changes would come in parts."""
+    reason = OperatorError("has another replica identity", "none")
+    watched = Watched()
+    watched.published = [SimpleNamespace(relation_id=each) for each in (ORDERS, ITEMS)]
+
+    def refuse(connection: object, settings: object, tables: list[Any]) -> None:
+        if any(table.relation_id == ORDERS for table in tables):
+            raise reason
+
+    with watched.seen(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_watch, "refuse_unfit_identities", refuse)
+        watched.watched.open()
+
+    assert watched.watched.doubts.take() == {ORDERS: reason}
 
 
 LEFT = {ITEMS: "*"}

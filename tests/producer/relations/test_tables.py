@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from tests.producer.kept import CONNECTION, INT4, ITEMS, ORDERS, TEXT, XID, Kept, catalogue, relation
+from walbridge.producer.errors import UnfitTable
 from walbridge.producer.pgoutput.messages import RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.schemas.errors import OperatorError
@@ -208,13 +209,13 @@ def test_copy_does_not_begin_in_a_topic_that_grew_since_its_rows_were_spread() -
         later.tables.announce(published(ORDERS, "orders"), facts_of_a_copy(), {}, "p.public.orders")
 
 
-def test_table_that_lost_its_key_over_several_partitions_is_refused() -> None:
+def test_table_that_lost_its_key_over_several_partitions_cannot_be_followed_so() -> None:
     """I3: rows without a key have no order there."""
     kept = Kept()
     kept.admin.counts["p.public.orders"] = 4
     later = restarted(received(ORDERS, into=kept))
 
-    with catalogue(), pytest.raises(OperatorError, match="has no key any more"):
+    with catalogue(), pytest.raises(UnfitTable, match="has no key any more"):
         later.tables.receive(relation(identity="n"), {ORDERS}, XID)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.producer.kept import ITEMS, ORDERS
+from tests.producer.kept import ITEMS, ORDERS, relation
 from tests.producer.kept_session import BEGIN, COMMIT, COPIED, insert, streamed
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.streaming_progress import current
@@ -110,6 +110,23 @@ def test_row_that_cannot_be_read_is_its_tables_trouble() -> None:
         QUARANTINED,
         "a row of table public.orders cannot be published, at 0/1F4: malformed tuple of public.orders: ValueError",
     )
+
+
+def test_table_that_loses_its_key_over_several_partitions_is_left_before_its_next_change() -> None:
+    """I3, I8: a copy begins once it has a key again. Announced so, and as it was, it loses nothing."""
+    with streamed(partitions={"p.public.orders": 4}) as session:
+        session.feed(BEGIN, insert(1), insert(1), insert(2, ITEMS), COMMIT)
+        keyless, second = relation(identity="n"), Lsn(600)
+        session.feed(Begin(second, 7, 78), keyless, relation(), insert(3), Commit(second, Lsn(640), 7))
+        session.feed(Begin(Lsn(700), 7, 79), insert(4), keyless, insert(5), insert(6), insert(7, ITEMS))
+        session.feed(Commit(Lsn(700), Lsn(740), 7))
+        session.rest()
+
+    assert [event[2] for event in session.events] == [1, 1, 2, 3, 4, 7]
+    assert Barrier("dropped", Position(Lsn(700), 1)) in session.cut.tables[0].barriers
+    left = session.last.progress.tables[ORDERS]
+    assert (left.state, left.since) == (STALE, 700)
+    assert str(left.why).startswith("table public.orders has no key any more, but its topic has 4 partitions")
 
 
 def test_changes_that_are_left_out_are_hashed_like_all_others() -> None:

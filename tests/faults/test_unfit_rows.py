@@ -1,0 +1,167 @@
+"""A row that Kafka would not take, or with which nothing can be done, is its table's trouble: the others flow (I7, I8).
+
+Each remedy is followed as it is told.
+"""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from tests.faults.followed import settings_of
+from tests.faults.test_table_trouble import progress_of, table
+from tests.fix_producer import ProducerUnderTest, Running
+from tests.wait import wait_until
+from walbridge.schemas.table_progress import CURRENT, QUARANTINED
+from walbridge.schemas.topics import data_topic
+from walbridge.tables.copy import copy
+
+pytestmark = pytest.mark.fault
+
+SMALL, RAISED = 100_000, 10_000_000
+LARGE = "repeat('x', 1000000)"
+HOW = {
+    "plain": "INSERT INTO u VALUES (-1, 'before'), (4242424, {large}), (-2, 'left out')",
+    "update": "UPDATE u SET v = {large} WHERE id = 1",
+    "key change": "UPDATE u SET id = 4242424, v = {large} WHERE id = 1",
+}
+
+
+@pytest.fixture
+def limited(producer: ProducerUnderTest) -> ProducerUnderTest:
+    """``t`` and ``u`` are followed, and small rows pass."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id serial PRIMARY KEY, v int); CREATE TABLE u (id int PRIMARY KEY, v text)")
+    execute("INSERT INTO u SELECT i, 'v' || i FROM generate_series(1, 20) i")
+    producer.publish("t", "u")
+    producer.settings["producer"] = {"row_bytes_max": SMALL}
+    return producer
+
+
+def check_remedy(producer: ProducerUnderTest, running: Running) -> None:
+    """``walbridge copy`` alone helps nobody; with a higher limit it does."""
+    execute = producer.database.execute
+    running.wait_for_log("table is quarantined")
+    execute("INSERT INTO t (v) VALUES (7); INSERT INTO u VALUES (500, 'left out')")
+    left = table(producer, "u")
+    assert left.state == QUARANTINED
+    assert f"[producer] row_bytes_max is {SMALL:,}" in str(left.why)
+    assert "xxxx" not in running.log
+    assert "4242424" not in running.log
+    with producer.topics() as topics:
+        assert 7 in [row["v"] for row in topics.replay().rows("public", "t")]
+    seen = running.log.count("table is quarantined")
+    assert copy(settings_of(producer), ["public.u"], wait=False, say=print) == 0
+    wait_until(lambda: running.log.count("table is quarantined") > seen, "the copy to meet the row")
+    assert table(producer, "u").state == QUARANTINED
+    running.stop()
+
+    producer.settings["producer"]["row_bytes_max"] = RAISED
+    again = producer.start_streaming()
+    assert copy(settings_of(producer), ["public.u"], wait=True, say=print) == 0
+    execute(f"INSERT INTO u VALUES (501, 'copied'), (502, {LARGE}); INSERT INTO t (v) VALUES (8)")
+    producer.check_equal()
+    assert {each.state for each in progress_of(producer).tables.values()} == {CURRENT}
+    again.stop()
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_table_of_a_row_that_is_too_large_is_quarantined_until_the_limit_is_raised_and_it_is_copied(
+    limited: ProducerUnderTest, how: str
+) -> None:
+    running = limited.start_streaming()
+    limited.check_equal()
+    limited.database.execute(HOW[how].format(large=LARGE))
+    check_remedy(limited, running)
+
+
+@pytest.mark.parametrize("key", ["keyed", "keyless"])
+def test_table_whose_large_row_a_copy_meets_is_quarantined(limited: ProducerUnderTest, key: str) -> None:
+    execute = limited.database.execute
+    if key == "keyless":
+        execute("ALTER TABLE u DROP CONSTRAINT u_pkey; ALTER TABLE u REPLICA IDENTITY FULL")
+    execute("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t")
+    running = limited.start_streaming()
+    execute(f"INSERT INTO u SELECT i, 'v' FROM generate_series(30, 3000) i; INSERT INTO u VALUES (3001, {LARGE})")
+    execute("ALTER PUBLICATION walbridge ADD TABLE u")
+    check_remedy(limited, running)
+
+
+def test_table_whose_large_row_the_first_copy_meets_is_quarantined_and_the_others_are_copied(
+    limited: ProducerUnderTest,
+) -> None:
+    limited.database.execute(f"INSERT INTO u VALUES (21, {LARGE}); INSERT INTO t (v) VALUES (1)")
+    limited.database.execute("INSERT INTO u SELECT i, 'v' FROM generate_series(30, 3000) i")
+    limited.settings["producer"]["batch_rows_max"] = 1000
+    running = limited.start_streaming()
+    check_remedy(limited, running)
+
+
+@pytest.mark.parametrize("how", ["streamed", "prepared"])
+def test_table_of_a_large_row_in_a_transaction_that_comes_before_its_commit_is_quarantined(
+    limited: ProducerUnderTest, how: str
+) -> None:
+    """I4: the transaction is split, too."""
+    database = limited.database
+    if how == "streamed":
+        database.execute(f"ALTER DATABASE {database.name} SET logical_decoding_work_mem = '64kB'")
+    else:
+        limited.settings["postgres"] = {"two_phase": True}
+    limited.settings["producer"]["batch_rows_max"] = 50
+    running = limited.start_streaming()
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO t (v) SELECT 1 FROM generate_series(1, 200)")
+        connection.execute(f"INSERT INTO u VALUES (-1, 'before'), (4242424, {LARGE}), (-2, 'left out')".encode())
+        connection.execute("INSERT INTO t (v) SELECT 2 FROM generate_series(1, 200)")
+        if how == "prepared":
+            connection.execute("PREPARE TRANSACTION 'large'")
+            connection.execute("COMMIT PREPARED 'large'")
+        else:
+            connection.execute("COMMIT")
+    check_remedy(limited, running)
+
+
+def test_topic_that_takes_smaller_records_by_now_takes_them_again(limited: ProducerUnderTest) -> None:
+    """The broker refuses what somebody else forbade; the next session allows it."""
+    limited.settings["producer"] = {}
+    running = limited.start_streaming()
+    limited.check_equal()
+    topic = data_topic(limited.name, "public", "u")
+    entry = ConfigEntry("max.message.bytes", "100000", incremental_operation=AlterConfigOpType.SET)
+    admin = AdminClient({"bootstrap.servers": limited.kafka.bootstrap_servers})
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(60)
+    random = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 30000) i)"  # little of it is compressed
+    limited.database.execute(f"INSERT INTO u VALUES (100, {random}); INSERT INTO t (v) VALUES (1)")
+    running.wait_for_log("topic takes larger records from here on")
+    limited.check_equal()
+
+
+def test_table_that_loses_its_key_over_several_partitions_is_stale_until_it_has_one_again(
+    producer: ProducerUnderTest,
+) -> None:
+    """I3: rows without a key have no order there."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
+    producer.publish("t", "u")
+    producer.settings["topics"] = {"partitions": 2}
+    running = producer.start_streaming()
+    execute("ALTER TABLE u DROP CONSTRAINT u_pkey; INSERT INTO u VALUES (2); INSERT INTO t VALUES (1)")
+    left = table(producer, "u")
+    assert left.state == "stale"
+    assert "has no key any more, but its topic has 2 partitions" in str(left.why)
+    running.wait_for_log("give it a primary key again")
+    execute("ALTER TABLE u ADD PRIMARY KEY (id); INSERT INTO u VALUES (3)")
+    assert copy(settings_of(producer), ["public.u"], wait=True, say=print) == 0
+    execute("INSERT INTO u VALUES (4); DELETE FROM u WHERE id = 1")
+    producer.check_equal()
+    assert table(producer, "u").state == CURRENT
