@@ -25,7 +25,7 @@ from walbridge.producer.errors import ON_UNKNOWN_VALUE, copied_again
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Binary, Delete, Field, Insert, Unsent, Update
 from walbridge.schemas.avro_codec import header, long_bytes, string_value
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError
+from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.version import VERSION
 
@@ -169,7 +169,8 @@ class RecordWriter:
             raise UnknownValue(
                 f"an INSERT into {self.relation.table.qualified_name} lacks the unchanged TOAST value of "
                 f"{', '.join(row.unchanged)}: its row filter turned an UPDATE into it",
-                remedy=f"{ON_UNKNOWN_VALUE}; or {self.relation.table.identity_full} and {COPY_AGAIN}",
+                remedy=f"{self.relation.table.identity_full}; {copied_again(self.relation.table.qualified_name)}; "
+                f"or {ON_UNKNOWN_VALUE}",
             )
         return [self._plain(row, b"\x02c", source, self.source, ordinal, ts_ms)]
 

@@ -4,14 +4,14 @@ In: the trees as they are. Out: refusals: a change of key would pass for an upda
 null (I5, I6). Partitions that come and go with rows are doubts (``doubts.py``).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from walbridge.producer.postgres.facts import Partition
 from walbridge.schemas.errors import OperatorError
 
 
-def identity_faults(trees: Sequence[Partition]) -> Iterable[OperatorError]:
-    """The partitions whose old rows cannot be read by their root's identity, each with its remedy.
+def identity_faults(trees: Sequence[Partition]) -> Iterator[tuple[int, OperatorError]]:
+    """The roots with a partition whose old rows cannot be read by their identity (I5, I6), each with its remedy.
 
     Old rows are logged by the leaf's identity, but announced under the root's. A leaf whose identity carries no
     update does no harm: Postgres itself refuses the update then.
@@ -20,11 +20,11 @@ def identity_faults(trees: Sequence[Partition]) -> Iterable[OperatorError]:
     for leaf in trees:
         root = roots[leaf.root]
         if leaf is not root and leaf.carries_updates and (remedy := _remedy(root, leaf)) is not None:
-            yield OperatorError(
+            what = (
                 f"partition {leaf.name} has another replica identity than {root.name}, through which it is "
-                "published: what its old rows hold is not what they say",
-                remedy=remedy,
+                "published: what its old rows hold is not what they say"
             )
+            yield root.relation_id, OperatorError(what, remedy=remedy)
 
 
 def _remedy(root: Partition, leaf: Partition) -> str | None:

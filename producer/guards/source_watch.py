@@ -230,8 +230,8 @@ class SourceWatch:
             self.appeared |= other_members(self._connection, name, there)
         self.topics.look()
         self._tables.notice_types(progress.relation_ids, self._connection)
-        for fault in identity_faults(partition_trees(self._connection, progress.relation_ids)):
-            raise fault
+        trees = partition_trees(self._connection, progress.relation_ids)
+        self.doubts.add(dict(identity_faults(trees)))
 
     def _notice_names(self, now: PublicationState) -> None:
         """A commit is in the WAL before the catalogue shows it, and who renames a table keeps all others from it."""

@@ -28,7 +28,8 @@ class Changes:
     """Publishes the changes of one session.
 
     Args:
-        drops_on_unknown_value: stop following a table when a value of a row exists nowhere, instead of raising.
+        drops_on_unknown_value: a table of which a value of a row exists nowhere waits for its operator; else it is
+            copied again, once its row filter and identity fit each other.
     """
 
     def __init__(
@@ -93,12 +94,6 @@ class Changes:
         try:
             records = records_of(change, writer, transaction.source, transaction.ordinal, self._out.ts_ms)
             self._out.refuse_too_large(writer, records)
-        except UnknownValue as reason:
-            if not self._drops_on_unknown_value:
-                raise
-            self.dropped.drop(writer.relation, transaction.position, reason)
-            if self.copies is not None:
-                self.copies.let_go(change.relation_id)
         except (ProtocolError, OperatorError) as error:
             self._leave(writer, transaction, error)
         else:
@@ -107,9 +102,14 @@ class Changes:
 
     def _leave(self, writer: RecordWriter, transaction: OpenTransaction, error: ProtocolError | OperatorError) -> None:
         """A change of which nothing can be published: the table is left before it."""
+        at = transaction.position
+        if self._drops_on_unknown_value and isinstance(error, UnknownValue):
+            self.dropped.drop(writer.relation, at, error)
+            if self.copies is not None:
+                self.copies.let_go(writer.relation.table.relation_id)
+            return
         if self.trouble is None:
             raise error
-        at = transaction.position
         if isinstance(error, ProtocolError | UnfitRow):
             reason = unfit_row(writer.relation, at, error)
             self.trouble.leave(writer.relation, at, reason, is_mended_by_copy=False)
