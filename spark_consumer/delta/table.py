@@ -22,7 +22,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transa
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import Field
 
-from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.errors import RetryableError, TableError
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.errors import sorted_error
 
@@ -207,9 +207,9 @@ def _commit_errors(uri: str) -> Iterator[None]:
         yield
     except CommitFailedError as error:
         if found := _UNWRITABLE.search(str(error)):
-            raise OperatorError(
+            raise TableError(
                 f"delta-rs cannot write {uri}: {found[0]}",
-                remedy="take back what was set on the table: ALTER TABLE in Spark, UNSET TBLPROPERTIES or DROP FEATURE",
+                first="take back what was set on the table: ALTER TABLE in Spark, UNSET TBLPROPERTIES or DROP FEATURE",
             ) from None
         raise ConcurrentCommit(f"another program committed to {uri} at the same time") from None
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.spark_consumer.events import column, relation
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, TableError
 from walbridge.spark_consumer.delta import table as table_module
 from walbridge.spark_consumer.delta.table import (
     Commit,
@@ -211,5 +211,5 @@ def test_feature_that_this_job_cannot_write_is_not_told_as_another_programs_comm
     found = LakeTable.open(table.uri, {})
     assert found is not None
 
-    with pytest.raises(OperatorError, match="IcebergCompatV1"):
+    with pytest.raises(TableError, match="IcebergCompatV1"):
         found.append(rows(SHAPE.fields, 1), own())
