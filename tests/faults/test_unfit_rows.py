@@ -49,7 +49,7 @@ def check_remedy(producer: ProducerUnderTest, running: Running) -> None:
     """``walbridge copy`` alone helps nobody; with a higher limit it does."""
     execute = producer.database.execute
     running.wait_for_log("table is quarantined")
-    execute("INSERT INTO t (v) VALUES (7); INSERT INTO u VALUES (500, 'left out')")
+    execute("INSERT INTO t (v) VALUES (7); INSERT INTO u VALUES (50000, 'left out')")
     left = table(producer, "u")
     assert left.state == QUARANTINED
     assert f"[producer] row_bytes_max is {SMALL:,}" in str(left.why)
@@ -66,13 +66,13 @@ def check_remedy(producer: ProducerUnderTest, running: Running) -> None:
     producer.settings["producer"]["row_bytes_max"] = RAISED
     again = producer.start_streaming()
     assert copy(settings_of(producer), ["public.u"], wait=True, say=print) == 0
-    execute(f"INSERT INTO u VALUES (501, 'copied'), (502, {LARGE}); INSERT INTO t (v) VALUES (8)")
+    execute(f"INSERT INTO u VALUES (50001, 'copied'), (50002, {LARGE}); INSERT INTO t (v) VALUES (8)")
     producer.check_equal()
     assert {each.state for each in progress_of(producer).tables.values()} == {CURRENT}
     again.stop()
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", ["plain", *(pytest.param(each, marks=pytest.mark.soak) for each in [*HOW][1:])])
 def test_table_of_a_row_that_is_too_large_is_quarantined_until_the_limit_is_raised_and_it_is_copied(
     limited: ProducerUnderTest, how: str
 ) -> None:
@@ -104,7 +104,7 @@ def test_table_whose_large_row_the_first_copy_meets_is_quarantined_and_the_other
     check_remedy(limited, running)
 
 
-@pytest.mark.parametrize("how", ["streamed", "prepared"])
+@pytest.mark.parametrize("how", ["streamed", pytest.param("prepared", marks=pytest.mark.soak)])
 def test_table_of_a_large_row_in_a_transaction_that_comes_before_its_commit_is_quarantined(
     limited: ProducerUnderTest, how: str
 ) -> None:

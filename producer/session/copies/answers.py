@@ -42,6 +42,8 @@ class CopyAnswers:
         self, reading: CopyReading, stream: ReplicationStream, out: OpenBatch, leave_out: Callable[[int], None]
     ) -> None:
         self._reading, self._stream, self._out, self._leave_out = reading, stream, out, leave_out
+        self._told: dict[int, str] = {}
+        """Why each table cannot be copied, as it was told last."""
 
     def take(self, answer: Answer) -> None:
         """One answer to what was asked for."""
@@ -132,7 +134,8 @@ class CopyAnswers:
     def _stay_stale(self, published: PublishedTable, why: str, remedy: str | None) -> None:
         relation_id = published.relation_id
         known = self._out.tracker.progress.tables.get(relation_id)
-        if known is not None and known.state == STALE and known.why == why:
+        is_told, self._told[relation_id] = self._told.get(relation_id) == why, why
+        if is_told and known is not None and known.state == STALE and known.why == why:
             return
         since = known.since if known is not None and known.state == STALE else self._stream.received
         name, table = published.qualified_name, known or TableProgress(relation_id, STALE)
