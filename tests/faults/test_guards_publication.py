@@ -199,5 +199,5 @@ def test_partition_whose_identity_becomes_another_than_its_roots_makes_the_root_
     running = producer.start_streaming()
     execute("UPDATE p SET k = 2; ALTER TABLE public.p2 REPLICA IDENTITY DEFAULT")
     running.wait_for_log("table is copied")
-    execute("INSERT INTO p VALUES (12, 2); UPDATE p SET k = 3 WHERE id = 11")
+    execute("INSERT INTO p VALUES (12, 5); UPDATE p SET k = 3 WHERE id = 11")
     producer.check_equal()
