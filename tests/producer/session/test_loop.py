@@ -129,16 +129,18 @@ def test_versions_and_truncates_have_barriers_where_they_begin() -> None:
 
 
 def test_version_that_comes_within_a_transaction_begins_with_its_next_row() -> None:
-    """Also for the rows that go the short way."""
-    wider = relation(ORDERS, replace(relation().columns[1], name="more"))
+    """Also for the rows that go the short way, as do those of a version that has as many columns."""
+    id_column, note = relation().columns
+    renamed, wider = (replace(note, name=name) for name in ("remark", "more"))
     row = Insert(ORDERS, tuple_data(b"2", b"note", b"more"))
     with streamed() as session:
-        session.feed(BEGIN, insert(1), insert(1), wider, row, row, COMMIT)
+        session.feed(BEGIN, insert(1), insert(1), replace(relation(), columns=(id_column, renamed)))
+        session.feed(insert(2), insert(2), relation(ORDERS, wider), row, row, COMMIT)
         session.rest()
 
     (changes,) = session.cut.tables
-    assert [barrier.position.ordinal for barrier in changes.barriers] == [0, 2]
-    assert len(changes.schema_ids) == 2
+    assert [barrier.position.ordinal for barrier in changes.barriers] == [0, 2, 4]
+    assert len(changes.schema_ids) == 3
 
 
 def test_table_is_left_at_an_update_without_its_old_row_under_full_identity_on_the_short_way_too() -> None:
