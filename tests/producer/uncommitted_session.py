@@ -6,7 +6,7 @@ from tests.producer.pgoutput.encoder import encode_message, xlog_data
 from tests.producer.uncommitted_server import Change
 from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple, decoders_for
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
-from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message, Origin, Relation
+from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message, Origin, Relation, Truncate
 from walbridge.producer.session.pending_transactions import PendingTransactions
 from walbridge.producer.session.replay import Replay
 from walbridge.producer.session.session_relations import SessionRelations
@@ -50,7 +50,7 @@ class Session:
             case Insert():
                 self._relations.settle(message.relation_id)
                 self._insert(message)
-            case Commit() | Origin():
+            case Commit() | Origin() | Truncate():
                 pass
             case _:
                 begin = self._replay.receive(message)
