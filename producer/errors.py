@@ -193,7 +193,7 @@ def topic_grown(table: str, topic: str, count: int, spread_over: int) -> TopicLo
     return TopicLost(
         f"topic {topic} has {count} partitions, its rows were spread over {spread_over}: its keys would change "
         "partitions",
-        remedy=_copied_again(table),
+        remedy=copied_again(table),
     )
 
 
@@ -201,14 +201,14 @@ def partitions_set(table: str, topic: str, count: int, wanted: int) -> TopicLost
     """The keys of a topic stay in their partitions, so other partitions are another topic's."""
     return TopicLost(
         f"topic {topic} has {count} partitions, and [topics] partitions is {wanted} by now",
-        remedy=f"set it to {count} again; or {_copied_again(table)}",
+        remedy=f"set it to {count} again; or {copied_again(table)}",
     )
 
 
 def table_topic_gone(table: str, topic: str) -> TopicLost:
     """Offsets of a new one would begin at 0 again: no reader could tell what it lacks."""
     return TopicLost(
-        f"topic {topic} of table {table} is gone, and with it the events that were in it", remedy=_copied_again(table)
+        f"topic {topic} of table {table} is gone, and with it the events that were in it", remedy=copied_again(table)
     )
 
 
@@ -216,13 +216,13 @@ def table_topic_remade(table: str, topic: str) -> TopicLost:
     """Likewise."""
     return TopicLost(
         f"topic {topic} of table {table} was deleted and made again: the events that were in it are gone",
-        remedy=_copied_again(table),
+        remedy=copied_again(table),
     )
 
 
 def topic_given_up(table: str, topic: str) -> TopicLost:
     """It was said before why."""
-    return TopicLost(f"nothing of table {table} is written to topic {topic} any more", remedy=_copied_again(table))
+    return TopicLost(f"nothing of table {table} is written to topic {topic} any more", remedy=copied_again(table))
 
 
 def topic_gone(topic: str) -> OperatorError:

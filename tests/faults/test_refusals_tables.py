@@ -13,8 +13,6 @@ from walbridge.schemas.topics import cuts_topic, progress_topic
 pytestmark = pytest.mark.fault
 
 
-
-
 def test_topic_with_other_settings_is_refused(producer: ProducerUnderTest) -> None:
     make_table(producer)
     producer.publish("t")
