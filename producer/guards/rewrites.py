@@ -84,8 +84,9 @@ def _is_other_time(before: TableFile, now: TableFile) -> bool:
 
 
 def is_printed_otherwise(before: TableStorage, now: TableStorage) -> bool:
-    """Whether a label or an attribute that rows may hold is called otherwise, or is gone."""
-    return not before.labels <= now.labels
+    """Whether a label or an attribute that rows may hold is called otherwise, or is gone; not so with its column."""
+    types = {each.partition("-")[0] for each in now.labels}
+    return any(each.partition("-")[0] in types for each in before.labels - now.labels)
 
 
 def is_rewritten(

@@ -143,8 +143,8 @@ class AddedColumn:
 class TableStorage:
     """What tells that rows of a table are others, or read otherwise, though no change of them was sent.
 
-    ``files``: its own, and those of the partitions below it. ``labels``: a digest of each fact of its columns' types
-    that rows are printed by: the labels of enums, by their ids, and which attributes composites have.
+    ``files``: its own, and those of the partitions below it. ``labels``: type and digest of each fact of its columns'
+    types that rows are printed by: the labels of enums, by their ids, and which attributes composites have.
     """
 
     files: tuple[TableFile, ...]

@@ -52,7 +52,8 @@ _LABELS = f"""
         SELECT string_agg(a.attnum::text, ',' ORDER BY a.attnum) FROM pg_attribute a
         WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped)
       FROM pg_type t WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used))
-    SELECT u.relid, array_agg(DISTINCT left(md5(f.said), 8)) FROM used u JOIN fact f ON f.oid = u.oid GROUP BY 1"""
+    SELECT u.relid, array_agg(DISTINCT f.oid::text || '-' || left(md5(f.said), 8))
+    FROM used u JOIN fact f ON f.oid = u.oid GROUP BY 1"""
 _ADDED = """
     SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod,
            a.atthasmissing AND (a.attmissingval::text::text[])[1] IS NOT NULL

@@ -18,13 +18,13 @@ SECOND = TableFile(20_002, 20_002, 0, 2, joined="705", is_born=True)
 def partitioned() -> Watched:
     """A session that knows one partition below one of its tables."""
     watched = Watched()
-    watched.storages = {ORDERS: TableStorage((ROOT, FIRST), frozenset({"ab"}))}
+    watched.storages = {ORDERS: TableStorage((ROOT, FIRST), frozenset({"9-ab"}))}
     watched.open()
     assert not watched.watched.doubts
     return watched
 
 
-def doubted(watched: Watched, *files: TableFile, labels: frozenset[str] = frozenset({"ab"})) -> bool:
+def doubted(watched: Watched, *files: TableFile, labels: frozenset[str] = frozenset({"9-ab"})) -> bool:
     """Whether a look that finds these files doubts the table."""
     watched.storages = {ORDERS: TableStorage((ROOT, *files), labels)}
     watched.look()
@@ -95,8 +95,8 @@ def test_partition_that_its_roots_truncate_emptied_is_no_doubt_unless_rows_came_
 
 
 def test_label_that_is_called_otherwise_is_a_doubt() -> None:
-    assert not doubted(partitioned(), FIRST, labels=frozenset({"ab", "cd"}))
-    assert doubted(partitioned(), FIRST, labels=frozenset({"cd"}))
+    assert not doubted(partitioned(), FIRST, labels=frozenset({"9-ab", "9-cd"}))
+    assert doubted(partitioned(), FIRST, labels=frozenset({"9-cd"}))
 
 
 NOTE = AddedColumn(ORDERS, "note", TEXT, -1, has_value=False)

@@ -67,10 +67,11 @@ def test_table_that_was_emptied_lies_in_another_file_than_its_first() -> None:
     assert not is_in_first_file(replace(PARTITION, file=9))
 
 
-def test_label_that_is_called_otherwise_or_is_gone_is_told_and_a_new_one_is_not() -> None:
-    before = TableStorage((LONG,), frozenset({"1 a", "2 b"}))
-    assert not is_printed_otherwise(before, replace(before, labels=before.labels | {"3 c"}))
-    assert is_printed_otherwise(before, replace(before, labels=frozenset({"1 a", "2 x"})))
+def test_label_that_is_called_otherwise_is_told_and_a_new_one_or_a_column_that_went_is_not() -> None:
+    before = TableStorage((LONG,), frozenset({"9-a", "9-b", "8-c"}))
+    assert not is_printed_otherwise(before, replace(before, labels=before.labels | {"9-d"}))
+    assert not is_printed_otherwise(before, replace(before, labels=frozenset({"8-c"})))
+    assert is_printed_otherwise(before, replace(before, labels=frozenset({"9-a", "9-x", "8-c"})))
 
 
 @pytest.mark.parametrize("before", [LONG, SHORT, NAMED])

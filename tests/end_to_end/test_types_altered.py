@@ -1,0 +1,70 @@
+"""A column's type that is altered stops nothing, and the lake equals the source again by itself (I7, I8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.test_table_trouble import barriers_of, states
+from tests.fix_pipeline import PipelineUnderTest
+from tests.wait import wait_until
+
+MADE = """
+    CREATE TYPE {0}_e AS ENUM ('sad', 'ok');
+    CREATE TABLE {0} (id int PRIMARY KEY, a numeric(12,4), b int[], c {0}_e, d varchar(10), e text, f timestamp(0));
+    INSERT INTO {0} VALUES (1, 1.5, '{{1,2}}', 'ok', 'd', 'e', '2024-01-01'), (2, NULL, NULL, NULL, NULL, NULL, NULL)
+"""
+FOLLOWED = {
+    "longer": "ALTER TABLE {0} ALTER d TYPE varchar(20)",
+    "unlimited": "ALTER TABLE {0} ALTER d TYPE text",
+    "more digits": "ALTER TABLE {0} ALTER a TYPE numeric(14,4)",
+    "finer": "ALTER TABLE {0} ALTER f TYPE timestamp(3)",
+    "names swapped": "ALTER TABLE {0} RENAME d TO t; ALTER TABLE {0} RENAME e TO d; ALTER TABLE {0} RENAME t TO e",
+    "another of one name": "ALTER TABLE {0} DROP d; ALTER TABLE {0} ADD d int",
+    "type dropped": "UPDATE {0} SET c = 'sad'; ALTER TABLE {0} DROP c; DROP TYPE {0}_e",
+}
+"""Without a word of the rows that were there, and without a copy."""
+COPIED = {
+    "integers": "ALTER TABLE {0} ALTER b TYPE bigint[]",
+    "labels": "ALTER TABLE {0} ALTER c TYPE text",
+    "number": "ALTER TABLE {0} ALTER id TYPE bigint",
+    "computed": "ALTER TABLE {0} ALTER a TYPE numeric USING a * 2",
+    "same name": "ALTER TABLE {0} DROP e; ALTER TABLE {0} ADD e text",
+}
+"""Postgres rewrites the rows, and nobody tells whether it changed their values; or rows lost some."""
+EVERY = FOLLOWED | COPIED
+
+
+@pytest.mark.parametrize("how", ["slow", "fast", "quiet"])
+def test_types_are_altered_in_every_way(pipeline: PipelineUnderTest, how: str) -> None:
+    """One statement after the other, all of them in one transaction with changes, or without any change behind them."""
+    execute, producer = pipeline.database.execute, pipeline.producer
+    acts = {f"t{number}": act for number, act in enumerate(EVERY.values())}
+    for name in acts:
+        execute(MADE.format(name))
+    producer.publish(*acts)
+    running = producer.start_streaming()
+    pipeline.check_equal()
+    for name, act in acts.items():
+        written = f"INSERT INTO {name} (id) VALUES (3); UPDATE {name} SET id = 4 WHERE id = 3"
+        if how == "fast":
+            execute(f"BEGIN; UPDATE {name} SET e = 'x', d = 'y'; {act.format(name)}; {written}; COMMIT")
+        else:
+            execute(act.format(name))
+            if how == "slow":
+                execute(written)
+    assert running.process.poll() is None, running.log[-3000:]
+    if how == "quiet":  # a column that no row has a value in is there with the table's next change
+        for name in acts:
+            execute(f"DELETE FROM {name} WHERE id = 2")
+    wait_until(lambda: _equals(pipeline), "the lake to equal its source", 120)
+    copied = {act for act, name in zip(EVERY, acts, strict=True) if "copy_begin" in barriers_of(producer, name)}
+    assert copied == COPIED.keys()
+    assert running.process.poll() is None, running.log[-3000:]
+
+
+def _equals(pipeline: PipelineUnderTest) -> bool:
+    """Every table is current, and the source's."""
+    if states(pipeline.producer) != {"current"}:
+        return False
+    pipeline.catch_up()
+    return not [result for result in pipeline.compared() if not result.equal or result.in_flux]
