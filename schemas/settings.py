@@ -127,8 +127,8 @@ class Lake(_Section):
     """How long one published state a minute can be read."""
     cut_retention_hours: int = Field(default=7 * 24, ge=1, le=8 * 24)
     """How long one published state an hour can be read; no state is kept longer."""
-    on_table_error: Literal["quarantine", "stop"] = "quarantine"
-    """When a table cannot be written on: give it a state that readers are refused for, or stop the job."""
+    on_table_error: Literal["copy", "quarantine", "stop"] = "copy"
+    """When a table cannot be written on: leave it, as stale, and ask the producer to copy it; leave it; or stop."""
     applier: Literal["auto", "local", "spark"] = "auto"
     """What merges changes into a table: delta-rs on the driver, or Spark, which marks deleted rows beside the files."""
     storage_options: dict[str, SecretStr] = Field(default_factory=dict)

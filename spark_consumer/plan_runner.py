@@ -10,7 +10,7 @@ steps, and a job killed between any two is finished by the next start:
     5. the stream's checkpoint moves                        decides nothing
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -26,6 +26,7 @@ from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.delta.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
+from walbridge.spark_consumer.kafka.copy_requests import CopyRequests
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost, TopicGone
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import JobMetrics
@@ -60,6 +61,7 @@ class PlanRunner:
         self._storage_options = flatten(settings.lake.storage_options)
         self._tells_all = settings.postgres.origin == "any"
         self._appliers = Appliers.of(settings, spark)
+        self._requests = CopyRequests(spark, kafka, settings)
         self.manifest = Manifest(self._lake, settings.name, self._storage_options)
         self._maintenance = Maintenance(self._lake, self.manifest, settings)
 
@@ -95,7 +97,8 @@ class PlanRunner:
             return state.passed(plan, relations)
         if not plan.tables and state.is_idle(row):
             return self.publish_idle(state.passed(plan, relations, row))
-        _report_troubles([*plan.troubles, *troubles], row)
+        troubles = [*plan.troubles, *troubles]
+        _report_troubles(troubles, row, self._requests.ask(plan.epoch.slot, troubles))
         kill_point("job:before-publish")
         self.manifest.append(row)
         kill_point("job:published")
@@ -185,8 +188,11 @@ class PlanRunner:
         )
 
 
-def _report_troubles(troubles: Iterable[TableTrouble], row: CutRow) -> None:
-    """Once for each table, before the row that says it: a table that is left has no trouble again before its copy."""
+def _report_troubles(troubles: Iterable[TableTrouble], row: CutRow, asked: Collection[int]) -> None:
+    """Once for each table, before the row that says it: a table that is left has no trouble again before its copy.
+
+    ``asked``: relation ids of tables that the producer was asked to copy.
+    """
     entries = {entry.relation_id: entry for entry in row.tables}
     for trouble in troubles:
         entry = entries[trouble.relation_id]
@@ -196,7 +202,9 @@ def _report_troubles(troubles: Iterable[TableTrouble], row: CutRow) -> None:
             state=entry.state,
             since_lsn=format_lsn(entry.since or 0),
             why=entry.why,
-            remedy=copy_command(entry.qualified_name),
+            remedy="none: the producer is asked to copy it"
+            if trouble.relation_id in asked
+            else copy_command(entry.qualified_name),
         )
 
 

@@ -292,7 +292,7 @@ class KafkaLog:
                 self._consumer = self._connect()
             return question(self._consumer)
         except Py4JJavaError as error:
-            raise self._sorted(error.java_exception) from None
+            raise self.sorted_error(error.java_exception) from None
 
     def _connect(self, more: Mapping[str, str] = MappingProxyType({})) -> Any:
         properties = self._jvm.java.util.HashMap()
@@ -311,7 +311,8 @@ class KafkaLog:
             "allow.auto.create.topics": "false",
         }
 
-    def _sorted(self, cause: Any) -> Exception:
+    def sorted_error(self, cause: Any) -> Exception:
+        """What a Java exception of a Kafka client means to the job."""
         # ApiException is the base of what a broker answers; the retriable ones among them heal.
         if self._is_a(cause, _RETRIABLE):
             return RetryableError(f"Kafka at {self._bootstrap_servers} does not answer: {cause.getMessage()}")

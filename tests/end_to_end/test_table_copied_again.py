@@ -60,3 +60,19 @@ def test_table_that_is_forgotten_leaves_topic_and_folder_that_may_be_deleted(pip
     execute("ALTER PUBLICATION walbridge ADD TABLE u; INSERT INTO u VALUES (2)")
     wait_until(lambda: states().get("public.u") == "current", "the table to be copied")
     pipeline.check_equal()
+
+
+def test_table_whose_folder_is_gone_is_copied_again_without_being_asked_for(pipeline: PipelineUnderTest) -> None:
+    """The job asks the producer; the other table goes on."""
+    execute = pipeline.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO u VALUES (1)")
+    pipeline.producer.publish("t", "u")
+    running = pipeline.producer.start_streaming()
+    pipeline.check_equal()
+    shutil.rmtree(pipeline.lake / "public" / "u")
+    execute("INSERT INTO t VALUES (1); INSERT INTO u VALUES (2)")
+    pipeline.catch_up()
+    assert {entry.name: entry.state for entry in pipeline.published()[-1].tables} == {"t": "current", "u": "stale"}
+    running.wait_for_log("table is copied")
+    pipeline.check_equal()
+    assert {entry.state for entry in pipeline.published()[-1].tables} == {"current"}

@@ -29,8 +29,10 @@ COPIED = {
     "number": "ALTER TABLE {0} ALTER id TYPE bigint",
     "computed": "ALTER TABLE {0} ALTER a TYPE numeric USING a * 2",
     "same name": "ALTER TABLE {0} DROP e; ALTER TABLE {0} ADD e text",
+    "no scale": "ALTER TABLE {0} ALTER a TYPE numeric",
 }
-"""Postgres rewrites the rows, and nobody tells whether it changed their values; or rows lost some."""
+"""Postgres rewrites the rows, and nobody tells whether it changed their values; or rows lost some; or, without a scale,
+the lake has another type for them, and the job asks for the copy."""
 EVERY = FOLLOWED | COPIED
 
 

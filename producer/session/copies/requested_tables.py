@@ -51,7 +51,7 @@ class RequestedTables:
     def _copies_of(self, request: TableRequest) -> set[int]:
         relation_id, tables = request.relation_id, self._tracker.progress.tables
         known = tables.get(relation_id)
-        log.info("request of an operator", kind=request.kind, relation_id=relation_id)
+        log.info("request of an operator or the lake", kind=request.kind, relation_id=relation_id)
         if request.kind == FORGET:
             if known is not None and known.state not in (CURRENT, COPYING):
                 self._tracker.forget_table(relation_id)

@@ -1,0 +1,91 @@
+"""Asks the producer to copy tables that the lake cannot follow any more, as ``walbridge copy`` does.
+
+In: tables in trouble. Out: requests in ``<p>.progress``, acknowledged before ``_cuts`` says that the tables are stale:
+a job that dies between has the same trouble again, and asks again. The producer ignores what is asked of a table that
+is being copied. What comes back so soon no copy mends: a table is asked for a few times an hour, then left to people.
+"""
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import structlog
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.table_request import COPY, TableRequest, encode_request, request_key
+from walbridge.schemas.topics import progress_topic
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.plan.segments import STALE
+from walbridge.spark_consumer.plan.table_trouble import TableTrouble
+
+log = structlog.get_logger()
+
+AGAIN_MAX, WITHIN_S = 3, 3600.0
+ANSWER_S = 10
+_BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
+_PROPERTIES = {
+    "acks": "all",
+    "enable.idempotence": "false",  # a request that is written twice is one
+    "key.serializer": _BYTES,
+    "value.serializer": _BYTES,
+    "max.block.ms": "5000",
+    "request.timeout.ms": "5000",
+    "delivery.timeout.ms": "9000",
+}
+
+
+class CopyRequests:
+    """Those of one job."""
+
+    def __init__(self, spark: SparkSession, kafka: KafkaLog, settings: Settings) -> None:
+        self._jvm: Any = spark._jvm
+        self._kafka, self._topic = kafka, progress_topic(settings.name)
+        self._is_wanted = settings.lake.on_table_error == "copy"
+        self._properties = flatten(settings.kafka.spark) | _PROPERTIES
+        self._properties["bootstrap.servers"] = settings.kafka.bootstrap_servers
+        self._asked: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=AGAIN_MAX))
+
+    def ask(self, slot: str, troubles: Iterable[TableTrouble]) -> frozenset[int]:
+        """Ask for those that a copy mends; the relation ids of which the producer was asked.
+
+        Raises:
+            RetryableError: Kafka is away.
+        """
+        wanted = [each.relation_id for each in troubles if each.state == STALE] if self._is_wanted else []
+        wanted = [each for each in dict.fromkeys(wanted) if not self._is_too_often(each)]
+        if not wanted or not self._kafka.partition_count(self._topic):
+            return frozenset()
+        try:
+            self._write(slot, wanted)
+        except OperatorError as error:
+            log.warning("no copy could be asked for", topic=self._topic, why=error.what, remedy=error.remedy)
+            return frozenset()
+        for relation_id in wanted:
+            self._asked[relation_id].append(time.monotonic())
+        return frozenset(wanted)
+
+    def _is_too_often(self, relation_id: int) -> bool:
+        asked = self._asked[relation_id]
+        return len(asked) == AGAIN_MAX and asked[0] > time.monotonic() - WITHIN_S
+
+    def _write(self, slot: str, relation_ids: Sequence[int]) -> None:
+        kafka = self._jvm.org.apache.kafka.clients.producer
+        properties = self._jvm.java.util.HashMap()
+        for name, value in self._properties.items():
+            properties.put(name, value)
+        try:
+            producer = kafka.KafkaProducer(properties)
+            try:
+                for relation_id in relation_ids:
+                    request = TableRequest(COPY, relation_id, time.time_ns() // 1000)
+                    record = kafka.ProducerRecord(self._topic, 0, request_key(slot, request), encode_request(request))
+                    producer.send(record).get(ANSWER_S, self._jvm.java.util.concurrent.TimeUnit.SECONDS)
+            finally:
+                producer.close(self._jvm.java.time.Duration.ofSeconds(1))
+        except Py4JJavaError as error:
+            cause = error.java_exception
+            raise self._kafka.sorted_error(cause.getCause() or cause) from None
