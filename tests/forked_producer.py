@@ -7,7 +7,9 @@ no open files of ours when it forks; what is read from the environment at import
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import itertools
 import json
 import os
 import selectors
@@ -29,14 +31,22 @@ _TURN_S = 0.05
 class ForkedProducer:
     """One start, with the methods of ``subprocess.Popen`` that tests use."""
 
-    def __init__(self, template: Template, pid: int) -> None:
-        self._template, self.pid = template, pid
+    def __init__(self, template: Template, number: int, pid: int) -> None:
+        self._template, self._number, self.pid = template, number, pid
         self.returncode: int | None = None
+        try:
+            self._pidfd: int | None = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._pidfd = None  # it has ended
 
     def poll(self) -> int | None:
         if self.returncode is None:
-            self.returncode = self._template.code_of(self.pid, timeout_s=0)
+            self.returncode = self._template.code_of(self._number, timeout_s=0)
         return self.returncode
+
+    def __del__(self) -> None:
+        if self._pidfd is not None:
+            os.close(self._pidfd)
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit code.
@@ -46,14 +56,16 @@ class ForkedProducer:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.returncode is None:
-            self.returncode = self._template.code_of(self.pid, _TURN_S)
+            self.returncode = self._template.code_of(self._number, _TURN_S)
             if self.returncode is None and deadline is not None and time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired("walbridge.producer", timeout or 0)
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        """By its descriptor: its id may be another process's once it has ended."""
+        if self._pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -68,27 +80,32 @@ class Template:
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()])
         its.close()
         self._socket, self._lock = ours, threading.Lock()
-        self._started: list[int] = []
+        self._numbers = itertools.count()
+        # By number of the start: ids of processes come again.
+        self._pids: dict[int, int] = {}
         self._codes: dict[int, int] = {}
 
     def start(self, arguments: Sequence[str], environ: Mapping[str, str], log: int) -> ForkedProducer:
         """Start one that writes to the file ``log``."""
-        request = json.dumps({"arguments": list(arguments), "environ": dict(environ)}).encode()
+        number = next(self._numbers)
+        request = {"number": number, "arguments": list(arguments), "environ": dict(environ)}
         with self._lock:
-            socket.send_fds(self._socket, [request], [log])
-            while not self._started:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], [log])
+            while number not in self._pids:
                 self._receive(None)
-            return ForkedProducer(self, self._started.pop())
+            return ForkedProducer(self, number, self._pids.pop(number))
 
-    def code_of(self, pid: int, timeout_s: float) -> int | None:
+    def code_of(self, number: int, timeout_s: float) -> int | None:
         """The exit code of one that ended; None after so long."""
         deadline = time.monotonic() + timeout_s
         while True:
             left = max(0.0, deadline - time.monotonic())
             with self._lock:  # not held for long: other threads ask too
-                if pid not in self._codes:
+                while number not in self._codes and self._receive(0):
+                    pass
+                if number not in self._codes and left:
                     self._receive(min(_TURN_S, left))
-                if (code := self._codes.get(pid)) is not None or not left:
+                if (code := self._codes.get(number)) is not None or not left:
                     return code
 
     def _receive(self, timeout_s: float | None) -> bool:
@@ -100,10 +117,10 @@ class Template:
         if not message:
             raise RuntimeError(f"the template of producers ended with code {self._process.wait()}")
         said = json.loads(message)
-        if (code := said.get("code")) is None:
-            self._started.append(said["pid"])
+        if "pid" in said:
+            self._pids[said["number"]] = said["pid"]
         else:
-            self._codes[said["pid"]] = code
+            self._codes[said["number"]] = said["code"]
         return True
 
 
@@ -120,25 +137,26 @@ def _serve(channel: socket.socket) -> int:
     while True:
         for key, _ in waited.select():
             if key.fileobj is not channel:
-                _tell_end(channel, key.data)
+                _tell_end(channel, *key.data)
                 waited.unregister(key.fileobj)
                 os.close(key.fd)
                 continue
             message, files, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 1)
             if not message:
                 return 0
+            request = json.loads(message)
             if (pid := os.fork()) == 0:
                 waited.close()
                 channel.close()
-                return _run(json.loads(message), files[0])
+                return _run(request, files[0])
             os.close(files[0])
-            channel.send(json.dumps({"pid": pid}).encode())
-            waited.register(os.pidfd_open(pid), selectors.EVENT_READ, pid)
+            channel.send(json.dumps({"number": request["number"], "pid": pid}).encode())
+            waited.register(os.pidfd_open(pid), selectors.EVENT_READ, (request["number"], pid))
 
 
-def _tell_end(channel: socket.socket, pid: int) -> None:
+def _tell_end(channel: socket.socket, number: int, pid: int) -> None:
     _, status = os.waitpid(pid, 0)
-    channel.send(json.dumps({"pid": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
+    channel.send(json.dumps({"number": number, "code": os.waitstatus_to_exitcode(status)}).encode())
 
 
 def _run(request: dict[str, object], log: int) -> int:

@@ -110,8 +110,9 @@ class SourceWatch:
         else:
             newest = self._tables.newest(progress.tables)
             self._remember(baseline.with_topics({each.table.relation_id: each.topic for each in newest}))
+        lost = self.topics.open()  # first: a metadata topic that was made anew lacks records, too
         refuse_unknown(self._tables, progress.relation_ids, metadata_topic(self._settings.name))
-        self.topics.open()
+        self._tables.check_topics(each for each in progress.relation_ids if each not in lost)
         self.look()
         published = published_tables_unless_locked(self._connection, self._settings.postgres.publication)
         if published is None:

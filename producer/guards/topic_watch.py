@@ -47,8 +47,8 @@ class TopicWatch:
         self._suspected: AskedTopics | None = None
         self._suspect_due_s = 0.0
 
-    def open(self) -> None:
-        """Compare all of them, and their settings.
+    def open(self) -> Collection[int]:
+        """Compare all of them, and [topics] partitions; returns the tables that need another topic.
 
         Raises:
             OperatorError: a topic of all tables is another one; or settings say that one table's stops all.
@@ -57,7 +57,7 @@ class TopicWatch:
         asked = self._ask()
         lost = self._compare(asked.names, asked.found())
         self._compare_setting()
-        self._tables.check_topics(each for each in self._tracker.progress.relation_ids if each not in lost)
+        return lost
 
     def look(self) -> None:
         """Ask for all of them; the session does not wait for the answer."""
