@@ -1,4 +1,5 @@
-"""What owners of a database do to it, drawn from one seed: tables made, filled, altered, renamed, emptied, dropped.
+"""What owners of a database do to it, drawn from one seed: tables made, filled, altered, renamed, emptied, dropped,
+their partitions made, attached, detached, emptied and dropped, labels renamed.
 
 In: a connection. Out: one transaction at a time, each of which Postgres took. Names are few, so they are used again.
 """
@@ -13,12 +14,19 @@ import psycopg
 
 NAMES = ("orders", "items", "users", "notes", "prices")
 SCHEMAS = ("public", "archive")
+PARTS = "parts"
+"""A schema for partitions, also for detached ones, and for types."""
 ROWS_MAX = 40
 
 MADE = (
     "CREATE TABLE {0} (id int PRIMARY KEY, n int, v text)",
     "CREATE TABLE {0} (id bigint PRIMARY KEY, n int, v text DEFAULT 'none')",
     "CREATE TABLE {0} (n int, v text, id int); ALTER TABLE {0} REPLICA IDENTITY FULL",
+    "CREATE TYPE parts.m{2} AS ENUM ('a', 'b', 'c');"
+    "CREATE TABLE {0} (id int PRIMARY KEY, n int, v text, m parts.m{2} DEFAULT 'b', l parts.m{2}[] DEFAULT '{{a}}')",
+    "CREATE TABLE {0} (id int PRIMARY KEY, n int, v text) PARTITION BY RANGE (id);"
+    "CREATE TABLE parts.p{2} PARTITION OF {0} FOR VALUES FROM (MINVALUE) TO (20);"
+    "CREATE TABLE parts.p{2}b PARTITION OF {0} FOR VALUES FROM (20) TO (MAXVALUE)",
 )
 """All have a number ``n`` and a text ``v``, whatever else becomes of them, and an ``id`` that is not theirs alone."""
 FILLED = "INSERT INTO {0} (id, n, v) SELECT i, i % 7, 'v' || i FROM generate_series(1, {1}) i"
@@ -40,7 +48,26 @@ ALTERS = (
     "ALTER TABLE {0} RENAME v TO w{1}; ALTER TABLE {0} RENAME w{1} TO v",
     "TRUNCATE {0}",
     "VACUUM FULL {0}",
+    "ALTER TABLE {0} ALTER v TYPE varchar(400)",
+    "ALTER TABLE {0} ALTER n TYPE numeric(20,2)",
+    "ALTER TABLE {0} ALTER n TYPE numeric",
+    "ALTER TABLE {0} DROP c{1}; ALTER TABLE {0} ADD c{1} int",
 )
+PARTED = (
+    "CREATE TABLE parts.p{2} PARTITION OF {0} FOR VALUES FROM ({1}) TO ({3})",
+    "CREATE TABLE parts.p{2} (LIKE {0} INCLUDING ALL); INSERT INTO parts.p{2} (id, n) VALUES ({1}, 1);"
+    "ALTER TABLE {0} ATTACH PARTITION parts.p{2} FOR VALUES FROM ({1}) TO ({3})",
+    "CREATE TABLE parts.p{2} PARTITION OF {0} FOR VALUES FROM ({1}) TO ({3}); INSERT INTO {0} (id, n) VALUES ({1}, 2)",
+)
+"""Of a root: a new partition of ids from one on."""
+LEFT = (
+    "ALTER TABLE {0} DETACH PARTITION {1}",
+    "ALTER TABLE {0} DETACH PARTITION {1}; DROP TABLE {1}",
+    "DROP TABLE {1}",
+    "TRUNCATE {1}",
+    "TRUNCATE {0}",
+)
+"""Of a root and one of its partitions."""
 
 
 class Habits:
@@ -49,10 +76,13 @@ class Habits:
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
         self.done = Counter[str]()
+        self._number = 0
+        """Of names that are not used again."""
 
     def act(self, connection: psycopg.Connection[Any]) -> None:
         """One transaction; what Postgres refuses did not happen."""
-        kind, statements = self._drawn(self._tables(connection))
+        self._number += 1
+        kind, statements = self._drawn(connection, self._tables(connection))
         try:
             connection.execute(statements.encode())
         except psycopg.Error:
@@ -63,19 +93,58 @@ class Habits:
         query = "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname = ANY (%s) ORDER BY 1"
         return [row[0] for row in connection.execute(query, (list(SCHEMAS),))]
 
-    def _drawn(self, there: list[str]) -> tuple[str, str]:
-        dice = self._dice
+    def _drawn(self, connection: psycopg.Connection[Any], there: list[str]) -> tuple[str, str]:
+        dice, number = self._dice, self._number
         name, what = f"{dice.choice(SCHEMAS)}.{dice.choice(NAMES)}", dice.random()
         if not there or (name not in there and what < 0.5):
-            return "made", f"{dice.choice(MADE).format(name)}; {FILLED.format(name, dice.randint(0, ROWS_MAX))}"
+            filled = FILLED.format(name, dice.randint(0, ROWS_MAX))
+            return "made", f"{dice.choice(MADE).format(name, None, number)}; {filled}"
         name = dice.choice(there)
-        if what < 0.6:
+        if what < 0.55:
             return "written", dice.choice(WRITES).format(name, dice.randint(1, ROWS_MAX))
-        if what < 0.85:
+        if what < 0.75:
             return "altered", dice.choice(ALTERS).format(name, dice.randint(1, 3))
+        if what < 0.85:
+            return "parted", self._parted(connection)
+        if what < 0.88:
+            return "labelled", self._labelled(connection)
         if what < 0.95:
             return "renamed", self._renamed(name, there)
         return "dropped", f"DROP TABLE {name}"
+
+    def _parted(self, connection: psycopg.Connection[Any]) -> str:
+        """A partition that comes, goes, comes back or is emptied."""
+        dice = self._dice
+        query = """
+            SELECT p.oid::regclass::text, c.oid::regclass::text FROM pg_class p
+            LEFT JOIN pg_inherits i ON i.inhparent = p.oid LEFT JOIN pg_class c ON c.oid = i.inhrelid
+            WHERE p.relkind = 'p' ORDER BY 1, 2"""
+        parted = connection.execute(query).fetchall()
+        if not parted:
+            return "SELECT 1"
+        root, partition = dice.choice(parted)
+        start = dice.choice((-100, 0, 20, 40, 60))
+        if partition is None or dice.random() < 0.4:
+            return dice.choice(PARTED).format(root, start, self._number, start + 20)
+        alone = connection.execute(
+            "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind = 'r' "
+            "AND NOT relispartition ORDER BY 1",
+            (PARTS,),
+        ).fetchall()
+        if alone and dice.random() < 0.3:
+            back = dice.choice(alone)[0]
+            return f"ALTER TABLE {root} ATTACH PARTITION {back} FOR VALUES FROM ({start}) TO ({start + 20})"
+        return dice.choice(LEFT).format(root, partition)
+
+    def _labelled(self, connection: psycopg.Connection[Any]) -> str:
+        """A label that is called otherwise, or comes."""
+        labels = connection.execute("SELECT enumtypid::regtype::text, enumlabel FROM pg_enum ORDER BY 1, 2").fetchall()
+        if not labels:
+            return "SELECT 1"
+        a_type, label = self._dice.choice(labels)
+        if self._dice.random() < 0.5:
+            return f"ALTER TYPE {a_type} RENAME VALUE '{label}' TO 'x{self._number}'"
+        return f"ALTER TYPE {a_type} ADD VALUE 'y{self._number}' BEFORE '{label}'"
 
     def _renamed(self, name: str, there: list[str]) -> str:
         dice = self._dice

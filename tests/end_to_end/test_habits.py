@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from tests.end_to_end.habits import SCHEMAS, Habits
+from tests.end_to_end.habits import PARTS, SCHEMAS, Habits
 from tests.faults.seed import fault_seed
 from tests.faults.test_table_copied import progress_of
 from tests.fix_pipeline import PipelineUnderTest
@@ -34,7 +34,8 @@ def _run(pipeline: PipelineUnderTest, rounds: int) -> None:
     seed = fault_seed()
     dice = random.Random(seed)
     producer, habits = pipeline.producer, Habits(dice)
-    pipeline.database.execute("CREATE SCHEMA archive; CREATE PUBLICATION walbridge FOR ALL TABLES")
+    pipeline.database.execute("CREATE SCHEMA archive; CREATE SCHEMA parts")
+    pipeline.database.execute("CREATE PUBLICATION walbridge FOR ALL TABLES WITH (publish_via_partition_root = true)")
     pipeline.database.execute("CREATE TABLE orders (id int PRIMARY KEY, n int, v text); INSERT INTO orders VALUES (1)")
     running = producer.start_streaming()
     for number in range(rounds):
@@ -52,8 +53,11 @@ def _run(pipeline: PipelineUnderTest, rounds: int) -> None:
 
 def _is_settled(pipeline: PipelineUnderTest) -> bool:
     """Every table is current, and the source's."""
-    query = "SELECT oid::int FROM pg_class WHERE relkind = 'r' AND relnamespace::regnamespace::text = ANY (%s)"
-    there = {row[0] for row in pipeline.database.rows(query, (list(SCHEMAS),))}
+    query = (
+        "SELECT oid::int FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition "
+        "AND relnamespace::regnamespace::text = ANY (%s)"
+    )
+    there = {row[0] for row in pipeline.database.rows(query, ([*SCHEMAS, PARTS],))}
     with pipeline.producer.topics() as topics:
         pipeline.producer.caught_up(topics)
         tables = progress_of(topics).tables
