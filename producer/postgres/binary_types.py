@@ -6,10 +6,9 @@ and composites tell their elements' types themselves, and functions of a type ha
 
 from collections.abc import Iterable
 
-import psycopg
-
 from walbridge.producer.encoding.binary.types import BinaryFacts
-from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.catalog import rows_of
+from walbridge.producer.postgres.connection import SqlConnection
 
 # Functions below 16384 came with the server. pg_type also gives fixed-length types an element.
 _TYPES = """
@@ -39,10 +38,7 @@ def binary_facts(connection: SqlConnection, type_oids: Iterable[int]) -> dict[in
     asked: set[int] = set()
     while wanted:
         asked |= wanted
-        try:
-            rows = connection.execute(_QUERY.encode(), (sorted(wanted),)).fetchall()
-        except psycopg.Error as error:
-            raise classified(error) from None
+        rows = rows_of(connection, _QUERY, (sorted(wanted),))
         for oid, name, delimiter, output, owner, send, sender, element, base, subtype, fields in rows:
             sends = None if send is None else (sender, send)
             facts[oid] = BinaryFacts(

@@ -5,7 +5,8 @@ uses a fact checks first that the catalogue still describes the relation that wa
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -19,37 +20,55 @@ from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
 from walbridge.schemas.table_names import split_name
 
 ALTERED_S = 1.0
+LOCKED_MS = 1_000
 LOOK_AGAIN_S = 0.005
 INDEX_KEY = "(i.indkey::int2[])[0:i.indnkeyatts - 1]"
 """SQL: the attribute numbers of an index's key, ``i`` being its row of pg_index, without what it merely INCLUDEs."""
 
 
-def _rows(connection: psycopg.Connection[Any], query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+def rows_of(connection: psycopg.Connection[Any], query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    """What a query finds.
+
+    Raises:
+        TableLocked: a lock did not come in the time that the session allows.
+        RetryableError, OperatorError: the server is away or refuses.
+    """
     try:
         return connection.execute(query.encode(), parameters).fetchall()
     except psycopg.Error as error:
         raise classified(error) from None
 
 
+@contextmanager
+def waiting_for_locks(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """A block in which each lock is waited for ``LOCKED_MS`` at most, not for hours: then it ends with TableLocked."""
+    set_timeout = "SELECT set_config('lock_timeout', %s, false)"
+    rows_of(connection, set_timeout, (f"{LOCKED_MS}ms",))
+    try:
+        yield
+    finally:
+        rows_of(connection, set_timeout, ("0",))
+
+
 def setting(connection: psycopg.Connection[Any], name: str) -> str:
     """SHOW name."""
-    return str(_rows(connection, "SELECT current_setting(%s)", (name,))[0][0])
+    return str(rows_of(connection, "SELECT current_setting(%s)", (name,))[0][0])
 
 
 def publication_exists(connection: psycopg.Connection[Any], publication: str) -> bool:
     """A missing one is a silent stream on Postgres 18 and a stuck slot before: so we ask."""
-    return bool(_rows(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)))
+    return bool(rows_of(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)))
 
 
 def role_exists(connection: psycopg.Connection[Any], role: str) -> bool:
     """Whether the server has a role of this name."""
-    return bool(_rows(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)))
+    return bool(rows_of(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)))
 
 
 def may_make_roles(connection: psycopg.Connection[Any]) -> bool:
     """Whether who asks is an administrator, as far as roles go."""
     asked = "SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolcreaterole)"
-    return bool(_rows(connection, asked))
+    return bool(rows_of(connection, asked))
 
 
 def create_publication(connection: psycopg.Connection[Any], publication: str, tables: Iterable[str]) -> None:
@@ -98,7 +117,7 @@ def published_tables(connection: psycopg.Connection[Any], publication: str) -> l
         WHERE t.pubname = %s ORDER BY 2, 3"""
     return [
         PublishedTable(oid, namespace, name, identity, tuple(names), row_filter, partitioned)
-        for oid, namespace, name, identity, row_filter, partitioned, names in _rows(connection, query, (publication,))
+        for oid, namespace, name, identity, row_filter, partitioned, names in rows_of(connection, query, (publication,))
     ]
 
 
@@ -106,14 +125,11 @@ def published_tables_unless_locked(
     connection: psycopg.Connection[Any], publication: str
 ) -> list[PublishedTable] | None:
     """The same; None where one of them is being altered, which may take hours: the server opens each to list it."""
-    set_timeout = "SELECT set_config('lock_timeout', %s, false)"
-    _rows(connection, set_timeout, ("1s",))
     try:
-        return published_tables(connection, publication)
+        with waiting_for_locks(connection):
+            return published_tables(connection, publication)
     except TableLocked:
         return None
-    finally:
-        _rows(connection, set_timeout, ("0",))
 
 
 def storage_of(connection: psycopg.Connection[Any], relation_ids: Iterable[int]) -> list[tuple[Any, ...]]:
@@ -129,7 +145,7 @@ def storage_of(connection: psycopg.Connection[Any], relation_ids: Iterable[int])
                 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
                (SELECT max(i.indexrelid) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
         FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY c.oid"""
-    return _rows(connection, query, (list(relation_ids),))
+    return rows_of(connection, query, (list(relation_ids),))
 
 
 def wait_for_alterations(connection: psycopg.Connection[Any], relation_id: int, timeout_s: float = ALTERED_S) -> None:
@@ -142,7 +158,7 @@ def wait_for_alterations(connection: psycopg.Connection[Any], relation_id: int, 
         "AND l.locktype = 'relation' AND l.relation = %s AND l.mode = 'AccessExclusiveLock' AND l.granted"
     )
     deadline = time.monotonic() + timeout_s
-    while _rows(connection, altered, (relation_id,)) and time.monotonic() < deadline:
+    while rows_of(connection, altered, (relation_id,)) and time.monotonic() < deadline:
         time.sleep(LOOK_AGAIN_S)
 
 
@@ -169,7 +185,7 @@ def tables_facts(
     """Facts of those tables that are there, and which transactions they show; None where no table is there."""
     found: dict[int, tuple[tuple[Any, ...], list[ColumnFacts]]] = {}
     seen = None
-    for snapshot, oid, identity, *others in _rows(connection, _TABLES, (list(relation_ids),)):
+    for snapshot, oid, identity, *others in rows_of(connection, _TABLES, (list(relation_ids),)):
         seen = seen or Snapshot.parse(snapshot)
         last, namespace, name, is_partitioned, *column = others
         columns = found.setdefault(oid, ((identity, last, namespace, name, is_partitioned), []))[1]
@@ -189,7 +205,7 @@ def table_names(connection: psycopg.Connection[Any], relation_ids: Iterable[int]
     query = """
         SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.oid = ANY (%s)"""
-    return {oid: (namespace, name) for oid, namespace, name in _rows(connection, query, (list(relation_ids),))}
+    return {oid: (namespace, name) for oid, namespace, name in rows_of(connection, query, (list(relation_ids),))}
 
 
 # pg_type also calls int2vector an array; a true one is the array type that its element names.
@@ -217,7 +233,7 @@ def type_facts(connection: psycopg.Connection[Any], type_oids: Iterable[int]) ->
     asked: set[int] = set()
     while wanted:
         asked |= wanted
-        for row in _rows(connection, _TYPES, (sorted(wanted),)):
+        for row in rows_of(connection, _TYPES, (sorted(wanted),)):
             oid, namespace, name, kind, labels, base, element, names, oids, typmod, extension = row
             fields = tuple(zip(names, oids, strict=True))
             facts[oid] = TypeFacts(oid, namespace, name, kind, tuple(labels), base, element, fields, typmod, extension)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import sql
 
+from walbridge.producer.postgres.catalog import rows_of
 from walbridge.producer.postgres.connection import SqlConnection, classified
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.schemas.errors import OperatorError
@@ -151,10 +152,7 @@ def key_order(connection: SqlConnection, relation_id: int, published: Sequence[s
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
-    try:
-        rows = connection.execute(_KEY.encode(), (relation_id,)).fetchall()
-    except psycopg.Error as error:
-        raise classified(error) from None
+    rows = rows_of(connection, _KEY, (relation_id,))
     if not rows or not all(_is_ordered(*row[-2:]) and row[0] in published for row in rows):
         return None
     return KeyOrder(

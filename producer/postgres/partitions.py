@@ -6,10 +6,8 @@ the catalogue is read, so that DDL that waits for a lock blocks nothing here.
 
 from collections.abc import Iterable
 
-import psycopg
-
-from walbridge.producer.postgres.catalog import INDEX_KEY
-from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.catalog import INDEX_KEY, rows_of
+from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import Partition
 
 _TREES = f"""
@@ -33,10 +31,7 @@ def partition_trees(connection: SqlConnection, relation_ids: Iterable[int]) -> l
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
-    try:
-        rows = connection.execute(_TREES.encode(), (list(relation_ids),)).fetchall()
-    except psycopg.Error as error:
-        raise classified(error) from None
+    rows = rows_of(connection, _TREES, (list(relation_ids),))
     return [
         Partition(root, relation_id, name, identity, frozenset(columns), never_sent)
         for root, relation_id, name, identity, columns, never_sent in rows

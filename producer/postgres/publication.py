@@ -8,9 +8,8 @@ filter or column list was set anew.
 
 from collections.abc import Iterable
 
-import psycopg
-
-from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.catalog import rows_of
+from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.schemas.position import Lsn, parse_lsn
 
@@ -67,11 +66,7 @@ def other_members(connection: SqlConnection, publication: str, relation_ids: Ite
     by_schema = _SCHEMA_HAS_IT.format(family=_FAMILY) if version >= 150000 else ""
     whole = _WHOLE if version >= 130000 else "c.relkind = 'r'"
     query = _APPEARED.format(family=_FAMILY, by_schema=by_schema, whole=whole)
-    try:
-        found = connection.execute(query.encode(), (publication, list(relation_ids))).fetchall()
-    except psycopg.Error as error:
-        raise classified(error) from None
-    return {relation_id for (relation_id,) in found}
+    return {relation_id for (relation_id,) in rows_of(connection, query, (publication, list(relation_ids)))}
 
 
 def publication_state(
@@ -87,17 +82,11 @@ def publication_state(
     otherwise = _NAMED_OTHERWISE % by_schema[0] if version >= 130000 else "false"
     members = _MEMBERS % (otherwise, by_schema[1])
     own = _PUBLICATION.format(generated="pubgencols::text" if version >= 180000 else "'n'")
-    try:
-        row = connection.execute(own.encode(), (publication,)).fetchone()
-        if row is None:
-            return None
-        found = connection.execute(members.encode(), (publication, list(relation_ids))).fetchall()
-        now = connection.execute(_NOW.encode()).fetchone()
-    except psycopg.Error as error:
-        raise classified(error) from None
-    assert now is not None
-    oid, *published, generated, snapshot = row
-    lsn, oldest_xid = now
+    if not (there := rows_of(connection, own, (publication,))):
+        return None
+    found = rows_of(connection, members, (publication, list(relation_ids)))
+    ((oid, *published, generated, snapshot),) = there
+    ((lsn, oldest_xid),) = rows_of(connection, _NOW)
     missing = tuple(name for name, is_there in zip(_OPERATIONS, published, strict=True) if not is_there)
     in_it = {each: token for each, _, _, token in found if token}
     names = {each: (namespace, name) for each, namespace, name, _ in found}
@@ -114,10 +103,7 @@ def with_generated_columns(connection: SqlConnection, relation_ids: Iterable[int
         "SELECT DISTINCT attrelid FROM pg_attribute WHERE attrelid = ANY (%s) AND attgenerated = 's' "
         "AND NOT attisdropped ORDER BY 1"
     )
-    try:
-        return [relation_id for (relation_id,) in connection.execute(query, (list(relation_ids),)).fetchall()]
-    except psycopg.Error as error:
-        raise classified(error) from None
+    return [relation_id for (relation_id,) in rows_of(connection, query, (list(relation_ids),))]
 
 
 def next_xid(connection: SqlConnection) -> int:
@@ -129,12 +115,8 @@ def next_xid(connection: SqlConnection) -> int:
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
-    try:
-        row = connection.execute("SELECT txid_current()").fetchone()
-    except psycopg.Error as error:
-        raise classified(error) from None
-    assert row is not None
-    return int(row[0])
+    ((xid,),) = rows_of(connection, "SELECT txid_current()")
+    return int(xid)
 
 
 def insert_lsn(connection: SqlConnection) -> Lsn:
@@ -143,9 +125,5 @@ def insert_lsn(connection: SqlConnection) -> Lsn:
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
-    try:
-        row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-    except psycopg.Error as error:
-        raise classified(error) from None
-    assert row is not None
-    return Lsn(parse_lsn(row[0]))
+    ((lsn,),) = rows_of(connection, "SELECT pg_current_wal_insert_lsn()::text")
+    return Lsn(parse_lsn(lsn))

@@ -15,10 +15,8 @@ Below a partitioned root the partitions' identities count. Source: pgoutput.c, p
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import psycopg
-
-from walbridge.producer.postgres.catalog import INDEX_KEY
-from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.catalog import INDEX_KEY, rows_of
+from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
 
 _CARRIERS = rf"""
@@ -62,12 +60,7 @@ def lossy_filters(connection: SqlConnection, publication: str, tables: Sequence[
     filtered = [table for table in tables if table.row_filter is not None]
     if not filtered:
         return []  # before Postgres 15 there are none, nor the columns that tell of them
-    try:
-        rows = connection.execute(
-            _CARRIERS.encode(), ([table.relation_id for table in filtered], publication)
-        ).fetchall()
-    except psycopg.Error as error:
-        raise classified(error) from None
+    rows = rows_of(connection, _CARRIERS, ([table.relation_id for table in filtered], publication))
     found = (_judged(table, [row[1:] for row in rows if row[0] == table.relation_id]) for table in filtered)
     return [lossy for lossy in found if lossy is not None]
 

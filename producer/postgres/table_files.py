@@ -4,11 +4,9 @@ In: relation ids. Out: a ``TableStorage`` of each table, with the files of the p
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-import psycopg
-
-from walbridge.producer.postgres.connection import SqlConnection, TableLocked, classified
+from walbridge.producer.postgres.catalog import rows_of, waiting_for_locks
+from walbridge.producer.postgres.connection import SqlConnection, TableLocked
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
 from walbridge.schemas.pg_types import FIRST_USER_OID
 
@@ -60,7 +58,6 @@ _ADDED = """
     FROM pg_attribute a
     JOIN unnest(%s::oid[], %s::int[]) AS known (relid, natts) ON a.attrelid = known.relid AND a.attnum > known.natts
     WHERE NOT a.attisdropped"""
-_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', %s, false)"
 
 
 def table_storages(connection: SqlConnection, relation_ids: Iterable[int]) -> dict[int, TableStorage]:
@@ -72,9 +69,9 @@ def table_storages(connection: SqlConnection, relation_ids: Iterable[int]) -> di
     wanted = list(relation_ids)
     attached = "AND NOT i.inhdetachpending" if connection.info.server_version >= 140000 else ""
     ranges = "r.rngtypid, r.rngmultitypid" if connection.info.server_version >= 140000 else "r.rngtypid"
-    labels = dict(_rows(connection, _LABELS.format(ranges=ranges), (wanted,)))
+    labels = dict(rows_of(connection, _LABELS.format(ranges=ranges), (wanted,)))
     files: dict[int, list[TableFile]] = {}
-    for root, *file in _rows(connection, _FILES.format(attached=attached), (wanted,)):
+    for root, *file in rows_of(connection, _FILES.format(attached=attached), (wanted,)):
         files.setdefault(root, []).append(TableFile(*file))
     return {root: TableStorage(tuple(of), frozenset(labels.get(root, ()))) for root, of in files.items()}
 
@@ -86,7 +83,7 @@ def added_columns(connection: SqlConnection, column_counts: Mapping[int, int]) -
         RetryableError, OperatorError: the server is away or refuses.
     """
     known = list(column_counts), list(column_counts.values())
-    return [AddedColumn(*row) for row in _rows(connection, _ADDED, known)]
+    return [AddedColumn(*row) for row in rows_of(connection, _ADDED, known)]
 
 
 def are_empty(connection: SqlConnection, relation_ids: Iterable[int]) -> bool:
@@ -96,17 +93,9 @@ def are_empty(connection: SqlConnection, relation_ids: Iterable[int]) -> bool:
         RetryableError, OperatorError: the server is away or refuses.
     """
     query = "SELECT coalesce(sum(coalesce(pg_relation_size(oid), 1)), 0) FROM unnest(%s::oid[]) AS each (oid)"
-    _rows(connection, _LOCK_TIMEOUT, ("1s",))
     try:
-        return _rows(connection, query, (list(relation_ids),)) == [(0,)]
+        with waiting_for_locks(connection):
+            found: list[tuple[int]] = rows_of(connection, query, (list(relation_ids),))
     except TableLocked:
         return False
-    finally:
-        _rows(connection, _LOCK_TIMEOUT, ("0",))
-
-
-def _rows(connection: SqlConnection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
-    try:
-        return connection.execute(query.encode(), parameters).fetchall()
-    except psycopg.Error as error:
-        raise classified(error) from None
+    return found == [(0,)]

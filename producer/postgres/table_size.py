@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 
-import psycopg
-
 from walbridge.producer.copying.copy_share import TableSize
-from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.catalog import rows_of
+from walbridge.producer.postgres.connection import SqlConnection
 
 # Rows as the planner estimates them: those of a page when it was last looked at, for all pages of now.
 _SIZES = """
@@ -31,8 +30,5 @@ def table_sizes(connection: SqlConnection, relation_ids: Iterable[int]) -> dict[
         TableLocked: for longer than the connection's lock_timeout.
         RetryableError, OperatorError: the server is away or refuses.
     """
-    try:
-        found = connection.execute(_SIZES.encode(), (list(relation_ids),)).fetchall()
-    except psycopg.Error as error:
-        raise classified(error) from None
+    found = rows_of(connection, _SIZES, (list(relation_ids),))
     return {relation_id: TableSize(rows, size_bytes or 0) for relation_id, rows, size_bytes in found}
