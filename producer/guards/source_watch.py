@@ -183,6 +183,7 @@ class SourceWatch:
     def look_before_cut(self) -> None:
         """Look again before a cut says of all tables that they are as it finds them, unless looks take too long for
         so many of them."""
+        self.topics.hear()
         if time.monotonic() - self._looked_s >= min(self._look_took_s * _LOOK_SHARE, INTERVAL_S):
             self.look()
 

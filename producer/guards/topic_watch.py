@@ -31,6 +31,8 @@ from walbridge.schemas.table_progress import GIVEN_UP, QUARANTINED, STALE, Table
 from walbridge.schemas.topics import free_topic
 
 _UNKNOWN = TableProgress(0, STALE)
+INTERVAL_S = 10.0
+"""Between two questions for all of them: looks may come with each cut."""
 SUSPECT_S = 1.0
 """Between two questions while rows are not taken."""
 
@@ -44,6 +46,7 @@ class TopicWatch:
         self._partitions = settings.topics.partitions
         self._admin, self._tables, self._tracker, self._doubts = admin, tables, tracker, doubts
         self._asked: AskedTopics | None = None
+        self._asked_s = 0.0
         self._suspected: AskedTopics | None = None
         self._suspect_due_s = 0.0
 
@@ -60,9 +63,9 @@ class TopicWatch:
         return lost
 
     def look(self) -> None:
-        """Ask for all of them; the session does not wait for the answer."""
-        if self._asked is None:
-            self._asked = self._ask()
+        """Ask for all of them, if that was a while ago; the session does not wait for the answer."""
+        if self._asked is None and time.monotonic() - self._asked_s >= INTERVAL_S:
+            self._asked, self._asked_s = self._ask(), time.monotonic()
 
     def hear(self) -> None:
         """Compare what was answered meanwhile. No answer says nothing: the next look asks again.

@@ -10,12 +10,18 @@ import pytest
 from tests.producer.guards.test_source_watch import Watched
 from tests.producer.kept import ITEMS, ORDERS
 from walbridge.producer.errors import TopicLost
-from walbridge.producer.guards import topic_watch
+from walbridge.producer.guards import source_watch, topic_watch
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Producer, Settings, Topics
 from walbridge.schemas.table_progress import GIVEN_UP
 
 TOPIC = "p.public.orders"
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look asks for the topics."""
+    monkeypatch.setattr(topic_watch, "INTERVAL_S", 0.0)
 
 
 def followed(settings: Settings | None = None) -> Watched:
@@ -74,6 +80,31 @@ def test_topic_that_is_lost_under_a_session_is_noticed_by_a_look_that_does_not_w
     watched.look()
     watched.watched.topics.hear()
     assert [words in why for why in doubted(watched).values()] == [True]
+
+
+def test_topic_that_is_lost_is_noticed_also_where_the_stream_is_never_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nobody looks but before cuts."""
+    monkeypatch.setattr(source_watch, "_LOOK_SHARE", 0)
+    watched = followed()
+    delete(watched)
+    with watched.seen():
+        for _ in range(2):
+            watched.watched.look_before_cut()
+
+    assert [relation_id for relation_id in doubted(watched)] == [ORDERS]
+
+
+def test_broker_is_not_asked_for_topics_with_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be a look before each cut."""
+    monkeypatch.setattr(topic_watch, "INTERVAL_S", 10.0)
+    watched = followed()
+    watched.watched.topics.hear()
+    watched.look()
+    assert watched.watched.topics._asked is None, "the start has asked"
+
+    monkeypatch.setattr(topic_watch, "INTERVAL_S", 0.0)
+    watched.look()
+    assert watched.watched.topics._asked is not None
 
 
 def test_topic_of_all_tables_that_is_lost_under_a_session_is_refused() -> None:
