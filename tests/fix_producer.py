@@ -13,20 +13,21 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
 
-from tests.fix_postgres import Database
+from tests.fix_postgres import Database, new_database
 from tests.forked_producer import ForkedProducer, template
 from tests.replay import Replay
 from tests.source_rows import check_no_table_is_absent, comparable, source_rows
 from tests.topic_reader import READ_S, Topics
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.cut import Cut
 from walbridge.schemas.position import parse_lsn
 
@@ -256,3 +257,19 @@ def producer(
     with contextlib.ExitStack() as stack:
         stack.callback(made.kill_all)
         yield made
+
+
+@pytest.fixture
+def producer_on(
+    postgres_version: Callable[[int], PostgresServer], kafka: KafkaBroker, pipeline_name: str, tmp_path: Path
+) -> Iterator[Callable[[int], ProducerUnderTest]]:
+    """The same on a server of a major version."""
+    with contextlib.ExitStack() as stack:
+
+        def made_on(major: int) -> ProducerUnderTest:
+            database = stack.enter_context(new_database(postgres_version(major)))
+            made = ProducerUnderTest(pipeline_name, database, kafka, tmp_path)
+            stack.callback(made.kill_all)
+            return made
+
+        yield made_on

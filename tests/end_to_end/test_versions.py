@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.fix_pipeline import PipelineUnderTest
-from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
 from tests.postgres_versions import MAJORS
-from walbridge.embedded.kafka import KafkaBroker
-from walbridge.embedded.postgres import PostgresServer
 
 TABLES = """
 CREATE SCHEMA s;
@@ -91,26 +87,18 @@ def each_major() -> Iterator[object]:
 
 @pytest.fixture(params=each_major())
 def versioned(
-    postgres_version: Callable[[int], PostgresServer],
-    kafka: KafkaBroker,
-    spark: SparkSession,
-    lake: Path,
-    pipeline_name: str,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-) -> Iterator[tuple[int, PipelineUnderTest]]:
+    producer_on: Callable[[int], ProducerUnderTest], spark: SparkSession, lake: Path, request: pytest.FixtureRequest
+) -> tuple[int, PipelineUnderTest]:
     """A pipeline of a database on each version, asked for all that the version has."""
     major: int = request.param
-    with new_database(postgres_version(major)) as database, contextlib.ExitStack() as stack:
-        made = ProducerUnderTest(pipeline_name, database, kafka, tmp_path)
-        stack.callback(made.kill_all)
-        made.settings["postgres"] = {name: value for name, (since, value) in OPTIONS.items() if major >= since}
-        made.settings["producer"] = {"spool_dir": str(tmp_path)}
-        if major >= 16:
-            made.settings["postgres"]["streaming"] = "parallel"
-        if major >= 14:
-            database.execute(f"ALTER DATABASE {database.name} SET logical_decoding_work_mem = '64kB'")
-        yield major, PipelineUnderTest(made, spark, lake)
+    made = producer_on(major)
+    made.settings["postgres"] = {name: value for name, (since, value) in OPTIONS.items() if major >= since}
+    made.settings["producer"] = {"spool_dir": str(made.folder)}
+    if major >= 16:
+        made.settings["postgres"]["streaming"] = "parallel"
+    if major >= 14:
+        made.database.execute(f"ALTER DATABASE {made.database.name} SET logical_decoding_work_mem = '64kB'")
+    return major, PipelineUnderTest(made, spark, lake)
 
 
 def test_copy_and_changes_of_every_version_end_in_the_lake(versioned: tuple[int, PipelineUnderTest]) -> None:

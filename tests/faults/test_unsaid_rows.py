@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import pytest
 
 from tests.faults.test_table_trouble import barriers_of, states
-from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.postgres_versions import MAJORS
 from tests.source_rows import comparable, source_rows
 from tests.wait import wait_until
-from walbridge.embedded.kafka import KafkaBroker
-from walbridge.embedded.postgres import PostgresServer
 
 pytestmark = pytest.mark.fault
 
@@ -124,19 +119,10 @@ def test_root_is_copied_again_when_rows_came_or_went_with_partitions(producer: P
 @pytest.mark.parametrize(
     "major", [pytest.param(major, marks=[] if major == 13 else [pytest.mark.soak]) for major in MAJORS if major > 12]
 )
-def test_partitions_come_and_go_on_each_version(
-    postgres_version: Callable[[int], PostgresServer],
-    kafka: KafkaBroker,
-    pipeline_name: str,
-    tmp_path: Path,
-    major: int,
-) -> None:
+def test_partitions_come_and_go_on_each_version(producer_on: Callable[[int], ProducerUnderTest], major: int) -> None:
     """Before 15 a session of the server that has decoded a change of a table does not notice that it was attached."""
-    with new_database(postgres_version(major)) as database, contextlib.ExitStack() as stack:
-        producer = ProducerUnderTest(pipeline_name, database, kafka, tmp_path)
-        stack.callback(producer.kill_all)
-        acts = MOVED | (CONCURRENTLY if major > 13 else {})
-        tell_partitions(producer, acts | (EMPTY if major < 15 else {}), "running")
+    acts = MOVED | (CONCURRENTLY if major > 13 else {})
+    tell_partitions(producer_on(major), acts | (EMPTY if major < 15 else {}), "running")
 
 
 @pytest.mark.parametrize("how", ["running", "stopped", "changed at once"])

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
 from tests.integration.test_logical_messages import TABLE, emit, seen
 from tests.integration.test_origin import replicate
 from tests.postgres_versions import MAJORS
-from walbridge.embedded.kafka import KafkaBroker
-from walbridge.embedded.postgres import PostgresServer
 
 MESSAGES_SINCE = 14
 ORIGIN_LSN = 0xA_0000_1234
@@ -30,21 +25,15 @@ TESTED = MAJORS if os.environ.get("MATRIX") else (MESSAGES_SINCE,)
 
 @pytest.fixture(params=[pytest.param(major, marks=pytest.mark.feature(*shown(major))) for major in TESTED])
 def talking(
-    postgres_version: Callable[[int], PostgresServer],
-    kafka: KafkaBroker,
-    pipeline_name: str,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-) -> Iterator[tuple[int, ProducerUnderTest]]:
+    producer_on: Callable[[int], ProducerUnderTest], request: pytest.FixtureRequest
+) -> tuple[int, ProducerUnderTest]:
     """A producer that publishes messages where its server can send them."""
-    with new_database(postgres_version(request.param)) as database, contextlib.ExitStack() as stack:
-        made = ProducerUnderTest(pipeline_name, database, kafka, tmp_path)
-        stack.callback(made.kill_all)
-        made.settings["postgres"] = {"messages": request.param >= MESSAGES_SINCE}
-        database.execute(TABLE)
-        made.publish("t")
-        made.start_streaming()
-        yield request.param, made
+    made = producer_on(request.param)
+    made.settings["postgres"] = {"messages": request.param >= MESSAGES_SINCE}
+    made.database.execute(TABLE)
+    made.publish("t")
+    made.start_streaming()
+    return request.param, made
 
 
 def test_message_and_origin_of_every_version_are_in_the_events(talking: tuple[int, ProducerUnderTest]) -> None:
