@@ -158,13 +158,7 @@ def _send(
 ) -> UnfitRow | None:
     """Queue a row; why it cannot be published."""
     try:
-        encoded = writer.plain(row, 0, writer.snapshot_source, source.encoded, COPIED_ORDINAL, out.plain_tails["r"])
-        if encoded is None or len(encoded[1]) > out.plain_limit:
-            record = writer.copied(row, source, out.ts_ms)
-            out.refuse_too_large(writer, [record])
-            out.send(writer, record)
-        else:
-            out.send_plain(writer, *encoded)
+        out.send_copied(writer, row, source, is_incremental=False)
     except (ProtocolError, UnfitRow) as error:
         unfit = unfit_row(writer.relation, Position(at, COPIED_ORDINAL), error)
         if stops:

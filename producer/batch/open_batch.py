@@ -12,7 +12,7 @@ import structlog
 
 from walbridge.producer.batch.progress import Batch, ProgressTracker, TableBatch
 from walbridge.producer.encoding.copied_rows import EncodedRow
-from walbridge.producer.encoding.record import Headers, KafkaRecord, RecordWriter, plain_tails
+from walbridge.producer.encoding.record import Headers, KafkaRecord, RecordWriter, TransactionSource, plain_tails
 from walbridge.producer.encoding.value_encoders import NULL
 from walbridge.producer.errors import row_too_large
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_progress
@@ -22,7 +22,7 @@ from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro_codec import long_bytes
 from walbridge.schemas.cut import Barrier, Cut, PartitionRange, encode_cut
 from walbridge.schemas.metadata_record import RelationRecord
-from walbridge.schemas.position import Position, format_lsn
+from walbridge.schemas.position import COPIED_ORDINAL, Position, format_lsn
 from walbridge.schemas.progress_record import Progress, Split
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_progress import TableProgress
@@ -126,6 +126,22 @@ class OpenBatch:
         batch.row_count += 1
         # Keys and headers are not counted: the value holds the key's columns again.
         batch.byte_count += len(value)
+
+    def send_copied(self, writer: RecordWriter, row: bytes, source: TransactionSource, *, is_incremental: bool) -> None:
+        """Queue a copied row, which is TupleData.
+
+        Raises:
+            UnfitRow: it is too large.
+            ProtocolError: it is no row of the writer's relation.
+        """
+        part = writer.incremental_source if is_incremental else writer.snapshot_source
+        encoded = writer.plain(row, 0, part, source.encoded, COPIED_ORDINAL, self.plain_tails["r"])
+        if encoded is None or len(encoded[1]) > self.plain_limit:
+            record = writer.copied(row, source, self.ts_ms, is_incremental=is_incremental)
+            self.refuse_too_large(writer, [record])
+            self.send(writer, record)
+        else:
+            self.send_plain(writer, *encoded)
 
     def send_encoded(self, writer: RecordWriter, rows: Sequence[EncodedRow], end: bytes) -> None:
         """Queue rows whose values have this end in common."""

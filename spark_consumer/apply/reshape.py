@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.topics import LAKE_STRUCT
-from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema, quoted
+from walbridge.spark_consumer.delta.dialect import DELTA_RS
+from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape, shape_steps
 
 
@@ -42,8 +43,8 @@ def _rewrite(table: LakeTable, columns: Sequence[tuple[LakeField, str | None]], 
     schema = arrow_schema([*[field for field, _ in columns], STRUCT])
     origins = [origin for _, origin in columns if origin is not None]
     # Aliases, because a name may be another column's in the other shape.
-    selected = [f"{quoted(name)} AS o{place}" for place, name in enumerate(origins)]
-    rows = table.query(f"SELECT {', '.join([*selected, f'{quoted(LAKE_STRUCT)} AS w'])} FROM target")
+    selected = [f"{DELTA_RS.quoted(name)} AS o{place}" for place, name in enumerate(origins)]
+    rows = table.query(f"SELECT {', '.join([*selected, f'{DELTA_RS.quoted(LAKE_STRUCT)} AS w'])} FROM target")
     names = {field.name: str(field.metadata.get("pg.name", field.name)) for field in table.fields}
     renames = {names[origin]: str(field.metadata["pg.name"]) for field, origin in columns if origin is not None}
     table.overwrite(pa.RecordBatchReader.from_batches(schema, _rewritten(rows, columns, schema, renames)), commit)
@@ -83,9 +84,9 @@ def _refuse_stale_key_text(table: LakeTable, before: TableShape, shape: TableSha
     """Refuse a new key where a row has a text for a key column: old rows keep the key text of the old key."""
     if not before.has_exceptional_key and not shape.has_exceptional_key:
         return
-    text = f"{quoted(LAKE_STRUCT)}['exceptional']"
+    text = f"{DELTA_RS.quoted(LAKE_STRUCT)}['exceptional']"
     names = [name.replace("'", "''") for name in shape.key_names]
-    affected = [f"{quoted(LAKE_STRUCT)}['key_text'] IS NOT NULL"]
+    affected = [f"{DELTA_RS.quoted(LAKE_STRUCT)}['key_text'] IS NOT NULL"]
     affected += [f"map_extract({text}, '{name}')[1] IS NOT NULL" for name in names]
     found = table.query(f"SELECT count(*) AS n FROM target WHERE {' OR '.join(affected)}").read_all()
     if found.column(0)[0].as_py():

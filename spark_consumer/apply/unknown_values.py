@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.arrow_spool import Spool
 from walbridge.spark_consumer.apply.merge import same_root
-from walbridge.spark_consumer.delta.table import LakeTable, quoted, scratch_table
+from walbridge.spark_consumer.delta.dialect import DELTA_RS
+from walbridge.spark_consumer.delta.table import LakeTable, scratch_table
 from walbridge.spark_consumer.fold.fold import root_name
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
@@ -64,7 +65,7 @@ def _completing_sql(shape: TableShape) -> str:
         ours = f"source.{place_name(place)}"
         if place in toastable:
             unknown = f"array_has(source.unknown, CAST({place} AS INT))"
-            ours = f"CASE WHEN {unknown} THEN target.{quoted(name)} ELSE {ours} END"
+            ours = f"CASE WHEN {unknown} THEN target.{DELTA_RS.quoted(name)} ELSE {ours} END"
         values.append(f"{ours} AS {place_name(place)}")
     roots = [f"source.{root_name(place)} AS {root_name(place)}" for place in shape.key_places]
     struct = 'target."_walbridge"'

@@ -38,7 +38,7 @@ def merge_by_spark(spark: SparkSession, table: LakeTable, merge: Merge, source: 
         ConcurrentCommit: another program committed to the table meanwhile.
     """
     session = _session(spark)
-    if not table.has_vectors:
+    if not table.writes_vectors:
         shaped = Commit(commit.plan, commit.segment, SHAPE)
         _run(session, table, f"ALTER TABLE {_name(table)} SET TBLPROPERTIES ('{VECTORS}' = 'true')", shaped)
     session.createDataFrame(source, from_arrow_schema(source.schema, prefer_timestamp_ntz=True)).createTempView(_SOURCE)

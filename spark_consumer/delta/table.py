@@ -186,11 +186,6 @@ def has_vectors(delta: DeltaTable) -> bool:
     return "deletionVectors" in (delta.protocol().reader_features or ())
 
 
-def quoted(name: str) -> str:
-    """An identifier in delta-rs SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def delta_schema(fields: Sequence[LakeField]) -> Schema:
     """The Delta schema of these columns."""
     return Schema.from_json(json.dumps({"type": "struct", "fields": [field.json() for field in fields]}))
@@ -372,7 +367,7 @@ class LakeTable:
         self._reload()
 
     @property
-    def has_vectors(self) -> bool:
+    def writes_vectors(self) -> bool:
         """Whether Spark marks rows as deleted beside their file: some readers cannot read such a table."""
         return self._delta.metadata().configuration.get(VECTORS) == "true"
 

@@ -11,7 +11,7 @@ by their text.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from walbridge.spark_consumer.delta.table import quoted
+from walbridge.spark_consumer.delta.dialect import DELTA_RS
 from walbridge.spark_consumer.fold.fold import sorted_map, struct_of
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
@@ -60,7 +60,7 @@ def same_row(shape: TableShape, target: str = "target") -> str:
     """SQL: ``source`` and the lake's row are equal, exceptional texts included."""
     pairs: list[tuple[str, str]] = []
     for place, name in enumerate(shape.lake_names):
-        ours, theirs = f"source.{place_name(place)}", f"{target}.{quoted(name)}"
+        ours, theirs = f"source.{place_name(place)}", f"{target}.{DELTA_RS.quoted(name)}"
         pairs.append((ours, theirs))
         if shape.columns[place].column_type.codec in _FLOATS:
             # DataFusion joins the two zeros as well.
@@ -71,7 +71,7 @@ def same_row(shape: TableShape, target: str = "target") -> str:
 
 def kept_rows_sql(shape: TableShape) -> str:
     """SELECT of the lake's rows that stay although equal ones go: all but ``-net`` of each kind."""
-    values = [f"target.{quoted(name)} AS {place_name(place)}" for place, name in enumerate(shape.lake_names)]
+    values = [f"target.{DELTA_RS.quoted(name)} AS {place_name(place)}" for place, name in enumerate(shape.lake_names)]
     values.append('target."_walbridge" AS change')
     columns = [*[place_name(place) for place in range(len(shape.lake_names))], "change"]
     number = (

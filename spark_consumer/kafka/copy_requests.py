@@ -18,7 +18,7 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.schemas.table_request import COPY, TableRequest, encode_request, request_key
 from walbridge.schemas.topics import progress_topic
-from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, java_map
 from walbridge.spark_consumer.plan.segments import STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 
@@ -74,11 +74,8 @@ class CopyRequests:
 
     def _write(self, slot: str, relation_ids: Sequence[int]) -> None:
         kafka = self._jvm.org.apache.kafka.clients.producer
-        properties = self._jvm.java.util.HashMap()
-        for name, value in self._properties.items():
-            properties.put(name, value)
         try:
-            producer = kafka.KafkaProducer(properties)
+            producer = kafka.KafkaProducer(java_map(self._jvm, self._properties))
             try:
                 for relation_id in relation_ids:
                     request = TableRequest(COPY, relation_id, time.time_ns() // 1000)

@@ -56,6 +56,14 @@ TASK_ROWS = 20_000
 """A read of more rows is split over all cores, also where the topic has one partition."""
 
 
+def java_map(jvm: Any, properties: Mapping[str, str]) -> Any:
+    """Properties as clients of the JVM take them."""
+    made = jvm.java.util.HashMap()
+    for name, value in properties.items():
+        made.put(name, value)
+    return made
+
+
 class RecordsLost(TableError):
     """Records of a table's topic that its cuts promise cannot be read."""
 
@@ -295,9 +303,7 @@ class KafkaLog:
             raise self.sorted_error(error.java_exception) from None
 
     def _connect(self, more: Mapping[str, str] = MappingProxyType({})) -> Any:
-        properties = self._jvm.java.util.HashMap()
-        for name, value in (self._client | self._consumer_properties() | dict(more)).items():
-            properties.put(name, value)
+        properties = java_map(self._jvm, self._client | self._consumer_properties() | dict(more))
         return self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties)
 
     def _consumer_properties(self) -> dict[str, str]:

@@ -90,7 +90,7 @@ NOTICED = {
         test_copy.test_publication_that_changed_before_the_snapshot_begins_the_copy_again,
     ),
     "rows that a type cannot hold are not copied": Noticed(
-        Mutant(copy._send, "out.send(writer, record)", "pass"),
+        Mutant(OpenBatch.send_copied, "self.send(writer, record)", "pass"),
         test_copy.test_every_row_is_copied_before_every_change_also_one_that_its_type_cannot_hold,
     ),
     "the copy lacks rows that a policy hides": Noticed(

@@ -152,17 +152,9 @@ class CopyRecords:
         self, writer: RecordWriter, rows: Iterable[bytes], source: TransactionSource, lsn: Lsn
     ) -> UnfitRow | None:
         """Queue rows; why the first that cannot be published is none."""
-        out = self._out
-        part, tail = writer.incremental_source, out.plain_tails["r"]
         try:
             for number, row in enumerate(rows):
-                encoded = writer.plain(row, 0, part, source.encoded, COPIED_ORDINAL, tail)
-                if encoded is None or len(encoded[1]) > out.plain_limit:
-                    record = writer.copied(row, source, out.ts_ms, is_incremental=True)
-                    out.refuse_too_large(writer, [record])
-                    out.send(writer, record)
-                else:
-                    out.send_plain(writer, *encoded)
+                self._out.send_copied(writer, row, source, is_incremental=True)
                 if number % _ALIVE_ROWS == 0:
                     self._keep_alive()
         except (ProtocolError, UnfitRow) as error:

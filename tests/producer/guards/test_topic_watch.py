@@ -91,7 +91,7 @@ def test_topic_that_is_lost_is_noticed_also_where_the_stream_is_never_idle(monke
         for _ in range(2):
             watched.watched.look_before_cut()
 
-    assert [relation_id for relation_id in doubted(watched)] == [ORDERS]
+    assert list(doubted(watched)) == [ORDERS]
 
 
 def test_broker_is_not_asked_for_topics_with_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
