@@ -1,7 +1,8 @@
 """A plan's records: exactly its ranges, in one read, counted before anything is touched.
 
 In: a plan. Out: ``PlannedRecords``: how much it holds of each table, and the records themselves. A
-small plan comes to the driver, in one job without a shuffle. A large one stays in Spark: one job
+very small plan is fetched by one consumer, without Spark. A small one comes to the driver in one job without
+a shuffle. A large one stays in Spark: one job
 measures each partition and fills a cache. Tables of few records then have them on the driver, all
 others as a DataFrame (topic, partition, offset, key, value). Values of more than ``LARGE_BYTES``
 are in neither, and null there: of them only place and size are kept (``LargeRecord``), and whoever
@@ -37,6 +38,8 @@ FEW = Volume(rows=4_000, bytes=4 * 2**20)
 """Up to here a table's records are decoded on the driver, in a tenth of a second at most."""
 LARGE_BYTES = 256 * 2**10
 """Larger values are read one by one. A slice has room for 128 of this size, so slices differ little in size."""
+ONE_CONSUMER_ROWS = 1_500
+"""Plans of up to so many records are fetched by one consumer: half a second, where Spark takes 25 ms a partition."""
 FETCHED_MAX = Volume(rows=40_000, bytes=32 * 2**20)
 """Of all tables of a plan, on the driver at a time (I9)."""
 
@@ -59,8 +62,16 @@ Values = Callable[[Sequence[LargeRecord]], Iterator[tuple[LargeRecord, bytes]]]
 """Fetches the values of large records, one at a time."""
 
 
+Few = Callable[[int], pa.Table | None]
+"""Fetches all records as ``SIZED_RECORD`` unless a value has more bytes than that."""
+
+
 def _no_values(_records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:
     return iter(())
+
+
+def _not_few(_value_bytes_max: int) -> None:
+    """Spark reads them."""
 
 
 def _unheard() -> None:
@@ -89,15 +100,21 @@ class PlannedRecords:
     """The records of a plan, measured; read by the tables' threads."""
 
     def __init__(
-        self, frame: DataFrame, rows: Mapping[str, int], values: Values = _no_values, tasks: int | None = None
+        self,
+        read: Callable[[], DataFrame],
+        rows: Mapping[str, int],
+        values: Values = _no_values,
+        tasks: int | None = None,
+        few: Few = _not_few,
     ) -> None:
         """``rows``: how many records each topic must have. ``values``: fetches large values. ``tasks``: over
         how many tasks the records are spread once fewer readers have read them; None: they stay where they are."""
-        self._frame = _without_large(_sizes(frame))
+        self._read = read
+        self._frame: DataFrame | None = None
         self._tasks = tasks
         self._values = values
         self._is_persisted = False
-        self._persisting = threading.Lock()
+        self._lock = threading.RLock()
         self.measures: Sequence[Measure] = ()
         self.troubles: Mapping[str, TableError] = {}
         """By topic: why its records are not to be taken."""
@@ -106,15 +123,17 @@ class PlannedRecords:
         total = sum(rows.values())
         if 0 < total <= FETCHED_MAX.rows and max(rows.values()) <= FEW.rows:
             # No table has many: one job without a shuffle. A value above its share is null here and read again later.
-            fetched = _fetch(self._frame, FETCHED_MAX.bytes // total)
+            share = FETCHED_MAX.bytes // total
+            fetched = few(min(share, LARGE_BYTES)) if total <= ONE_CONSUMER_ROWS else None
+            fetched = _fetch(self._records(), share) if fetched is None else fetched
             large = fetched.filter(pc.is_valid(fetched["large"]))
             self.measures = _measures(_grouped(fetched))
         elif total:
             self.measures = _measures(_arrow(self.persisted().groupBy(*_GROUP).agg(*_aggregates())))
             if any(measure.large for measure in self.measures):
-                large = _arrow(self._frame.where("large is not null"))
+                large = _arrow(self._records().where("large is not null"))
             if few := list(_topics_of_few(self.measures)):
-                fetched = _fetch(self._frame.where(F.col("topic").isin(few)), FEW.bytes)
+                fetched = _fetch(self._records().where(F.col("topic").isin(few)), FEW.bytes)
         self.large: Sequence[LargeRecord] = [] if large is None else _large_records(large)
         self._volumes = _volumes(self.measures)
         self._fetched = {} if fetched is None else _by_topic(fetched)
@@ -133,25 +152,33 @@ class PlannedRecords:
         large = [record for record in self.large if record.topic == topic]
         return TableRecords(frame, volumes, few, large, self._values)
 
+    def _records(self) -> DataFrame:
+        """All of them as Spark has them: asked for only where Spark is."""
+        with self._lock:
+            if self._frame is None:
+                self._frame = _without_large(_sizes(self._read()))
+            return self._frame
+
     def persisted(self) -> DataFrame:
         """All of them, read and decompressed once, in memory or on local disk."""
-        with self._persisting:
+        with self._lock:
+            records = self._records()
             if not self._is_persisted:
-                spread = self._frame if self._tasks is None else self._frame.repartition(self._tasks, "offset")
-                self._frame = spread.persist(StorageLevel.MEMORY_AND_DISK)
+                spread = records if self._tasks is None else records.repartition(self._tasks, "offset")
+                self._frame = records = spread.persist(StorageLevel.MEMORY_AND_DISK)
                 self._is_persisted = True
-        return self._frame
+        return records
 
     def close(self) -> None:
         """Let go of them."""
         if self._is_persisted:
-            self._frame.unpersist()
+            self._records().unpersist()
 
     def _from_spark(self, topic: str) -> DataFrame:
         return self.persisted().where(F.col("topic") == topic).select(*RECORD.names)
 
     def _from_driver(self, fetched: pa.Table) -> DataFrame:
-        return self._frame.sparkSession.createDataFrame(fetched.select(RECORD.names))
+        return self._records().sparkSession.createDataFrame(fetched.select(RECORD.names))
 
     def _few_of(self, topic: str, volume: Volume) -> pa.Table | None:
         mine = self._fetched.get(topic)
@@ -204,7 +231,9 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
         rows[part.topic] += part.records
     # Where large records allow fewer readers than cores, what they have read is spread before it is folded.
     tasks = log.heap.cores if plan.rows > TASK_ROWS and log.heap.readers < log.heap.cores else None
-    records = PlannedRecords(log.read(ranges, plan.rows), rows, log.values, tasks)
+    records = PlannedRecords(
+        partial(log.read, ranges, plan.rows), rows, log.values, tasks, few=partial(log.few, ranges)
+    )
     try:
         troubles |= other_counts(planned, _counted(records.measures))
         for each in records.large:

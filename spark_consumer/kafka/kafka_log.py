@@ -16,6 +16,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+import pyarrow as pa
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +26,7 @@ from walbridge.schemas.settings import Settings, flatten
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import class_name, messages, sorting_errors, told_by_name
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
+from walbridge.spark_consumer.kafka.few_records import FewRecords
 from walbridge.spark_consumer.kafka.large_records import (
     ONE_BY_ONE,
     PROPERTIES,
@@ -40,6 +42,7 @@ API_TIMEOUT_MS = 5_000
 
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
 _RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
+_OFFSET_GONE = "org.apache.kafka.clients.consumer.InvalidOffsetException"
 _OF_A_BROKER = "org.apache.kafka.common.errors.ApiException"
 _NAMELESS = "No resolvable bootstrap urls"
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
@@ -52,6 +55,7 @@ SHORTER_AFTER_S = 5.0
 FETCH_BYTES = 128 * 2**10
 """Bytes of one answer for one partition, unless its first batch alone is larger. lz4 unpacks to 255 times
 as much at most: 32 MiB, which one record may take by default."""
+OWN = {"fetch.max.bytes": str(FETCH_BYTES), "max.partition.fetch.bytes": str(FETCH_BYTES), "auto.offset.reset": "none"}
 TASK_ROWS = 20_000
 """A read of more rows is split over all cores, also where the topic has one partition."""
 
@@ -85,7 +89,7 @@ class MissingTopics(OperatorError):
 
 
 class KafkaLog:
-    """One job's access to Kafka. Its own consumer only asks for bounds, from one thread at a time."""
+    """One job's access to Kafka. Its own consumer asks for bounds and reads small plans, in one thread at a time."""
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark = spark
@@ -122,6 +126,15 @@ class KafkaLog:
         # A task for each of many small partitions costs more than reading them one after another. Columns are
         # chosen behind that: before it, each row would be copied once more.
         return found.coalesce(readers).select(*RECORD.names)
+
+    def few(self, ranges: Mapping[Place, Range], value_bytes_max: int) -> pa.Table | None:
+        """Exactly these records as ``SIZED_RECORD``, by one consumer; None where a value is larger.
+
+        Raises:
+            RetryableError: the broker is away, or sends none.
+        """
+        partitions = {place: self._partition(place) for place in ranges}
+        return self._call(lambda own: FewRecords(self._jvm, own, partitions).fetch(ranges, value_bytes_max))
 
     def options(self) -> dict[str, str]:
         """Source options, the same for every read: cached consumers are reused only then."""
@@ -277,9 +290,7 @@ class KafkaLog:
     def _ask(self, question: str, places: Iterable[Place], consumer: Any = None) -> dict[Place, int]:
         asked = self._jvm.java.util.ArrayList()
         for place in places:
-            if place not in self._places:
-                self._places[place] = self._jvm.org.apache.kafka.common.TopicPartition(*place)
-            asked.add(self._places[place])
+            asked.add(self._partition(place))
         try:
             # One text instead of a call for each entry: topic names hold neither "=" nor ",".
             answer = self._call(lambda own: getattr(own if consumer is None else consumer, question)(asked).toString())
@@ -287,6 +298,11 @@ class KafkaLog:
             self._refuse_missing_topics(places)
             raise
         return {(topic, int(partition)): int(offset) for topic, partition, offset in _ENTRY.findall(answer)}
+
+    def _partition(self, place: Place) -> Any:
+        if place not in self._places:
+            self._places[place] = self._jvm.org.apache.kafka.common.TopicPartition(*place)
+        return self._places[place]
 
     def _refuse_missing_topics(self, places: Iterable[Place]) -> None:
         """Refuse a topic that does not exist: asking for its offsets times out, as if the broker were away."""
@@ -297,7 +313,7 @@ class KafkaLog:
     def _call(self, question: Any) -> Any:
         try:
             if self._consumer is None:
-                self._consumer = self._connect()
+                self._consumer = self._connect(OWN)
             return question(self._consumer)
         except Py4JJavaError as error:
             raise self.sorted_error(error.java_exception) from None
@@ -319,6 +335,8 @@ class KafkaLog:
 
     def sorted_error(self, cause: Any) -> Exception:
         """What a Java exception of a Kafka client means to the job."""
+        if self._is_a(cause, _OFFSET_GONE):
+            return RetryableError(f"records went while they were read: {cause.getMessage()}")
         # ApiException is the base of what a broker answers; the retriable ones among them heal.
         if self._is_a(cause, _RETRIABLE):
             return RetryableError(f"Kafka at {self._bootstrap_servers} does not answer: {cause.getMessage()}")

@@ -30,7 +30,8 @@ PROPERTIES = {
     "fetch.max.bytes": "1048576",
     "max.partition.fetch.bytes": "65536",
 }
-_SIZE = re.compile(r"offset = (\d+), \w+ = -?\d+, serialized key size = -?\d+, serialized value size = (-?\d+),")
+SIZE = re.compile(r"offset = (\d+), \w+ = -?\d+, serialized key size = (-?\d+), serialized value size = (-?\d+),")
+"""Offset, bytes of the key and of the value (-1: none) of a record that Java's client tells as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +96,12 @@ class RecordReader:
         while offset < end:
             try:
                 # As one text: a call a record would take a hundred times as long.
-                found = _SIZE.findall(self._consumer.poll(self._patience).records(partition).toString())
+                found = SIZE.findall(self._consumer.poll(self._patience).records(partition).toString())
             except Py4JJavaError as error:
                 if "java.lang.OutOfMemoryError" in str(error.java_exception.toString()):
                     raise heap.too_large(*place, offset, None) from None
                 raise
-            for at, size in found:
+            for at, _, size in found:
                 if int(at) < end and int(size) > heap.largest_record:
                     raise heap.too_large(*place, int(at), int(size))
             reached = self._consumer.position(partition)

@@ -16,3 +16,13 @@ RECORD = pa.schema(
     }
 )
 """Columns of a record, as Spark's source of Kafka has them."""
+SIZED_RECORD = pa.schema(
+    [
+        *RECORD,
+        pa.field("schema_id", pa.string()),
+        pa.field("size", pa.int32()),
+        pa.field("large", pa.int32()),
+        pa.field("is_left_out", pa.bool_()),
+    ]
+)
+"""And what is known of its value: bytes (of a large one 0, and ``large`` has them), and whether it is left out here."""

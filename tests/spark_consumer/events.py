@@ -135,7 +135,7 @@ def records_frame(spark: SparkSession, rows: Sequence[Mapping[str, object]]) -> 
 
 def table_records(frame: DataFrame, part: TablePlan) -> TableRecords:
     """The table's part of a plan's records."""
-    return PlannedRecords(frame, {part.topic: frame.count()}, partial(values_of, frame)).of(part.topic)
+    return PlannedRecords(lambda: frame, {part.topic: frame.count()}, partial(values_of, frame)).of(part.topic)
 
 
 def values_of(frame: DataFrame, records: Sequence[LargeRecord]) -> Iterator[tuple[LargeRecord, bytes]]:

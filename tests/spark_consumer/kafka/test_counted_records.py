@@ -78,6 +78,9 @@ class FrameLog:
         self.waited_for.append(ranges)
         return {}
 
+    def few(self, _ranges: Mapping[Place, Range], _value_bytes_max: int) -> None:
+        """Spark reads them."""
+
     def read(self, _ranges: Mapping[Place, Range], _rows: int = 0) -> DataFrame:
         return events.records_frame(self.spark, self.rows)
 
