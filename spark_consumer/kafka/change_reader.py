@@ -1,14 +1,13 @@
 """A plan's records: exactly its ranges, in one read, counted before anything is touched.
 
-In: a plan. Out: ``PlannedRecords``: how much it holds of each table, and the records themselves. A
-very small plan is fetched by one consumer, without Spark. A small one comes to the driver in one job without
-a shuffle. A large one stays in Spark: one job
-measures each partition and fills a cache. Tables of few records then have them on the driver, all
-others as a DataFrame (topic, partition, offset, key, value). Values of more than ``LARGE_BYTES``
-are in neither, and null there: of them only place and size are kept (``LargeRecord``), and whoever
-decodes asks for them one at a time, so that no task, slice or batch is larger than its bound (I9).
-A count that is not the cuts' is the trouble of its table (I7): something was lost, repeated or
-written by somebody else.
+In: a plan. Out: ``PlannedRecords``: how much it holds of each table, and the records themselves. A very small
+plan is fetched by one consumer, without Spark. A small one comes to the driver in one job without a shuffle.
+A large one stays in Spark: one job measures each partition and fills a cache. Tables of few records then have
+them on the driver, all others as a DataFrame (topic, partition, offset, key, value). Values of more than
+``LARGE_BYTES`` are in neither, and null there: of them only place and size are kept (``LargeRecord``), and
+whoever decodes asks for them one at a time, so that no task, slice or batch is larger than its bound (I9). A
+count that is not the cuts' is the trouble of its table (I7): something was lost, repeated or written by
+somebody else.
 """
 
 import threading
@@ -132,8 +131,8 @@ class PlannedRecords:
             self.measures = _measures(_arrow(self.persisted().groupBy(*_GROUP).agg(*_aggregates())))
             if any(measure.large for measure in self.measures):
                 large = _arrow(self._records().where("large is not null"))
-            if few := list(_topics_of_few(self.measures)):
-                fetched = _fetch(self._records().where(F.col("topic").isin(few)), FEW.bytes)
+            if topics := list(_topics_of_few(self.measures)):
+                fetched = _fetch(self._records().where(F.col("topic").isin(topics)), FEW.bytes)
         self.large: Sequence[LargeRecord] = [] if large is None else _large_records(large)
         self._volumes = _volumes(self.measures)
         self._fetched = {} if fetched is None else _by_topic(fetched)

@@ -18,7 +18,8 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.schemas.table_request import COPY, TableRequest, encode_request, request_key
 from walbridge.schemas.topics import progress_topic
-from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, java_map
+from walbridge.spark_consumer.kafka.kafka_client import java_map
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.plan.segments import STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 

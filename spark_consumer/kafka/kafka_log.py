@@ -1,32 +1,27 @@
-"""Kafka's logs, asked and read by the JVM's own clients: bounds, and exact ranges.
+"""Exact ranges of Kafka's logs, read by the JVM's own clients.
 
-In: topic partitions and offset ranges. Out: log starts, last stable offsets (the end as a
-read_committed reader sees it), and DataFrames of exactly those records. "Not yet visible" and
+In: topic partitions and offset ranges. Out: exactly those records, or why they cannot be had. "Not yet visible" and
 "gone" are told apart before Spark reads: for both its own answer is one exception after a
 time-out, and with ``failOnDataLoss=false`` no error at all but no rows either, so that option
 is never set (I7).
 """
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
-from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, OperatorError, RetryableError, TableError
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.errors import OperatorError, TableError
+from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
-from walbridge.spark_consumer.errors import class_name, messages, sorting_errors, told_by_name
+from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.few_records import FewRecords
+from walbridge.spark_consumer.kafka.kafka_client import API_TIMEOUT_MS, FETCH_BYTES, KafkaClient, MissingTopics
 from walbridge.spark_consumer.kafka.large_records import (
     ONE_BY_ONE,
     PROPERTIES,
@@ -37,35 +32,12 @@ from walbridge.spark_consumer.kafka.large_records import (
 )
 from walbridge.spark_consumer.kafka.ranges import RECORD, Place, Range
 
-API_TIMEOUT_MS = 5_000
-"""How long one question may take; the caller repeats it."""
-
 _PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
-_RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
-_OFFSET_GONE = "org.apache.kafka.clients.consumer.InvalidOffsetException"
-_OF_A_BROKER = "org.apache.kafka.common.errors.ApiException"
-_NAMELESS = "No resolvable bootstrap urls"
-_BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
-_ENTRY = re.compile(r"([A-Za-z0-9._-]+)-(\d+)=(\d+)")
-
-
 VISIBLE_POLL_S = 0.02
 SHORTER_AFTER_S = 5.0
 """So long a log may be shorter than what was acknowledged: a broker that takes it over may have to look first."""
-FETCH_BYTES = 128 * 2**10
-"""Bytes of one answer for one partition, unless its first batch alone is larger. lz4 unpacks to 255 times
-as much at most: 32 MiB, which one record may take by default."""
-OWN = {"fetch.max.bytes": str(FETCH_BYTES), "max.partition.fetch.bytes": str(FETCH_BYTES), "auto.offset.reset": "none"}
 TASK_ROWS = 20_000
 """A read of more rows is split over all cores, also where the topic has one partition."""
-
-
-def java_map(jvm: Any, properties: Mapping[str, str]) -> Any:
-    """Properties as clients of the JVM take them."""
-    made = jvm.java.util.HashMap()
-    for name, value in properties.items():
-        made.put(name, value)
-    return made
 
 
 class RecordsLost(TableError):
@@ -76,31 +48,14 @@ class TopicGone(RecordsLost):
     """There is no such topic any more, so nobody who reads it can have what was in it from now on."""
 
 
-class MissingTopics(OperatorError):
-    """Topics that the broker does not have."""
-
-    def __init__(self, topics: Sequence[str], bootstrap_servers: str) -> None:
-        self.topics, self._bootstrap_servers = topics, bootstrap_servers
-        super().__init__(self.said_of(topics[0]), remedy=f"was it deleted? Then {COPY_AGAIN}")
-
-    def said_of(self, topic: str) -> str:
-        """What is wrong with one of them."""
-        return f"topic {topic} does not exist at {self._bootstrap_servers}"
-
-
-class KafkaLog:
-    """One job's access to Kafka. Its own consumer asks for bounds and reads small plans, in one thread at a time."""
+class KafkaLog(KafkaClient):
+    """One job's access to Kafka; its own consumer also reads small plans."""
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
-        self._spark = spark
-        self._jvm: Any = spark._jvm
+        super().__init__(spark, settings)
         self._name = settings.name
-        self._bootstrap_servers = settings.kafka.bootstrap_servers
-        self._client = flatten(settings.kafka.spark)
         self._visible_timeout_s = settings.lake.visible_timeout_s
         self._settings = settings
-        self._consumer: Any = None
-        self._places: dict[Place, Any] = {}
 
     @cached_property
     def heap(self) -> DriverHeap:
@@ -255,107 +210,6 @@ class KafkaLog:
         # Some calls of the client raise when no broker answers, where a poll only returns nothing.
         with sorting_errors(), reading(self._spark, self._connect(properties)) as reader:
             yield reader
-
-    def starts(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The first offset that is still there, by partition.
-
-        Raises:
-            RetryableError: no answer in time: the broker is away, or there is no such topic.
-        """
-        return self._ask("beginningOffsets", places)
-
-    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The last stable offset: everything below it is decided, committed or aborted.
-
-        Raises:
-            RetryableError: as ``starts``.
-        """
-        return self._ask("endOffsets", places)
-
-    def partition_count(self, topic: str) -> int:
-        """0 where there is no such topic.
-
-        Raises:
-            RetryableError: no answer in time.
-        """
-        partitions = self._call(lambda consumer: consumer.partitionsFor(topic))
-        return len(partitions) if partitions is not None else 0
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        if self._consumer is not None:
-            close_consumer(self._spark, self._consumer)
-            self._consumer = None
-
-    def _ask(self, question: str, places: Iterable[Place], consumer: Any = None) -> dict[Place, int]:
-        asked = self._jvm.java.util.ArrayList()
-        for place in places:
-            asked.add(self._partition(place))
-        try:
-            # One text instead of a call for each entry: topic names hold neither "=" nor ",".
-            answer = self._call(lambda own: getattr(own if consumer is None else consumer, question)(asked).toString())
-        except RetryableError:
-            self._refuse_missing_topics(places)
-            raise
-        return {(topic, int(partition)): int(offset) for topic, partition, offset in _ENTRY.findall(answer)}
-
-    def _partition(self, place: Place) -> Any:
-        if place not in self._places:
-            self._places[place] = self._jvm.org.apache.kafka.common.TopicPartition(*place)
-        return self._places[place]
-
-    def _refuse_missing_topics(self, places: Iterable[Place]) -> None:
-        """Refuse a topic that does not exist: asking for its offsets times out, as if the broker were away."""
-        topics = sorted({topic for topic, _ in places})
-        if missing := [topic for topic in topics if self.partition_count(topic) == 0]:
-            raise MissingTopics(missing, self._bootstrap_servers)
-
-    def _call(self, question: Any) -> Any:
-        try:
-            if self._consumer is None:
-                self._consumer = self._connect(OWN)
-            return question(self._consumer)
-        except Py4JJavaError as error:
-            raise self.sorted_error(error.java_exception) from None
-
-    def _connect(self, more: Mapping[str, str] = MappingProxyType({})) -> Any:
-        properties = java_map(self._jvm, self._client | self._consumer_properties() | dict(more))
-        return self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties)
-
-    def _consumer_properties(self) -> dict[str, str]:
-        return {
-            "bootstrap.servers": self._bootstrap_servers,
-            "isolation.level": "read_committed",
-            "key.deserializer": _BYTES,
-            "value.deserializer": _BYTES,
-            "default.api.timeout.ms": str(API_TIMEOUT_MS),
-            "request.timeout.ms": str(API_TIMEOUT_MS),
-            "allow.auto.create.topics": "false",
-        }
-
-    def sorted_error(self, cause: Any) -> Exception:
-        """What a Java exception of a Kafka client means to the job."""
-        if self._is_a(cause, _OFFSET_GONE):
-            return RetryableError(f"records went while they were read: {cause.getMessage()}")
-        # ApiException is the base of what a broker answers; the retriable ones among them heal.
-        if self._is_a(cause, _RETRIABLE):
-            return RetryableError(f"Kafka at {self._bootstrap_servers} does not answer: {cause.getMessage()}")
-        if self._is_a(cause, _OF_A_BROKER):
-            refusal = f"{class_name(cause)}: {cause.getMessage()}"
-            return OperatorError(
-                f"Kafka at {self._bootstrap_servers} refuses: {refusal}",
-                remedy="check [kafka] bootstrap_servers and [kafka.spark]",
-            )
-        # A stopped container takes its name along, and each attempt makes a new client.
-        if _NAMELESS in messages(cause):
-            return RetryableError(f"no name in [kafka] bootstrap_servers {self._bootstrap_servers} can be resolved")
-        return OperatorError(
-            f"[kafka.spark] is not accepted: {told_by_name(cause, self._client)}",
-            remedy=MEND_PROPERTY,
-        )
-
-    def _is_a(self, cause: Any, java_class: str) -> bool:
-        return bool(is_instance_of(self._spark.sparkContext._gateway, cause, java_class))
 
 
 def _below(ends: Mapping[Place, int], ranges: Mapping[Place, Range]) -> list[Place]:

@@ -18,7 +18,7 @@ from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.kafka import few_records, kafka_log
+from walbridge.spark_consumer.kafka import few_records, kafka_client
 from walbridge.spark_consumer.kafka.change_reader import _fetch, _sizes, _without_large
 from walbridge.spark_consumer.kafka.few_records import FewRecords
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
@@ -52,7 +52,8 @@ def read_by_spark(log: KafkaLog, ranges: dict[Place, Range]) -> pa.Table:
 
 def in_order(records: pa.Table) -> list[dict[str, Any]]:
     order = [(name, "ascending") for name in ("topic", "partition", "offset")]
-    return records.select(SIZED_RECORD.names).sort_by(order).to_pylist()
+    found: list[dict[str, Any]] = records.select(SIZED_RECORD.names).sort_by(order).to_pylist()
+    return found
 
 
 def written(writer: ContractWriter) -> tuple[RelationRecord, RelationRecord]:
@@ -77,7 +78,7 @@ def test_any_ranges_are_read_as_spark_reads_them(
 ) -> None:
     """I7: the end excluded; markers and aborted records are passed, also where a range ends with them."""
     sizes = ("fetch.max.bytes", "max.partition.fetch.bytes")
-    monkeypatch.setattr(kafka_log, "OWN", kafka_log.OWN | dict.fromkeys(sizes, str(fetch_bytes)))
+    monkeypatch.setattr(kafka_client, "OWN", kafka_client.OWN | dict.fromkeys(sizes, str(fetch_bytes)))
     places = [(table.topic, partition) for table in written(writer) for partition in range(table.partition_count)]
     ends = log.ends(places)
     of_spark = in_order(read_by_spark(log, {place: (0, ends[place]) for place in places}))

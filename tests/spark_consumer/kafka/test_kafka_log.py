@@ -21,7 +21,8 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import kafka_log
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap
-from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, MissingTopics
+from walbridge.spark_consumer.kafka.kafka_client import MissingTopics
+from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
 from walbridge.spark_consumer.kafka.ranges import Place
 
