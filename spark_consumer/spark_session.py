@@ -34,6 +34,9 @@ _REQUIRED = {
     "spark.sql.caseSensitive": "true",
     # Spark's default, INT96, is read as garbage outside 1677–2262 by delta-rs and others.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # As delta-rs writes them: by today's calendar, however old.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
 }
 _STATIC = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
 """Of these, what only the start of a session can set."""
@@ -44,6 +47,8 @@ _PREFERRED = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Of each file that an executor writes so much waits in the heap; 128 MiB by default.
+    "spark.hadoop.parquet.block.size": str(32 * 2**20),
     # What is left is for large records: see walbridge/runtime/heap.py.
     "spark.memory.fraction": str(SPARK_SHARE),
     # A partition's last answer stays in the heap for five minutes otherwise: unpacked, and in its consumer.

@@ -1,6 +1,7 @@
-"""Which engine merges rows into a table: delta-rs on the driver, or Spark's executors.
+"""Which engine writes rows to a table: delta-rs on the driver, or Spark's executors.
 
-In: a table, the rows of a merge and where they can be. Out: one commit by either; they mean the same. Delta-rs is
+In: a table, the rows of a merge and where they can be, or how many rows are new. Out: one commit by either; they
+mean the same. Delta-rs is
 done in a fraction of a second, and rewrites each file that a row is in. Spark takes seconds, and writes the changed
 rows with a mark beside the file for each old one (a deletion vector): bytes written follow the changes, not the
 table. So Spark has what is large, as far as its rows fit in memory at once.
@@ -20,6 +21,7 @@ from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.delta.dialect import DELTA_RS, SPARK, Dialect
 from walbridge.spark_consumer.delta.spark_merge import merge_by_spark
 from walbridge.spark_consumer.delta.table import Commit, LakeTable, Matches, Merge
+from walbridge.spark_consumer.kafka.slices import Volume
 
 log = structlog.get_logger()
 
@@ -27,6 +29,8 @@ AUTO, LOCAL, BY_SPARK = "auto", "local", "spark"
 REWRITTEN_BYTES_MIN = 256 * 2**20
 """Some ten seconds of one core for delta-rs. Of narrow rows Spark needs two or three times as many, for reading
 their keys twice; but the bytes are written anew by each plan, and kept as long as rows of ``_cuts`` name them."""
+DRIVER_MAX = Volume(rows=1_000_000, bytes=256 * 2**20)
+"""New rows of a segment that cross the driver; more are written by executors, also a copy's."""
 ROWS_A_CHANGE = 10
 """Where fewer rows of the files stay as they are, rewriting them costs no more than reading them later."""
 
@@ -51,6 +55,16 @@ class Appliers:
         """
         is_here = (spark.sparkContext.master or "").startswith("local") and "://" not in settings.lake.path
         return cls(LOCAL if settings.lake.applier == AUTO and not is_here else settings.lake.applier, spark)
+
+    def write_frame(self, volume: Volume) -> bool:
+        """Whether executors write rows that are new to a table, or all that it will hold.
+
+        Spark's commit takes a second or two; delta-rs takes one for each slice, and all slices wait on the driver's
+        disk.
+        """
+        if self.spark is None or self.setting == LOCAL or volume.slices == 1:
+            return False
+        return self.setting == BY_SPARK or not volume.fits(DRIVER_MAX)
 
     def merge(
         self, table: LakeTable, rows: Spool, bounds: KeyBounds, make: Callable[[Dialect], Merge], commit: Commit

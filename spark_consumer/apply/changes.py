@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
 from walbridge.spark_consumer.apply.existence import Existence, expected_matches, refuse_other_matches
+from walbridge.spark_consumer.apply.frame_writer import Folded, FrameWriter, OtherOperation, alive, held, of_operations
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
@@ -93,9 +95,15 @@ class Changes:
 
     def append(self) -> None:
         """Copied rows, or inserts without a key."""
+        allowed = ["r"] if self.segment.copies else ["c", "r"]
+        if self._by_executors:
+            try:
+                self._add_frame(of_operations(self.found.frame_as_they_are(), allowed))
+            except OtherOperation:
+                raise self._unexpected(allowed) from None
+            return
         schema = self._schema()
         with spooled(schema, self.found.as_they_are(schema)) as rows:
-            allowed = ["r"] if self.segment.copies else ["c", "r"]
             for batch in rows.batches():
                 ops = pc.struct_field(batch.column("change"), "op")
                 if not pc.all(pc.is_in(ops, pa.array(allowed)), min_count=0).as_py():
@@ -105,7 +113,18 @@ class Changes:
     def merge(self) -> None:
         """Changes of rows with a key."""
         schema = self._schema(*self._fold_fields())
-        with spooled(schema, self.found.folded_by_key(schema)) as rows:
+        if not (self._by_executors and (self.segment.empties or self.existence is Existence.TOLD)):
+            self._merge_slices(self.found.folded_by_key(schema), schema)
+            return
+        with held(self.found.frame_by_key()) as rows:
+            folded = Folded.of(rows)
+            if folded.needs_table or (folded.held and not self.segment.empties):
+                self._merge_slices(self.found.held_by_key(rows, schema), schema)
+            else:
+                self._add_frame(alive(rows))
+
+    def _merge_slices(self, slices: Iterator[pa.Table], schema: pa.Schema) -> None:
+        with spooled(schema, slices) as rows:
             expected = expected_matches(rows)
             if not self._needs_chains(rows):
                 self._write_folded(rows, expected)
@@ -180,6 +199,13 @@ class Changes:
             with spooled(marked, _exchanged(rows, kept)) as all_rows:
                 merge = keyless_merge(self.shape, keyless.same_row(self.shape))
                 self.table.merge(merge, all_rows.reader(), self.commit)
+
+    @property
+    def _by_executors(self) -> bool:
+        return self.found.is_whole and self.appliers.write_frame(self.found.volume)
+
+    def _add_frame(self, rows: DataFrame) -> None:
+        FrameWriter(self.table, self.shape, self.commit).add(rows, empties=self.segment.empties)
 
     def _add(self, rows: Spool, of: Callable[[pa.RecordBatch], pa.Table] = _as_table) -> None:
         if self.segment.empties:

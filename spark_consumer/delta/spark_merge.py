@@ -1,19 +1,16 @@
 """One MERGE by Spark's executors, which mark rows as deleted beside their files instead of rewriting these.
 
 In: a table at its head, rows in memory, what is to become of them. Out: one commit with what it says of itself, at
-the version after the head, or none where nothing changed. Spark commits after whatever it finds: only afterwards the
-version tells whether that was the head, and if not, the caller puts the table back to its base (I5).
+the version after the head, or none where nothing changed.
 """
 
-from pathlib import Path
-
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from walbridge.spark_consumer.delta.dialect import SPARK
-from walbridge.spark_consumer.delta.table import SHAPE, VECTORS, Commit, ConcurrentCommit, LakeTable, Matches, Merge
+from walbridge.spark_consumer.delta.spark_commit import committed_by_spark, spark_path
+from walbridge.spark_consumer.delta.table import SHAPE, VECTORS, Commit, LakeTable, Matches, Merge
 
 _SOURCE = "walbridge_changes"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -76,15 +73,10 @@ def _session(spark: SparkSession) -> SparkSession:
 def _run(session: SparkSession, table: LakeTable, statement: str, commit: Commit) -> dict[str, int]:
     """One statement and its commit; returns the first row of what it says."""
     session.conf.set(_USER_METADATA, commit.user_metadata())
-    try:
+    with committed_by_spark(table, commit):
         said = session.sql(statement).collect()
-    except PySparkException as error:
-        if "io.delta.exceptions.Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
-            raise ConcurrentCommit(f"another program committed to {table.uri} at the same time") from None
-        raise
-    table.follow(commit)
     return said[0].asDict() if said else {}
 
 
 def _name(table: LakeTable) -> str:
-    return f"delta.{SPARK.quoted(table.uri if '://' in table.uri else str(Path(table.uri).absolute()))}"
+    return f"delta.{SPARK.quoted(spark_path(table))}"

@@ -42,8 +42,10 @@ HELD, LACKED = "walbridge_held", "walbridge_lacked"
 APP, TRANSACTION = "walbridge_app", "walbridge_transaction"
 VECTORS = "delta.enableDeletionVectors"
 """Set on a table that Spark has written to."""
+BY_SPARK = "walbridge.spark"
+"""Set on a table before Spark appends to it: only then are its commits looked at for Spark's."""
 SPARK_COMMITS = 8
-"""Newest ones of such a table that are looked at for a transaction."""
+"""Newest ones of a table that Spark writes to, which are looked at for a transaction."""
 DATA, CREATE, SHAPE, RESTORE = "data", "create", "shape", "restore"
 
 _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
@@ -280,7 +282,7 @@ class LakeTable:
 
     def _spark_transaction(self, app_id: str, version: int) -> int | None:
         """The newest that Spark's commits name, up to a version. Only a handle at the newest one numbers them right."""
-        if not has_vectors(self._delta):
+        if not (has_vectors(self._delta) or self._is_written_by_spark):
             return None
         commits = self.commits(SPARK_COMMITS + self.version - version)
         found = (each.txn_version for each in commits if each.app_id == app_id and each.version <= version)
@@ -370,6 +372,18 @@ class LakeTable:
     def writes_vectors(self) -> bool:
         """Whether Spark marks rows as deleted beside their file: some readers cannot read such a table."""
         return self._delta.metadata().configuration.get(VECTORS) == "true"
+
+    @property
+    def _is_written_by_spark(self) -> bool:
+        return self._delta.metadata().configuration.get(BY_SPARK) == "true"
+
+    def expect_spark(self, commit: Commit) -> None:
+        """Say once that Spark writes to the table too."""
+        if not self._is_written_by_spark:
+            with _commit_errors(self.uri):
+                self._delta.alter.set_table_properties(
+                    {BY_SPARK: "true"}, raise_if_not_exists=False, commit_properties=commit.properties()
+                )
 
     def follow(self, commit: Commit) -> None:
         """Another engine has made this commit, or found nothing to commit: stand at the version after it.

@@ -65,13 +65,22 @@ def fold_by_key(events: DataFrame, shape: TableShape, group: str = "key", *, has
     Keeping only the last event would lose what earlier updates set in columns that the last one
     left out. ``has_large``: any column may have a text, which stands for a large value.
     """
-    prepared, aggregates, folded = _fold_expressions(shape, has_large)
+    prepared, aggregates, _, folded = _fold_expressions(shape, has_large)
     return events.select(group, *prepared).groupBy(group).agg(*aggregates).select(*folded)
 
 
+def rows_of_single_events(events: DataFrame, shape: TableShape, *, has_large: bool = False) -> DataFrame:
+    """The same where no two events have one key: nothing is sorted, shuffled or aggregated."""
+    prepared, _, alone, folded = _fold_expressions(shape, has_large)
+    return events.select(*prepared).select(*alone).select(*folded)
+
+
 @lru_cache(maxsize=512)
-def _fold_expressions(shape: TableShape, has_large: bool) -> tuple[list[Column], list[Column], list[Column]]:
-    """Built once a shape: every expression is a call into the JVM, and small plans are many."""
+def _fold_expressions(shape: TableShape, has_large: bool) -> tuple[list[Column], ...]:
+    """Columns of an event, of a key's events, of a single event, and of a row.
+
+    Built once a shape: every expression is a call into the JVM, and small plans are many.
+    """
     row = _row(shape)
     prepared = [
         F.struct("commit_lsn", "ordinal").alias("position"),
@@ -82,14 +91,22 @@ def _fold_expressions(shape: TableShape, has_large: bool) -> tuple[list[Column],
     toastable = set(shape.toastable_places)
     always_sent = [f"row.{place_name(place)}" for place in range(len(shape.columns)) if place not in toastable]
     key = [f"row.{place_name(place)}" for place in shape.key_places]
+    last, first = F.struct(*always_sent, *_OF_LAST), F.struct(*key, "texts", "op")
+    moved = (F.col("op") == "c") & (F.size("unchanged") > 0)
+    known = {_known(place): _value_where_known(shape, place) for place in shape.toastable_places}
     aggregates = [
-        F.max_by(F.struct(*always_sent, *_OF_LAST), "position").alias("last"),
-        F.min_by(F.struct(*key, "texts", "op"), "position").alias("first"),
-        F.bool_or((F.col("op") == "c") & (F.size("unchanged") > 0)).alias("moved"),
-        *[_last_known(shape, place) for place in shape.toastable_places],
+        F.max_by(last, "position").alias("last"),
+        F.min_by(first, "position").alias("first"),
+        F.bool_or(moved).alias("moved"),
+        # max_by skips null positions.
+        *[F.max_by(value, F.when(knows, F.col("position"))).alias(name) for name, (value, knows) in known.items()],
+    ]
+    alone = [
+        *(last.alias("last"), first.alias("first"), moved.alias("moved")),
+        *[F.when(knows, value).alias(name) for name, (value, knows) in known.items()],
     ]
     is_new = (F.col("first.op") == "c").alias("is_new")
-    return prepared, aggregates, [*_folded_columns(shape, has_large), F.col("moved"), *_root_key(shape), is_new]
+    return prepared, aggregates, alone, [*_folded_columns(shape, has_large), F.col("moved"), *_root_key(shape), is_new]
 
 
 def _row(shape: TableShape) -> Column:
@@ -113,15 +130,15 @@ def _known(place: int) -> str:
     return f"known{place}"
 
 
-def _last_known(shape: TableShape, place: int) -> Column:
-    """Value and text at the last event that knew the column; max_by skips null positions."""
+def _value_where_known(shape: TableShape, place: int) -> tuple[Column, Column]:
+    """A column's value and text at an event, and whether the event knows them."""
     name = F.lit(shape.columns[place].name)
     knows = (F.col("op") != "d") & ~F.array_contains("unchanged", name)
     value = F.struct(
         F.col(f"row.{place_name(place)}").alias("value"),
         F.element_at("texts", name).alias("text"),
     )
-    return F.max_by(value, F.when(knows, F.col("position"))).alias(_known(place))
+    return value, knows
 
 
 def _folded_columns(shape: TableShape, has_large: bool) -> list[Column]:

@@ -8,7 +8,7 @@ in the rows that come out.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 
 import pyarrow as pa
@@ -33,9 +33,13 @@ from walbridge.spark_consumer.kafka.slices import (
     in_slice,
     pieces_of,
     slices_of,
+    slices_of_held,
 )
 from walbridge.spark_consumer.plan.plan import Segment
 
+REPEATED_MAX = 50_000
+"""Keys that come more than once; with more of them, all are folded."""
+_HASH = "_hash"
 _BY_POSITION = ("change.commit_lsn", "change.ordinal")
 
 
@@ -62,14 +66,32 @@ class SegmentRows:
         if self._few is not None:
             return self._whole([local_fold.rows_as_they_are(self._few, self.shape, schema)], schema)
         by = F.struct("partition", "offset")
-        return self._whole(self._slices_of_records(by, lambda some: fold.rows_as_they_are(some, self.shape)), schema)
+        return self._whole(
+            self._slices_of_records(by, lambda some: fold.rows_as_they_are(self._events(some), self.shape)), schema
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether Spark has the rows as they are, since none of them holds a large value."""
+        return self._small is None
+
+    def frame_as_they_are(self) -> DataFrame:
+        """One row an event, in Spark."""
+        return self._as_they_are(self._frame())
+
+    def frame_by_key(self) -> DataFrame:
+        """One row a key, in Spark."""
+        return self._folded(self._frame())
 
     def folded_by_key(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a key."""
         if self._few is not None:
             return self._whole([local_fold.fold_by_key(self._few, self.shape, schema)], schema)
-        folded = partial(fold.fold_by_key, shape=self.shape, has_large=self._small is not None)
-        return self._whole(self._slices_of_records(F.col("key"), folded), schema)
+        return self._whole(self._slices_of_records(F.col("key"), self._folded), schema)
+
+    def held_by_key(self, held: DataFrame, schema: pa.Schema) -> Iterator[pa.Table]:
+        """One row a key, of a ``frame_by_key`` that Spark holds."""
+        return self._whole(slices_of_held(held, F.struct(*_BY_POSITION), self.volume), schema)
 
     def folded_by_chain(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a key, key changes followed."""
@@ -151,7 +173,35 @@ class SegmentRows:
         """Slice by slice of the records: each record is decoded once."""
         with pieces_of(self._frame(), by, self.volume.slices) as piece:
             for index in range(self.volume.slices):
-                yield handed_over(rows(self._events(piece(index))), self.volume)
+                yield handed_over(rows(piece(index)), self.volume)
+
+    def _as_they_are(self, records: DataFrame) -> DataFrame:
+        return fold.rows_as_they_are(self._events(records), self.shape)
+
+    def _folded(self, records: DataFrame) -> DataFrame:
+        """One row a key. Most keys of a large segment come once, and those need no fold."""
+        has_large, repeated = self._small is not None, self._repeated
+        if repeated is None:
+            return fold.fold_by_key(self._events(records), self.shape, has_large=has_large)
+        if repeated.num_rows == 0:
+            return fold.rows_of_single_events(self._events(records), self.shape, has_large=has_large)
+        hashed = records.withColumn(_HASH, F.xxhash64("key"))
+        hashes = F.broadcast(records.sparkSession.createDataFrame(repeated))
+        once, often = (hashed.join(hashes, _HASH, how) for how in ("left_anti", "left_semi"))
+        single = fold.rows_of_single_events(self._events(once), self.shape, has_large=has_large)
+        return single.unionByName(fold.fold_by_key(self._events(often), self.shape, has_large=has_large))
+
+    @cached_property
+    def _repeated(self) -> pa.Table | None:
+        """Hashes of keys that come more than once; None where all are folded, since they are many or the records few.
+
+        Two keys of one hash are folded for nothing, each by itself.
+        """
+        if self.volume.rows <= ONE_TASK_ROWS_MAX:
+            return None
+        mine = of_schema(self._frame(), self.shape.relation).select(F.xxhash64("key").alias(_HASH))
+        found = mine.groupBy(_HASH).count().where("count > 1").select(_HASH).limit(REPEATED_MAX + 1).toArrow()
+        return found if found.num_rows <= REPEATED_MAX else None
 
     def _events(self, records: DataFrame) -> DataFrame:
         few = self.volume.rows <= ONE_TASK_ROWS_MAX

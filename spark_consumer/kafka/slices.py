@@ -76,10 +76,15 @@ def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table
         return
     held = frame.persist()
     try:
-        for index in range(slices):
-            yield handed_over(held.where(in_slice(by, index, slices)), volume)
+        yield from slices_of_held(held, by, volume)
     finally:
         held.unpersist()
+
+
+def slices_of_held(held: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
+    """The same of a frame that Spark holds already."""
+    for index in range(volume.slices):
+        yield handed_over(held.where(in_slice(by, index, volume.slices)), volume)
 
 
 def handed_over(slice_of_frame: DataFrame, volume: Volume) -> pa.Table:

@@ -17,7 +17,7 @@ from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer import job
-from walbridge.spark_consumer.apply import apply
+from walbridge.spark_consumer.apply import apply, frame_writer
 from walbridge.spark_consumer.retry import keep_going
 
 
@@ -73,5 +73,6 @@ def crash_at(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
                 del left[name]
                 raise Crash
 
-    monkeypatch.setattr(apply, "kill_point", kill_point)
+    for module in (apply, frame_writer):
+        monkeypatch.setattr(module, "kill_point", kill_point)
     return left

@@ -26,7 +26,7 @@ from tests.spark_consumer.world import (
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
-from walbridge.spark_consumer.fold import large_values
+from walbridge.spark_consumer.fold import large_values, segment_rows
 from walbridge.spark_consumer.kafka import change_reader, slices
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.plan.lake_state import LakeState
@@ -75,7 +75,10 @@ class Follower:
         records = table_records(log.frame(self.spark), plan.tables[0])
         # Small plans in many slices must come to the same.
         self.patch.setattr(slices, "SLICE_ROWS_MAX", world.random.choice([5, 100_000]))
-        for point in ("apply:table-created", "apply:segment-applied"):
+        # So must keys that come once, and are not folded.
+        self.patch.setattr(segment_rows, "ONE_TASK_ROWS_MAX", world.random.choice([0, 20_000]))
+        self.patch.setattr(segment_rows, "REPEATED_MAX", world.random.choice([1, 50_000]))
+        for point in ("apply:table-created", "apply:table-emptied", "apply:segment-applied"):
             self.crash_at[point] = world.random.randint(1, 4)
         for _ in range(4):
             try:

@@ -1,6 +1,8 @@
 """Events to one row a key. One fold for all scenarios: every key is one."""
 
+from collections import defaultdict
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from pyspark.sql import SparkSession
 from tests.contract_writer import Event
 from tests.fix_spark import SharedJvm
 from tests.spark_consumer.events import Log, column, relation
-from walbridge.spark_consumer.fold.fold import fold_by_key
+from walbridge.spark_consumer.fold.fold import fold_by_key, rows_of_single_events
 from walbridge.spark_consumer.fold.schema_join import events, place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.plan.plan import Segment
@@ -127,3 +129,25 @@ def test_position_orders_events_wherever_they_stand_in_the_log(folded: Any) -> N
 
 def test_key_change_that_leaves_columns_out_is_flagged(folded: Any) -> None:
     assert [key for key, row in folded.items() if row["moved"]] == [9]
+
+
+@pytest.mark.parametrize("has_large", [False, True])
+def test_events_without_another_of_their_key_become_what_a_fold_makes_of_them(
+    spark: SparkSession, has_large: bool
+) -> None:
+    """I6: whichever kind of event it is."""
+    by_key: dict[int, list[Event]] = defaultdict(list)
+    for event in SCENARIOS:
+        by_key[(event.after or event.before or {})["id"]].append(event)
+    for alone in zip_longest(*by_key.values()):
+        log = Log()
+        for event in filter(None, alone):
+            log.add(event)
+        of = events(log.frame(spark), ITEMS, Segment(0, ITEMS.schema_id, None, None))
+
+        folded, single = (
+            sorted(made(of, TableShape(ITEMS), has_large=has_large).toArrow().to_pylist(), key=repr)
+            for made in (fold_by_key, rows_of_single_events)
+        )
+
+        assert single == folded

@@ -53,6 +53,14 @@ def inserts(relation: Any, lsn: int, *ids: int) -> list[Event]:
     return [Event(relation, "c", lsn, n, after={"id": i, "v": "x"}) for n, i in enumerate(ids)]
 
 
+@pytest.fixture(params=["one consumer", "spark"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads a very small plan."""
+    if request.param == "spark":
+        monkeypatch.setattr(change_reader, "ONE_CONSUMER_ROWS", 0)
+
+
+@pytest.mark.usefixtures("reader")
 def test_a_plan_reads_its_records_and_none_that_were_aborted(log: KafkaLog, writer: ContractWriter) -> None:
     table = writer.relation("t", COLUMNS, relation_id=1, partitions=2)
     first = writer.copy([(table, [{"id": i} for i in range(5)])])
@@ -82,6 +90,18 @@ def test_tables_of_few_records_come_to_the_driver_and_others_do_not(
     assert [topic for topic, found in fetched.items() if found is not None] == [few.topic]
 
 
+def test_a_very_small_plan_is_no_job_of_sparks(
+    log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [writer.relation(f"t{n}", COLUMNS, relation_id=n) for n in range(1, 4)]
+    plan = plan_of(writer.copy([(table, [{"id": 1}, {"id": 2}]) for table in tables]))
+    monkeypatch.setattr(log, "read", lambda *_: pytest.fail("Spark reads it"))
+
+    with planned_records(log, plan) as records:
+        assert [records.of(table.topic).volumes[table.schema_id].rows for table in tables] == [3, 3, 3]
+
+
+@pytest.mark.usefixtures("reader")
 def test_records_that_are_here_make_the_frame_that_kafka_would(
     log: KafkaLog, writer: ContractWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +234,7 @@ def test_a_deleted_topic_is_told_from_a_broker_that_is_away(log: KafkaLog) -> No
         log.ends([("no-such-topic", 0)])
 
 
+@pytest.mark.usefixtures("reader")
 def test_a_cut_that_promises_more_than_is_there_is_the_trouble_of_its_table(
     log: KafkaLog, writer: ContractWriter
 ) -> None:

@@ -1,0 +1,107 @@
+"""Rows that executors write: none of them crosses the driver.
+
+In: a frame of a segment's rows, as they are or folded by key, and the table at its head. Out: one commit that adds
+them; before it, where the segment empties the table, one without rows. What a reader of the table sees in between
+is no published version (I8), and a job that is killed there begins the segment again (I5).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
+
+from walbridge.runtime.kill_points import kill_point
+from walbridge.spark_consumer.delta.spark_commit import append_by_spark
+from walbridge.spark_consumer.delta.table import SHAPE, Commit, LakeTable, arrow_schema
+from walbridge.spark_consumer.fold.schema_join import place_name
+from walbridge.spark_consumer.fold.shape import TableShape
+
+_OTHER_OPERATION = "walbridge: another operation"
+
+
+class OtherOperation(Exception):
+    """A row is of an operation that may not be among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What the rows of a fold by key need; ``held``: rows that the table should hold."""
+
+    needs_table: bool
+    """A key changed, or a value is not among the records."""
+    held: int
+
+    @classmethod
+    def of(cls, rows: DataFrame) -> "Folded":
+        """Counted in one job, which also fills the cache of a frame that is held."""
+        found = rows.agg(
+            F.coalesce(F.bool_or(F.col("moved") | (F.size("unknown") > 0)), F.lit(False)),
+            F.coalesce(F.sum(F.when(F.col("is_new"), 0).otherwise(1)), F.lit(0)),
+        ).collect()[0]
+        return cls(*found)
+
+
+@contextmanager
+def held(rows: DataFrame) -> Iterator[DataFrame]:
+    """The frame, computed once, in memory or on local disk until the block ends."""
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield rows
+    finally:
+        rows.unpersist()
+
+
+def alive(rows: DataFrame) -> DataFrame:
+    """Those of folded rows that are not deleted."""
+    return rows.where(F.col("change.op") != "d")
+
+
+def of_operations(rows: DataFrame, allowed: Sequence[str]) -> DataFrame:
+    """The rows; reading one of another operation fails with ``OtherOperation`` in a ``FrameWriter``."""
+    op = F.col("change.op")
+    checked = F.when(op.isin([*allowed]), op).otherwise(F.raise_error(F.lit(_OTHER_OPERATION)))
+    return rows.withColumn("change", F.col("change").withField("op", checked))
+
+
+@dataclass(frozen=True)
+class FrameWriter:
+    """Writes one segment's rows; their columns are named by place, with ``change``."""
+
+    table: LakeTable
+    shape: TableShape
+    commit: Commit
+
+    def add(self, rows: DataFrame, *, empties: bool) -> None:
+        """Add them; the table holds nothing else then where the segment ``empties`` it.
+
+        Raises:
+            ConcurrentCommit: another program committed to the table meanwhile.
+            OtherOperation: as of ``of_operations``.
+        """
+        before = replace(self.commit, step=SHAPE)
+        if empties:
+            none = pa.RecordBatchReader.from_batches(arrow_schema(self.shape.fields), [])
+            self.table.overwrite(none, before)
+            kill_point("apply:table-emptied")
+        self.table.expect_spark(before)
+        try:
+            append_by_spark(self.table, self._in_lake(rows), self.commit)
+        except (PySparkException, Py4JJavaError) as error:
+            if _OTHER_OPERATION in str(error):
+                raise OtherOperation from None
+            raise
+
+    def _in_lake(self, rows: DataFrame) -> DataFrame:
+        """The rows under the lake's names, in the table's own order of columns and in its types."""
+        names = {name: place_name(place) for place, name in enumerate(self.shape.lake_names)}
+        fields = {field.name: StructField.fromJson(field.json()).dataType for field in self.table.fields}
+        return rows.select(
+            *[F.col(names.get(name, "change")).cast(of_lake).alias(name) for name, of_lake in fields.items()]
+        )

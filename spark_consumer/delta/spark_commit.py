@@ -1,0 +1,48 @@
+"""Commits that Spark makes on one of our tables: known by what they say of themselves, at the version expected.
+
+In: a table at its head, what is run in Spark, the commit's words. Out: the table at the version after its head. Spark
+commits after whatever it finds: only afterwards the version tells whether that was the head, and if not, the caller
+puts the table back to its base (I5).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from walbridge.spark_consumer.delta.table import Commit, ConcurrentCommit, LakeTable
+
+
+@contextmanager
+def committed_by_spark(table: LakeTable, commit: Commit) -> Iterator[None]:
+    """What the block runs makes this commit, or finds nothing to commit.
+
+    Raises:
+        ConcurrentCommit: another program committed to the table meanwhile.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if "io.delta.exceptions.Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
+            raise ConcurrentCommit(f"another program committed to {table.uri} at the same time") from None
+        raise
+    table.follow(commit)
+
+
+def append_by_spark(table: LakeTable, rows: DataFrame, commit: Commit) -> None:
+    """Add rows, in the table's columns: executors write them, and none crosses the driver.
+
+    Raises:
+        ConcurrentCommit: another program committed to the table meanwhile.
+    """
+    with committed_by_spark(table, commit):
+        appended = rows.write.format("delta").mode("append").option("userMetadata", commit.user_metadata())
+        appended.save(spark_path(table))
+
+
+def spark_path(table: LakeTable) -> str:
+    """Where Spark finds the table."""
+    return table.uri if "://" in table.uri else str(Path(table.uri).absolute())

@@ -1,0 +1,182 @@
+"""Large segments, which executors write: the same rows, whatever happens between two commits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from tests.contract_writer import Event
+from tests.spark_consumer.apply.test_appliers import ENDLESS, ENDS, ITEMS, KEYS, LSN, TYPES, event, infinite_event
+from tests.spark_consumer.crash import Crash
+from tests.spark_consumer.events import Log, applied, changed, column, head_rows, relation, table_plan, values
+from walbridge.schemas.errors import TableError
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.spark_consumer.apply import frame_writer
+from walbridge.spark_consumer.apply.appliers import Appliers
+from walbridge.spark_consumer.delta.spark_commit import append_by_spark
+from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.fold import segment_rows
+from walbridge.spark_consumer.kafka import change_reader, slices
+from walbridge.spark_consumer.kafka.slices import Volume
+from walbridge.spark_consumer.plan.plan import Segment, TableHead
+
+KEYLESS = relation([column("body")], identity="n")
+
+
+@pytest.fixture(autouse=True)
+def _large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each segment is, of two records or more."""
+    monkeypatch.setattr(change_reader, "FEW", Volume())
+    monkeypatch.setattr(slices, "SLICE_ROWS_MAX", 1)
+    monkeypatch.setattr(segment_rows, "ONE_TASK_ROWS_MAX", 1)
+
+
+@pytest.fixture
+def executors(spark: SparkSession) -> Appliers:
+    return Appliers("spark", spark)
+
+
+def copied(spark: SparkSession, lake: Path, of: RelationRecord, appliers: Appliers, *rows: dict[str, Any]) -> TableHead:
+    return applied(spark, lake, copies(of, *rows), table_plan(of, None), [of], appliers=appliers)
+
+
+def copies(of: RelationRecord, *rows: dict[str, Any]) -> Log:
+    log = Log()
+    for row in rows:
+        log.add(Event(of, "r", 0x1000, -1, after=row))
+    return log
+
+
+def writers(lake: Path, head: TableHead) -> list[str]:
+    """Which engine made each commit with rows, oldest first."""
+    history = reversed(DeltaTable(f"{lake}/{head.path}").history())
+    entries = [entry for entry in history if entry["operation"] in ("WRITE", "MERGE")]
+    return ["spark" if "Apache-Spark" in entry["engineInfo"] else "local" for entry in entries]
+
+
+def bodies(lake: Path, head: TableHead) -> list[Any]:
+    return [(row["id"], row["body"]) for row in values(head_rows(lake, head))]
+
+
+def test_executors_write_what_is_more_than_the_driver_takes(spark: SparkSession) -> None:
+    million = Volume(1_000_000, 2**20)
+
+    def chosen(volume: Volume) -> list[str]:
+        return [name for name in ("local", "auto", "spark") if Appliers(name, spark).write_frame(volume)]
+
+    assert chosen(Volume(1, 1)) == []
+    assert chosen(million) == ["spark"]
+    assert chosen(million + Volume(1)) == chosen(Volume(2, 300 * 2**20)) == ["auto", "spark"]
+    assert not Appliers("auto").write_frame(million + million)
+
+
+def test_every_type_comes_out_as_delta_rs_writes_it(spark: SparkSession, lake: Path) -> None:
+    """Copied, inserted, and with values that the lake has as text alone."""
+    found = []
+    for name in ("local", "spark"):
+        appliers, folder, of_keys = Appliers(name, spark), lake / name, lake / f"keys of {name}"
+        head = copied(spark, folder, TYPES, appliers, {"id": 1}, ENDS)
+        inserts = [event("c", at, TYPES, **ENDS | {"id": 3 + at}) for at in range(2)]
+        head = changed(spark, folder, head, *inserts, appliers=appliers)
+        keys = copied(spark, of_keys, KEYS, appliers)
+        infinite = [infinite_event("c", at, LSN, text, {"the `key`": "", "x": 1.5}) for at, text in enumerate(ENDLESS)]
+        keys = changed(spark, of_keys, keys, *infinite, appliers=appliers)
+        found.append([sorted(head_rows(*of), key=repr) for of in ((folder, head), (of_keys, keys))])
+        assert writers(of_keys, keys)[-1] == name
+
+    assert found[0] == found[1]
+
+
+def test_new_rows_are_added_and_others_searched_for(spark: SparkSession, lake: Path, executors: Appliers) -> None:
+    """I5: a row that came and went is none, and a key that comes twice is one."""
+    head = copied(spark, lake, ITEMS, executors, *[{"id": key, "body": "b"} for key in (1, 2)])
+    new = [event("c", 0, id=3, body="c"), event("u", 1, id=3, body="d")]
+    new += [event("c", 2, id=4), event("d", 3, id=4), event("c", 4, id=5, body="e")]
+    head = changed(spark, lake, head, *new, appliers=executors)
+    added = writers(lake, head)
+    other = [event("u", 0, lsn=LSN + 8, id=1, body="x"), event("c", 1, lsn=LSN + 8, id=6, body="f")]
+    head = changed(spark, lake, head, *other, to_cut=3, appliers=executors)
+
+    assert added[-1] == "spark"
+    assert bodies(lake, head) == [(1, "x"), (2, "b"), (3, "d"), (5, "e"), (6, "f")]
+
+
+def test_copy_takes_the_place_of_what_was_there(spark: SparkSession, lake: Path, executors: Appliers) -> None:
+    """I8: its rows are folded with the changes that came beside it."""
+    base = copied(spark, lake, ITEMS, executors, *[{"id": key, "body": "old"} for key in range(4)])
+    log = copies(ITEMS, *[{"id": key, "body": "b"} for key in (1, 2, 3)])
+    for change in (event("u", 0, id=1, body="x"), event("d", 1, id=2)):
+        log.add(change)
+    part = table_plan(ITEMS, base, [Segment(0, ITEMS.schema_id, None, None, empties=True)])
+
+    head = applied(spark, lake, log, part, [ITEMS], to_cut=2, appliers=executors)
+
+    assert bodies(lake, head) == [(1, "x"), (3, "b")]
+    assert writers(lake, head)[-2:] == ["local", "spark"]
+
+
+@pytest.mark.parametrize("point", ["apply:table-emptied", "apply:segment-applied"])
+@pytest.mark.parametrize("then", ["local", "spark"])
+def test_copy_that_was_killed_between_two_commits_is_whole_and_once(
+    spark: SparkSession, lake: Path, executors: Appliers, crash_at: Counter[str], point: str, then: str
+) -> None:
+    """I5: whichever engine the next start has."""
+    rows = [{"id": key, "body": "b"} for key in (1, 2, 3)]
+    crash_at[point] = 1
+    with pytest.raises(Crash):
+        copied(spark, lake, ITEMS, executors, *rows)
+
+    heads = [copied(spark, lake, ITEMS, Appliers(then, spark), *rows) for _ in range(2)]
+
+    assert heads[0] == heads[1]
+    assert bodies(lake, heads[0]) == [(1, "b"), (2, "b"), (3, "b")]
+
+
+def test_base_that_holds_rows_of_executors_already_is_refused(
+    spark: SparkSession, lake: Path, executors: Appliers
+) -> None:
+    """I5: also where a table has nothing else of Spark's."""
+    base = copied(spark, lake, ITEMS, executors, {"id": 1})
+    new = [event("c", at, id=5 + at) for at in range(3)]
+    head = changed(spark, lake, base, *new, appliers=executors)
+
+    with pytest.raises(TableError, match="cut 2 would be applied twice"):
+        changed(spark, lake, head, *new, appliers=executors)
+
+
+def test_commit_of_another_program_before_it_is_undone(
+    spark: SparkSession, lake: Path, executors: Appliers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I5: Spark appends behind it, and only the version tells."""
+    base = copied(spark, lake, ITEMS, executors, {"id": 1}, {"id": 2})
+    rivals = [Commit(plan=None)]
+
+    def with_rival(table: LakeTable, *rest: Any) -> None:
+        if rivals:
+            rival = LakeTable.open(table.uri, {})
+            assert rival is not None
+            rival.append(rival.query("SELECT * FROM target"), rivals.pop())
+        append_by_spark(table, *rest)
+
+    monkeypatch.setattr(frame_writer, "append_by_spark", with_rival)
+    head = changed(spark, lake, base, *[event("c", at, id=5 + at) for at in range(2)], appliers=executors)
+
+    assert [key for key, _ in bodies(lake, head)] == [1, 2, 5, 6]
+    assert rivals == []
+
+
+def test_other_operation_among_rows_without_a_key_is_told_before_a_row_is_written(
+    spark: SparkSession, lake: Path, executors: Appliers
+) -> None:
+    """I7"""
+    head = copied(spark, lake, KEYLESS, executors, {"body": "b"}, {"body": "b"})
+    changes = [Event(KEYLESS, op, LSN, at, after={"body": "c"}) for at, op in enumerate("cu")]
+
+    with pytest.raises(TableError, match=r"changes other than c and r of table public\.t"):
+        changed(spark, lake, head, *changes, appliers=executors)
+    assert [row["body"] for row in head_rows(lake, head)] == ["b", "b"]
