@@ -94,7 +94,7 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _group(item: pytest.Item, fixtures: set[str]) -> str:
-    """Three processes share the run (pytest-xdist): one starts Spark, the others never do.
+    """Four processes share the run (pytest-xdist): one starts Spark, the others never do.
 
     Modules without Spark go to whichever process is free, and simulated seeds fill what is left.
     """

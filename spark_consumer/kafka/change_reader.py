@@ -37,8 +37,6 @@ FEW = Volume(rows=4_000, bytes=4 * 2**20)
 """Up to here a table's records are decoded on the driver, in a tenth of a second at most."""
 LARGE_BYTES = 256 * 2**10
 """Larger values are read one by one. A slice has room for 128 of this size, so slices differ little in size."""
-ONE_CONSUMER_ROWS = 1_500
-"""Plans of up to so many records are fetched by one consumer: half a second, where Spark takes 25 ms a partition."""
 FETCHED_MAX = Volume(rows=40_000, bytes=32 * 2**20)
 """Of all tables of a plan, on the driver at a time (I9)."""
 
@@ -59,6 +57,15 @@ class Measure:
 
 Values = Callable[[Sequence[LargeRecord]], Iterator[tuple[LargeRecord, bytes]]]
 """Fetches the values of large records, one at a time."""
+
+
+def one_consumer_rows(partitions: int) -> int:
+    """Records of so many partitions that one consumer fetches before Spark would have them.
+
+    A record takes it a millisecond. Spark takes a quarter of a second, and 20 ms for each partition of which it has
+    no consumer any more (``make bench``: job over many tables).
+    """
+    return 250 + 20 * partitions
 
 
 Few = Callable[[int], pa.Table | None]
@@ -123,7 +130,7 @@ class PlannedRecords:
         if 0 < total <= FETCHED_MAX.rows and max(rows.values()) <= FEW.rows:
             # No table has many: one job without a shuffle. A value above its share is null here and read again later.
             share = FETCHED_MAX.bytes // total
-            fetched = few(min(share, LARGE_BYTES)) if total <= ONE_CONSUMER_ROWS else None
+            fetched = few(min(share, LARGE_BYTES))
             fetched = _fetch(self._records(), share) if fetched is None else fetched
             large = fetched.filter(pc.is_valid(fetched["large"]))
             self.measures = _measures(_grouped(fetched))
@@ -230,9 +237,8 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
         rows[part.topic] += part.records
     # Where large records allow fewer readers than cores, what they have read is spread before it is folded.
     tasks = log.heap.cores if plan.rows > TASK_ROWS and log.heap.readers < log.heap.cores else None
-    records = PlannedRecords(
-        partial(log.read, ranges, plan.rows), rows, log.values, tasks, few=partial(log.few, ranges)
-    )
+    few = partial(log.few, ranges) if rows.total() <= one_consumer_rows(len(ranges)) else _not_few
+    records = PlannedRecords(partial(log.read, ranges, plan.rows), rows, log.values, tasks, few)
     try:
         troubles |= other_counts(planned, _counted(records.measures))
         for each in records.large:

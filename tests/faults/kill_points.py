@@ -85,6 +85,8 @@ JOB = (
     "job:published",
 )
 """Up to the last, deaths in one and the same plan."""
+BY_EXECUTORS = ("apply:table-emptied", "apply:segment-applied")
+"""Deaths around the commit of executors."""
 JOB_NEW_TABLE = ("apply:before-create", "apply:table-created")
 JOB_PROCESS = ("job:plan-open", "apply:segment-applied", "job:before-publish", "job:published")
 """Where the whole process dies: a start of its JVM takes longer than all else."""

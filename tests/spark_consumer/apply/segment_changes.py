@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -30,6 +31,7 @@ class Rows:
     by_key: Sequence[pa.Table] = ()
     by_chain: Sequence[pa.Table] = ()
     net: Sequence[pa.Table] = field(default=())
+    is_whole: ClassVar[bool] = False
 
     def folded_by_key(self, _schema: pa.Schema) -> Iterator[pa.Table]:
         return iter(self.by_key)

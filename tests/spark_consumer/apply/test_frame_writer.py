@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
+from tests.faults import kill_points
 from tests.spark_consumer.apply.test_appliers import ENDLESS, ENDS, ITEMS, KEYS, LSN, TYPES, event, infinite_event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, head_rows, relation, table_plan, values
@@ -120,7 +121,7 @@ def test_copy_takes_the_place_of_what_was_there(spark: SparkSession, lake: Path,
     assert writers(lake, head)[-2:] == ["local", "spark"]
 
 
-@pytest.mark.parametrize("point", ["apply:table-emptied", "apply:segment-applied"])
+@pytest.mark.parametrize("point", kill_points.BY_EXECUTORS)
 @pytest.mark.parametrize("then", ["local", "spark"])
 def test_copy_that_was_killed_between_two_commits_is_whole_and_once(
     spark: SparkSession, lake: Path, executors: Appliers, crash_at: Counter[str], point: str, then: str

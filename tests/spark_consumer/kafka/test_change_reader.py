@@ -57,7 +57,7 @@ def inserts(relation: Any, lsn: int, *ids: int) -> list[Event]:
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who reads a very small plan."""
     if request.param == "spark":
-        monkeypatch.setattr(change_reader, "ONE_CONSUMER_ROWS", 0)
+        monkeypatch.setattr(change_reader, "one_consumer_rows", lambda _partitions: 0)
 
 
 @pytest.mark.usefixtures("reader")
