@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
+from walbridge.spark_consumer.apply.equal_rows import exchanged, numbered, rows_that_come, rows_that_go
 from walbridge.spark_consumer.apply.existence import Existence, expected_matches, refuse_other_matches
 from walbridge.spark_consumer.apply.frame_writer import Folded, FrameWriter, OtherOperation, alive, held, of_operations
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
@@ -179,9 +180,9 @@ class Changes:
         """Changes of rows without a key: each takes away or adds one of several equal rows."""
         schema = self._schema(pa.field("net", pa.int32()))
         with spooled(schema, self.found.row_deltas(schema)) as rows:
-            gone = sum(_gone(batch).num_rows for batch in rows.batches())
+            gone = sum(rows_that_go(batch).num_rows for batch in rows.batches())
             if gone == 0:
-                self._add(rows, _copies)
+                self._add(rows, rows_that_come)
             elif self.segment.empties:
                 raise self._too_few(gone)
             else:
@@ -189,14 +190,14 @@ class Changes:
 
     def _exchange(self, rows: Spool) -> None:
         """Delete all equals of each row that loses some, and add those that stay again, in one commit."""
-        numbered = self._schema(pa.field("net", pa.int32()), pa.field("number", pa.int64()))
-        with scratch_table(numbered, _numbered(rows)) as source:
+        going = self._schema(pa.field("net", pa.int32()), pa.field("number", pa.int64()))
+        with scratch_table(going, numbered(rows)) as source:
             missing = self.table.query(keyless.missing_rows_sql(self.shape), source).read_all()
             if missing.column(0)[0].as_py():
                 raise self._too_few(missing.column(0)[0].as_py())
             kept = self.table.query(keyless.kept_rows_sql(self.shape), source)
             marked = self._schema(pa.field("gone", pa.bool_()))
-            with spooled(marked, _exchanged(rows, kept)) as all_rows:
+            with spooled(marked, exchanged(rows, kept)) as all_rows:
                 merge = keyless_merge(self.shape, keyless.same_row(self.shape))
                 self.table.merge(merge, all_rows.reader(), self.commit)
 
@@ -280,33 +281,3 @@ def _whole(rows: pa.Table) -> pa.Table:
 
 def _alive(batch: pa.RecordBatch) -> pa.Table:
     return _as_table(batch.filter(pc.not_equal(pc.struct_field(batch.column("change"), "op"), "d")))
-
-
-def _gone(batch: pa.RecordBatch) -> pa.Table:
-    return _as_table(batch.filter(pc.less(batch.column("net"), 0)))
-
-
-def _copies(batch: pa.RecordBatch) -> pa.Table:
-    """Every row as often as the table gains it."""
-    indices = [place for place, net in enumerate(batch.column("net").to_pylist()) for _ in range(net)]
-    return _as_table(batch.take(pa.array(indices, pa.int64())))
-
-
-def _numbered(rows: Spool) -> Iterator[pa.Table]:
-    start = 0
-    for batch in rows.batches():
-        gone = _gone(batch)
-        yield gone.append_column("number", pa.array(range(start, start + gone.num_rows), pa.int64()))
-        start += gone.num_rows
-
-
-def _exchanged(rows: Spool, kept: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    for batch in rows.batches():
-        yield _marked(_gone(batch).drop_columns("net"), gone=True)
-        yield _marked(_copies(batch).drop_columns("net"), gone=False)
-    for batch in kept:
-        yield _marked(_as_table(batch), gone=False)
-
-
-def _marked(rows: pa.Table, *, gone: bool) -> pa.Table:
-    return rows.append_column("gone", pa.array([gone] * rows.num_rows, pa.bool_()))

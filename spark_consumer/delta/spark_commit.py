@@ -15,6 +15,9 @@ from pyspark.sql import DataFrame
 
 from walbridge.spark_consumer.delta.table import Commit, ConcurrentCommit, LakeTable
 
+FILE_ROWS_MAX = 1_000_000
+"""Of one task: a merge rewrites each file that holds one of its rows."""
+
 
 @contextmanager
 def committed_by_spark(table: LakeTable, commit: Commit) -> Iterator[None]:
@@ -39,8 +42,8 @@ def append_by_spark(table: LakeTable, rows: DataFrame, commit: Commit) -> None:
         ConcurrentCommit: another program committed to the table meanwhile.
     """
     with committed_by_spark(table, commit):
-        appended = rows.write.format("delta").mode("append").option("userMetadata", commit.user_metadata())
-        appended.save(spark_path(table))
+        said = {"userMetadata": commit.user_metadata(), "maxRecordsPerFile": str(FILE_ROWS_MAX)}
+        rows.write.format("delta").mode("append").options(**said).save(spark_path(table))
 
 
 def spark_path(table: LakeTable) -> str:

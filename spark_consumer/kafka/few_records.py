@@ -18,7 +18,7 @@ from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.kafka.large_records import SIZE
 from walbridge.spark_consumer.kafka.ranges import RECORD, SIZED_RECORD, Place, Range
 
-POLL_MS = 1_000
+POLL_MS = 200
 PATIENCE_S = 5.0
 """How long all partitions together may bring nothing."""
 _PLACE = re.compile(r"([A-Za-z0-9._-]+)-(\d+)")

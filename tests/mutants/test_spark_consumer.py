@@ -36,7 +36,7 @@ from tests.spark_consumer.plan import (
     test_segments,
 )
 from walbridge.schemas import cut
-from walbridge.spark_consumer.apply import changes, existence, head, merge, reshape, unknown_values
+from walbridge.spark_consumer.apply import changes, equal_rows, existence, head, merge, reshape, unknown_values
 from walbridge.spark_consumer.apply.apply import Application
 from walbridge.spark_consumer.apply.changes import Changes
 from walbridge.spark_consumer.delta import manifest_reader, unnamed_files
@@ -442,11 +442,11 @@ NOTICED = {
         in_lake(test_keyless.test_kinds_of_rows_that_go_more_often_than_they_are_there_are_counted),
     ),
     "rows that stay beside their equals are lost": Noticed(
-        Mutant(changes._exchanged, "    for batch in kept:", "    for batch in ():"),
+        Mutant(equal_rows.exchanged, "    for batch in kept:", "    for batch in ():"),
         in_lake(test_bags.test_each_row_that_goes_takes_exactly_one_of_its_equals, 0),
     ),
     "kinds of rows in two slices have one number": Noticed(
-        Mutant(changes._numbered, "start += gone.num_rows", "pass"),
+        Mutant(equal_rows.numbered, "start += going.num_rows", "pass"),
         in_lake(test_bags.test_each_row_that_goes_takes_exactly_one_of_its_equals, 0),
     ),
     "segments that are done are done again": Noticed(
