@@ -87,16 +87,22 @@ class FrameWriter:
         """
         before = replace(self.commit, step=SHAPE)
         if empties:
-            none = pa.RecordBatchReader.from_batches(arrow_schema(self.shape.fields), [])
-            self.table.overwrite(none, before)
+            self.table.overwrite(self._no_rows(), before)
             kill_point("apply:table-emptied")
         self.table.expect_spark(before)
+        head = self.table.version
         try:
             append_by_spark(self.table, self._in_lake(rows), self.commit)
         except (PySparkException, Py4JJavaError) as error:
             if _OTHER_OPERATION in str(error):
                 raise OtherOperation from None
             raise
+        if empties and self.table.version == head:
+            # Spark makes no commit of no rows, and nothing would say that the segment is done (I5).
+            self.table.overwrite(self._no_rows(), self.commit)
+
+    def _no_rows(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(arrow_schema(self.shape.fields), [])
 
     def _in_lake(self, rows: DataFrame) -> DataFrame:
         """The rows under the lake's names, in the table's own order of columns and in its types."""
