@@ -129,6 +129,9 @@ class Lake(_Section):
     """How long one published state an hour can be read; no state is kept longer."""
     on_table_error: Literal["copy", "quarantine", "stop"] = "copy"
     """When a table cannot be written on: leave it, as stale, and ask the producer to copy it; leave it; or stop."""
+    dropped_tables: Literal["keep", "drop"] = "keep"
+    """When a table was dropped at the source, or left the publication: keep it as it was, or delete its folder once no
+    published state that is kept names it."""
     applier: Literal["auto", "local", "spark"] = "auto"
     """What merges changes into a table: delta-rs on the driver, or Spark, which marks deleted rows beside the files."""
     storage_options: dict[str, SecretStr] = Field(default_factory=dict)

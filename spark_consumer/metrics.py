@@ -74,7 +74,7 @@ class JobMetrics:
             # A plan without a commit time held no transaction: the lake was up to date when its row was written.
             self._published_s = (row.commit_time or row.written_at).timestamp()
         self._tables.clear()
-        for state, count in CountOf(entry.state for entry in row.tables).items():
+        for state, count in CountOf(entry.state for entry in row.tables if not entry.is_dropped).items():
             self._tables.labels(state).set(count)
 
     def reached(self, idle: CutRow) -> None:

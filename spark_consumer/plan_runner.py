@@ -28,9 +28,11 @@ from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
 from walbridge.spark_consumer.kafka.copy_requests import CopyRequests
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost, TopicGone
+from walbridge.spark_consumer.kafka.left_tables import LeftTables
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.pace import Pace
+from walbridge.spark_consumer.plan.dropped_tables import may_have_left, taken_out, without_folders
 from walbridge.spark_consumer.plan.lake_state import LakeState, Relations
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas
@@ -62,6 +64,7 @@ class PlanRunner:
         self._tells_all = settings.postgres.origin == "any"
         self._appliers = Appliers.of(settings, spark)
         self._requests = CopyRequests(spark, kafka, settings)
+        self._left = LeftTables(kafka, settings.name) if settings.lake.dropped_tables == "drop" else None
         self.manifest = Manifest(self._lake, settings.name, self._storage_options)
         self._maintenance = Maintenance(self._lake, self.manifest, settings)
 
@@ -110,7 +113,7 @@ class PlanRunner:
             if entry.state in LEFT:
                 self._maintenance.leave(entry.path)
         self._maintenance.after_plan([head.path for head in heads])
-        return LakeState.after(self._pipeline, row)
+        return self._without_dropped(LakeState.after(self._pipeline, row))
 
     def refuse_troubles(self, troubles: Iterable[TableTrouble], *, lake_is_empty: bool = False) -> None:
         """Where the settings say so, one table's trouble stops all.
@@ -138,6 +141,7 @@ class PlanRunner:
 
         Without it the newest row would stay behind a source that is at rest.
         """
+        state = self._without_dropped(state)
         if state.idle is None:
             return state
         self._metrics.pulse.beat()
@@ -149,6 +153,30 @@ class PlanRunner:
         self._metrics.found(state.idle)
         self._maintenance.after_plan([])
         return LakeState.after(self._pipeline, state.idle)
+
+    def _without_dropped(self, state: LakeState) -> LakeState:
+        """Take tables that left the source out of the lake, where the settings say so; then what their folders held.
+
+        A row says so before the next plan, which may be of a table of that name, is made over these entries.
+        """
+        if self._left is None or not state.is_published or state.epoch is None:
+            return state
+        deleted = {entry.path for entry in state.entries.values() if entry.is_dropped} & self._maintenance.deleted
+        left = self._left.of(may_have_left(state.entries), state.epoch, state.to_cut, state.end_lsn)
+        if not left and not deleted:
+            return state
+        row = state.republished(taken_out(without_folders(state.entries, deleted), left))
+        self.manifest.append(row)
+        self._maintenance.deleted -= deleted
+        self._metrics.found(row)
+        for entry in map(state.entries.__getitem__, sorted(left)):
+            log.info(
+                "table was dropped at the source, or left the publication: it is taken out of the lake",
+                table=entry.qualified_name,
+                folder=entry.path,
+                goes="once no published state that is kept names it",
+            )
+        return LakeState.after(self._pipeline, row)
 
     def _apply_tables(
         self, plan: Plan, relations: Relations, watch: Stopwatch

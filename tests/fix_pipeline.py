@@ -40,6 +40,7 @@ class PipelineUnderTest:
     spark: SparkSession
     lake: Path
     plan_rows_max: int = 250_000
+    dropped_tables: str = "keep"
 
     @property
     def database(self) -> Any:
@@ -52,7 +53,11 @@ class PipelineUnderTest:
             postgres={"dsn": self.database.dsn, "slot": self.producer.slot},  # type: ignore[arg-type]
             kafka={"bootstrap_servers": self.producer.kafka.bootstrap_servers},  # type: ignore[arg-type]
             producer=self.producer.settings.get("producer", {}),  # type: ignore[arg-type]
-            lake={"path": str(self.lake), "plan_rows_max": self.plan_rows_max},  # type: ignore[arg-type]
+            lake={  # type: ignore[arg-type]
+                "path": str(self.lake),
+                "plan_rows_max": self.plan_rows_max,
+                "dropped_tables": self.dropped_tables,
+            },
         )
 
     def materialize(self) -> None:

@@ -2,7 +2,8 @@
 
 In: the paths that a plan has written. Out: commits without data change: of the manifest or of one
 table in each gap. A file is deleted only when no kept row of ``_cuts`` names a version that holds
-it: rows go first, files follow, and log entries older than every kept row (I8).
+it: rows go first, files follow, and log entries older than every kept row (I8). So are folders of dropped
+tables, where the settings say so.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.settings import Settings, flatten
+from walbridge.spark_consumer.delta.folder import delete_folder
 from walbridge.spark_consumer.delta.manifest import Manifest
 from walbridge.spark_consumer.delta.table import PROPERTIES, RETENTION_DAYS, LakeTable, VersionGone, has_vectors
 from walbridge.spark_consumer.delta.unnamed_files import FileLives
@@ -58,6 +60,9 @@ class Maintenance:
         self._vacuumed_at: dict[str, datetime] = {}
         self._thinned_at = _LONG_AGO
         self._lives: dict[str, tuple[str, FileLives]] = {}
+        self._drops = settings.lake.dropped_tables == "drop"
+        self.deleted: set[str] = set()
+        """Folders of dropped tables that are there no more; ``_cuts`` may still say that they wait."""
 
     def after_plan(self, paths: list[str]) -> None:
         """Tidy the manifest or one table, between two plans. ``paths``: the tables that were just written."""
@@ -83,6 +88,23 @@ class Maintenance:
             self._thinned_at = now
             self._manifest.thin(self._retention, now)
             self._manifest.vacuum()
+            if self._drops:
+                self._delete_dropped(now - READERS_HOUR)
+
+    def _delete_dropped(self, since: datetime) -> None:
+        """Delete the folders of dropped tables that no row names, nor named at that moment."""
+        row = self._manifest.newest_published()
+        waiting = {entry.path for entry in row.tables if entry.is_dropped} if row is not None else set()
+        for path in sorted(waiting - self.deleted):
+            if self._manifest.named_versions(path, since):
+                continue
+            try:
+                delete_folder(self._lake, path, self._storage_options)
+            except (DeltaError, OSError) as error:
+                log.warning("folder of a dropped table is not deleted yet", path=path, why=type(error).__name__)
+                continue
+            self.deleted.add(path)
+            log.info("folder of a dropped table is deleted", path=path)
 
     def _tidy_table(self, path: str) -> None:
         table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)

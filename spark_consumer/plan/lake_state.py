@@ -36,6 +36,8 @@ class LakeState:
     entries: Mapping[int, TableEntry] = field(default_factory=dict)
     is_published: bool = False
     """Whether the newest row is a published one, so that readers have all that the tables hold."""
+    committed_at: datetime | None = field(default=None, compare=False)
+    """When the source was what the newest row says."""
     idle: CutRow | None = None
     """The row that would publish what was passed since the newest one, where that changed nothing."""
 
@@ -54,6 +56,7 @@ class LakeState:
             row.next_offset,
             entries,
             is_published=row.kind == "published",
+            committed_at=row.commit_time or row.written_at,
         )
 
     @property
@@ -82,12 +85,15 @@ class LakeState:
         """Each table as it is. On another cluster its relation id is another table's: it gets one that no table has,
         until the copy of the table that has its topic takes its place."""
         kept = [each for each in self.entries.values() if each.version is not None or each.why is not None]
+        dropped = [each for each in self.entries.values() if each.is_dropped]
         is_same = self.epoch is not None and epoch.system_id == self.epoch.system_id
         for number, entry in enumerate(kept, 1):
             since = entry.since if entry.state in LEFT else self.end_lsn
             state = QUARANTINED if entry.state == QUARANTINED else STALE
             relation_id = entry.relation_id if is_same else -number
             yield replace(entry, relation_id=relation_id, state=state, since=since, copy_from=None)
+        for number, entry in enumerate(dropped, len(kept) + 1):
+            yield entry if is_same else replace(entry, relation_id=-number)
 
     def heads(self, epoch: Epoch) -> dict[int, TableHead]:
         """The tables a plan of this epoch starts from: those of an older one must all be copied."""
@@ -166,13 +172,29 @@ class LakeState:
             idle=idle or self.idle,
         )
 
+    def republished(self, entries: Mapping[int, TableEntry]) -> CutRow:
+        """The row that publishes the same state of the source again, with other entries."""
+        return CutRow(
+            sequence=self.sequence + 1,
+            kind="published",
+            pipeline=self.pipeline,
+            epoch=str(self.epoch),
+            from_cut=self.to_cut,
+            to_cut=self.to_cut,
+            next_offset=self.next_offset,
+            end_lsn=self.end_lsn,
+            commit_time=self.idle.commit_time if self.idle else self.committed_at,
+            written_at=datetime.now(UTC),
+            tables=tuple(entries.values()),
+        )
+
     def _entries_in(self, epoch: Epoch) -> dict[int, TableEntry]:
         if epoch == self.epoch:
             return dict(self.entries)
         return {
-            key: replace(entry, state=SUPERSEDED, since=self.end_lsn, copy_from=None)
+            key: entry if entry.is_dropped else replace(entry, state=SUPERSEDED, since=self.end_lsn, copy_from=None)
             for key, entry in self.entries.items()
-            if entry.version is not None
+            if entry.version is not None or entry.is_dropped
         }
 
     def _entries_after(

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from walbridge.schemas.cut import Epoch
 from walbridge.schemas.position import parse_lsn
+from walbridge.schemas.table_progress import DROPPED
 from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.segments import TableHead
 
@@ -39,6 +40,11 @@ class TableEntry:
     def qualified_name(self) -> str:
         """``schema.table``."""
         return f"{self.namespace}.{self.name}"
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether it is no table any more: only its folder waits to be deleted (``dropped_tables.py``)."""
+        return self.state == DROPPED
 
     @property
     def is_live(self) -> bool:
@@ -78,6 +84,8 @@ def by_name(tables: Iterable[TableEntry]) -> dict[str, TableEntry]:
     """
     found: dict[str, TableEntry] = {}
     for entry in tables:
+        if entry.is_dropped:
+            continue
         other = found.get(entry.qualified_name)
         if other is None or entry.is_live or not other.is_live:
             found[entry.qualified_name] = entry

@@ -17,6 +17,7 @@ from walbridge.spark_consumer.kafka.ranges import Place, Range
 class Record(NamedTuple):
     offset: int
     value: bytes
+    key: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ class MemoryTopics:
     visible: list[Mapping[Place, Range]] = field(default_factory=list)
     reads: list[Mapping[Place, Range]] = field(default_factory=list)
 
-    def add(self, topic: str, value: bytes, partition: int = 0) -> int:
+    def add(self, topic: str, value: bytes, partition: int = 0, key: bytes | None = None) -> int:
         """One record and the marker of its transaction; returns the record's offset."""
         log = self.records.setdefault((topic, partition), [])
-        log.append(Record(2 * len(log), value))
+        log.append(Record(2 * len(log), value, key))
         return log[-1].offset
 
     def partition_count(self, topic: str) -> int:

@@ -62,7 +62,9 @@ def _chosen(settings: Settings, name: str, seen: Look) -> list[KnownTable]:
 
 def words(settings: Settings, table: KnownTable, seen: Look, lake: Mapping[int, LakeEntry] | None) -> Iterator[str]:
     """``lake``: None where it cannot be read here."""
-    yield f"{table.name} (relation {table.relation_id}): forgotten; the lake keeps its rows as they were"
+    is_out = settings.lake.dropped_tables == "drop" and lake is not None and table.relation_id not in lake
+    rows = "walbridge materialize deletes its rows" if is_out else "the lake keeps its rows as they were"
+    yield f"{table.name} (relation {table.relation_id}): forgotten; {rows}"
     others = [each for each in seen.tables if each.relation_id != table.relation_id]
     if table.topic is not None and table.topic not in {each.topic for each in others}:
         kafka_topics = f"kafka-topics.sh --bootstrap-server {settings.kafka.bootstrap_servers}"

@@ -28,4 +28,5 @@ def lake_entries(settings: Settings) -> dict[int, LakeEntry]:
     return {
         entry.relation_id: LakeEntry(entry.relation_id, entry.state, entry.path, entry.version, entry.why)
         for entry in row.tables
+        if not entry.is_dropped
     }

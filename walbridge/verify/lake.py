@@ -21,6 +21,8 @@ from walbridge.verify.comparison import Fingerprint, Row, buckets_of
 from walbridge.verify.lake_text import Texts, canonical_texts, row_digests, with_exceptions, with_lengths
 
 CUTS = "_cuts"
+_DROPPED = "dropped"
+"""State of what is no table any more: only its folder waits to be deleted."""
 _BATCH_BYTES = 32 * 2**20
 _BATCH_ROWS_MAX = 8192
 _MANIFEST_ROWS_READ = 64
@@ -230,7 +232,9 @@ def _newest_published(manifest: DeltaTable, first_sequence: int) -> tuple[str, P
     if not rows:
         return None
     fields = [field.name for field in dataclasses.fields(LakeTable)]
-    tables = tuple(LakeTable(**{name: table[name] for name in fields}) for table in rows[0]["tables"])
+    tables = tuple(
+        LakeTable(**{name: table[name] for name in fields}) for table in rows[0]["tables"] if table["state"] != _DROPPED
+    )
     return rows[0]["pipeline"], PublishedCut(rows[0]["sequence"], rows[0]["end_lsn"], tables)
 
 

@@ -179,6 +179,9 @@ def test_folder_of_a_forgotten_table_is_that_which_the_lake_says() -> None:
         "its folder remainslake/public/purchases",
     ]
     assert left_behind(lake={}) == ["its topic remainsp.public.orders"]
+    settings = Settings.model_validate({"name": "p", "lake": {"dropped_tables": "drop"}})
+    taken_out = words(settings, orders := known("public.orders"), look(orders), {})
+    assert next(taken_out).endswith("forgotten; walbridge materialize deletes its rows")
     assert left_behind(lake=None)[1].startswith("its folder remains, if it has one of its own: where the lake can be")
 
 
