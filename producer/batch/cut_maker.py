@@ -38,6 +38,9 @@ class Watch(Protocol):
     def is_renamed_at(self, lsn: Lsn) -> bool:
         """Whether a table has another name than was told, and nothing of it comes under that after ``lsn``."""
 
+    def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
+        """Whether what the stream brings next may spare a cut that ends at ``end`` to call a table stale."""
+
     @property
     def doubts(self) -> Sized:
         """Tables of which the next cut has to say that they are not current."""
@@ -103,14 +106,22 @@ class CutMaker:
         if out.is_full:
             self.close()
 
-    def close(self) -> None:
-        """End the open batch, if there is one; the caller is between Postgres transactions."""
+    def close(self, *, may_wait: bool = False) -> None:
+        """End the open batch, if there is one; the caller is between Postgres transactions.
+
+        Args:
+            may_wait: leave it open for a moment where a table would be called stale that may not be so.
+        """
         if not self._out.is_open:
             return
-        kill_point("produce:before-commit")
-        if self._out.batch.end_lsn is not None:
+        end_lsn = self._out.batch.end_lsn
+        if end_lsn is not None:
             self._watch.look_before_cut()
-            self._end_at(self._out.batch.end_lsn)
+            if may_wait and self._watch.may_be_explained(end_lsn, self._stream.received):
+                return
+        kill_point("produce:before-commit")
+        if end_lsn is not None:
+            self._end_at(end_lsn)
         self._bound_floor()
         self._out.close(None)
         self._after_cut()
@@ -145,6 +156,8 @@ class CutMaker:
         if self._out.tracker.progress.split is not None:
             return  # a complete cut would hold half a transaction, and progress would forget how much
         self._watch.look()  # without a publication the stream is silent, and this cut would confirm it
+        if self._watch.may_be_explained(self._stream.received, self._stream.received):
+            return
         self._out.open()
         self._out.batch.end_lsn = self._stream.received
         self._end_at(self._stream.received)

@@ -7,20 +7,24 @@ copy begins, so that a doubt which no cut told is found again after a restart (I
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.guards import rewrites
 from walbridge.producer.guards.baseline import GENERATED_OPTION, Baseline
 from walbridge.producer.guards.rewrites import as_text, by_relation, from_text
+from walbridge.producer.guards.truncations import Truncations
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage
-from walbridge.producer.postgres.publication import with_generated_columns
+from walbridge.producer.postgres.publication import insert_lsn, with_generated_columns
 from walbridge.producer.postgres.table_files import added_columns, are_empty, table_storages
 from walbridge.producer.relations.partition_sessions import SINCE_VERSION
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
@@ -35,27 +39,25 @@ class Doubts:
         self._doubted: dict[int, OperatorError] = {}
         self._options: dict[str, str] = {}
         """What is to be remembered with what is doubted for it."""
-        self._truncated: set[int] = set()
-        """Tables of which the stream brought a TRUNCATE since their files were compared."""
-        self._truncated_by: dict[int, int] = {}
-        """By table: the transaction of its last TRUNCATE in the stream."""
+        self.is_look_due = False
+        """Whether what came since the last look at all tables may end a doubt."""
+        self._truncations = Truncations()
         self._announced: dict[int, set[int]] = {}
         """By root: partitions of which the stream brought changes since."""
 
     def __len__(self) -> int:
-        return len(self._doubted)
+        return len(self._doubted) + len(self._truncations)
 
     def __contains__(self, relation_id: int) -> bool:
         return relation_id in self._doubted
 
     def truncate(self, relation_ids: Iterable[int], xid: int) -> None:
         """The stream brings a TRUNCATE of these, in this transaction."""
-        self._truncated.update(relation_ids)
-        self._truncated_by.update(dict.fromkeys(relation_ids, xid))
+        self.is_look_due |= self._truncations.receive(relation_ids, xid)
 
     def write(self, relation_id: int, xid: int) -> None:
         """The stream brings the first change of this table behind a TRUNCATE, in this transaction."""
-        if self._truncated_by.get(relation_id) == xid and len(self._known(relation_id).files) > 1:
+        if self._truncations.xid_of(relation_id) == xid and len(self._known(relation_id).files) > 1:
             self.add({relation_id: errors.table_rewritten(self._name(relation_id))})
 
     def add(self, reasons: Mapping[int, OperatorError], options: Mapping[str, str] = NO_OPTIONS) -> None:
@@ -72,9 +74,14 @@ class Doubts:
         self._doubted = {**reasons, **self._doubted}
         self._options |= options
 
-    def take(self) -> dict[int, OperatorError]:
-        """All of them, each told once, to be said in the cut that is made next."""
-        doubted, self._doubted = self._doubted, {}
+    def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
+        """Whether what the stream brings next, which was received until there, may spare a cut that ends at ``end`` to
+        call a table stale."""
+        return not self._doubted and self._truncations.may_explain(end, received)
+
+    def take(self, end: Lsn) -> dict[int, OperatorError]:
+        """All of them, each told once, to be said in the cut that is made next, which ends there."""
+        doubted, self._doubted = self._truncations.take(end) | self._doubted, {}
         if self._options:
             self._tracker.remember_options(self._options)
             self._options = {}
@@ -105,26 +112,38 @@ class Doubts:
         its rows with it."""
         return root not in self._announced
 
-    def compare_storage(self, relation_ids: Iterable[int]) -> None:
-        """Whether rows came, went or changed unsaid; what is no doubt is remembered for the next comparison."""
+    def compare_storage(self, relation_ids: Iterable[int], snapshot: Snapshot | None) -> None:
+        """Whether rows came, went or changed unsaid; what is no doubt is remembered for the next comparison.
+
+        Args:
+            snapshot: of a moment before.
+        """
         tables = self._tracker.progress.tables
         found = table_storages(self._connection, relation_ids)
         known = {each: self._known(each) for each in found}
         filled = self._with_added_values(known, found)
         reasons: dict[int, OperatorError] = {}
+        unexplained: dict[int, tuple[list[TableFile], OperatorError]] = {}
         others = {}
         for relation_id, now in found.items():
             reason = self._reason(relation_id, known[relation_id], now, filled)
             if reason is not None:
                 reasons[relation_id] = reason
+            elif new := self._rewritten(relation_id, known[relation_id], now, may_be_truncated=False):
+                unexplained[relation_id] = new, errors.table_rewritten(self._name(relation_id))
             elif relation_id not in self._doubted and tables[relation_id].storage != as_text(now):
                 others[relation_id] = replace(tables[relation_id], storage=as_text(now))
         self.add(reasons)
-        self._truncated -= found.keys()
+        self._truncations.note_compared(found, unexplained, snapshot, partial(insert_lsn, self._connection))
         for relation_id in found:
             self._announced.pop(relation_id, None)
         if others:
             self._tracker.remember_tables(others)
+
+    def note_look(self, state: PublicationState, snapshot: Snapshot | None) -> None:
+        """All tables were looked at when the publication was in this state."""
+        self.is_look_due = False
+        self._truncations.note_look(state.lsn, snapshot)
 
     def _with_added_values(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
         """Those that got a column in which rows that were there have other values than the lake."""
@@ -159,7 +178,7 @@ class Doubts:
             return errors.partition_not_sent(self._name(relation_id))
         if before and self._is_other_tree(relation_id, before, files):
             return errors.partitions_changed(self._name(relation_id))
-        if any(self._is_rewritten(relation_id, before[each], file) for each, file in files.items() if each in before):
+        if self._rewritten(relation_id, known, now, may_be_truncated=True):
             return errors.table_rewritten(self._name(relation_id))
         if filled & files.keys():
             return errors.column_added_with_values(self._name(relation_id))
@@ -183,14 +202,27 @@ class Doubts:
         suspects = came if any(not each.file for each in attached) else attached
         return not are_empty(self._connection, [each.relation_id for each in suspects])
 
-    def _is_rewritten(self, relation_id: int, before: TableFile, now: TableFile) -> bool:
-        return rewrites.is_rewritten(
-            before,
-            now,
-            is_partition=now.relation_id != relation_id,
-            is_truncated=relation_id in self._truncated,
-            truncated_by=self._truncated_by.get(relation_id, 0),
-        )
+    def _rewritten(
+        self, relation_id: int, known: TableStorage, now: TableStorage, *, may_be_truncated: bool
+    ) -> list[TableFile]:
+        """Its new files that no TRUNCATE explains.
+
+        Args:
+            may_be_truncated: as if the stream had brought all TRUNCATEs that there may be.
+        """
+        before = by_relation(known)
+        return [
+            file
+            for file in now.files
+            if file.relation_id in before
+            and rewrites.is_rewritten(
+                before[file.relation_id],
+                file,
+                is_partition=file.relation_id != relation_id,
+                is_truncated=may_be_truncated or self._truncations.is_truncated(relation_id),
+                truncated_by=file.made_by if may_be_truncated else self._truncations.xid_of(relation_id),
+            )
+        ]
 
     def _known(self, relation_id: int) -> TableStorage:
         table = self._tracker.progress.tables.get(relation_id)

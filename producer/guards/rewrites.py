@@ -13,7 +13,7 @@ TRUNCATE: it comes in the stream                              the same          
 (PostgreSQL ``tablecmds.c``, ``ATRewriteTables``; ``cluster.c``, ``copy_table_data`` and ``finish_heap_swap``, which
 swaps what a TOAST table holds, and not the table.) So a table with a TOAST table tells exactly. One without, which has
 short columns only, may have been unlogged for a while: not where a publication names it, since Postgres refuses that
-then; else a new file puts it in doubt, unless the stream brought a TRUNCATE.
+then; else a new file puts it in doubt, unless the stream brought a TRUNCATE, or still brings it (``truncations.py``).
 
 TRUNCATE of a partition below a published root does not come in the stream, that of the root does. So every new file of
 a partition is a doubt, unless the root's TRUNCATE made it: a VACUUM FULL of a partition has its root copied, which

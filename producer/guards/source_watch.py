@@ -60,6 +60,10 @@ def refuse_unknown(tables: Tables, copied: Iterable[int], metadata: str) -> None
         raise errors.metadata_gone(metadata, missing)
 
 
+def _snapshot_of(state: PublicationState) -> Snapshot | None:
+    return Snapshot.parse(state.snapshot) if state.snapshot else None
+
+
 class SourceWatch:
     """Watches the source for one session."""
 
@@ -184,8 +188,13 @@ class SourceWatch:
         """Look again before a cut says of all tables that they are as it finds them, unless looks take too long for
         so many of them."""
         self.topics.hear()
-        if time.monotonic() - self._looked_s >= min(self._look_took_s * _LOOK_SHARE, INTERVAL_S):
+        is_due = time.monotonic() - self._looked_s >= min(self._look_took_s * _LOOK_SHARE, INTERVAL_S)
+        if is_due or self.doubts.is_look_due:
             self.look()
+
+    def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
+        """As ``Doubts``."""
+        return self.doubts.may_be_explained(end, received)
 
     def look(self) -> None:
         """Compare the source with what is known of it, now.
@@ -215,8 +224,9 @@ class SourceWatch:
             del self._left[relation_id]  # it is back
             self._leaving.pop(relation_id, None)
         self.doubts.compare_publication(name, baseline, now)
-        self.doubts.compare_storage(progress.relation_ids)
-        self._shown, self._looks_singly = (Snapshot.parse(now.snapshot) if now.snapshot else None), 0
+        self._shown, self._looks_singly = _snapshot_of(now), 0
+        self.doubts.compare_storage(progress.relation_ids, self._shown)
+        self.doubts.note_look(now, self._shown)
         leaving = gone & set(progress.relation_ids) - set(self._leaving)
         if new := leaving - self._left.keys():
             # Changes count as of when they were made: an open or prepared transaction may hold some.
@@ -287,7 +297,7 @@ class SourceWatch:
         now = publication_state(self._connection, name, [relation_id])
         if now is not None and now.oid == baseline.publication:
             self.doubts.compare_publication(name, baseline.of_table(relation_id), now)
-        self.doubts.compare_storage([relation_id])
+        self.doubts.compare_storage([relation_id], _snapshot_of(now) if now is not None else None)
 
     def take_appeared(self) -> set[int]:
         """Relations that came to the publication. Each is returned once a look."""

@@ -102,7 +102,7 @@ class TableTrouble:
         All that committed before ``lsn`` is in this cut or an earlier one, so none of their events is behind this
         barrier.
         """
-        for relation_id, reason in self._watch.doubts.take().items():
+        for relation_id, reason in self._watch.doubts.take(lsn).items():
             if relation_id in self._followed and relation_id not in self._out.batch.dropped:
                 for record in self._tables.newest([relation_id]):
                     self.leave(record, Position(lsn, 0), reason)

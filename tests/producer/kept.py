@@ -210,6 +210,8 @@ class Watch:
         self.renamed: dict[int, tuple[str, str]] = {}
         self.names: dict[int, tuple[str, str]] = {}
         self.doubts: Doubts
+        self.awaits = False
+        """Whether what comes next may end a doubt."""
         self.fault: Exception | None = None
         self.appeared: set[int] = set()
         self.xid = 1
@@ -242,6 +244,9 @@ class Watch:
 
     def look_before_cut(self) -> None:
         """It shows nothing new."""
+
+    def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
+        return self.awaits
 
     def look_at(self, relation_id: int, xid: int) -> None:
         """It shows nothing new."""

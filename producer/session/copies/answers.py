@@ -115,6 +115,8 @@ class CopyAnswers:
             log.warning("copy of a table waits", relation_id=relation_id, reason=why)
         elif self._is_published(relation_id):
             self._stay_current(relation_id, why, refusal)
+        elif refusal is None and known is not None and known.state == STALE:
+            log.warning("copy of a table waits", relation_id=relation_id, reason=why)  # it stays stale for what it was
         elif table is not None:
             self._stay_stale(table, why, refusal.remedy if refusal else None)
 

@@ -282,3 +282,25 @@ def test_table_that_left_is_not_dropped_by_a_split() -> None:
     cuts.fill(330)
     cuts.maker.close()
     assert (cuts.last.progress.relation_ids, cuts.dropped) == ((ITEMS,), [ORDERS])
+
+
+def test_cut_in_a_pause_waits_for_what_may_keep_a_table_current() -> None:
+    """I8: a cut that cannot wait calls the table stale."""
+    cuts = Cuts()
+    cuts.fill()
+    cuts.kept_watch.awaits = True
+    cuts.maker.close(may_wait=True)
+    cuts.maker.idle_cut()
+    assert (cuts.happened, cuts.out.is_open) == (["begin"], True)
+    cuts.maker.close()
+    assert cuts.happened == ["begin", "commit", "confirm 300"]
+
+
+def test_idle_cut_waits_for_what_may_keep_a_table_current() -> None:
+    cuts = Cuts()
+    cuts.kept_watch.awaits = True
+    cuts.maker.idle_cut()
+    assert cuts.happened == ["look"]
+    cuts.kept_watch.awaits = False
+    cuts.maker.idle_cut()
+    assert cuts.happened[1:] == ["look", "begin", "commit", "confirm 300"]

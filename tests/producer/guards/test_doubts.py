@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.producer.guards.test_source_watch import Watched
+from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, XID, catalogue, relation
 from walbridge.producer.postgres.facts import AddedColumn, ColumnFacts, TableFacts, TableFile, TableStorage
 
@@ -28,7 +28,7 @@ def doubted(watched: Watched, *files: TableFile, labels: frozenset[str] = frozen
     """Whether a look that finds these files doubts the table."""
     watched.storages = {ORDERS: TableStorage((ROOT, *files), labels)}
     watched.look()
-    return ORDERS in watched.watched.doubts.take()
+    return ORDERS in watched.watched.doubts.take(END)
 
 
 def test_partition_that_was_born_as_one_is_no_doubt_and_known_from_then_on() -> None:
@@ -90,7 +90,7 @@ def test_partition_that_its_roots_truncate_emptied_is_no_doubt_unless_rows_came_
     watched.watched.doubts.write(ITEMS, 750)
     assert not doubted(watched, emptied)
     watched.watched.doubts.write(ORDERS, 750)
-    assert watched.watched.doubts.take().keys() == {ORDERS}
+    assert watched.watched.doubts.take(END).keys() == {ORDERS}
     assert doubted(watched, replace(emptied, file=20_011, made_by=752))
 
 
@@ -122,7 +122,7 @@ def test_column_with_a_value_or_that_looks_as_one_that_went_is_a_doubt(added: Ad
     watched.open()
     watched.added, watched.storages = [added], {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 3),))}
     watched.look()
-    assert (ORDERS in watched.watched.doubts.take()) is expected
+    assert (ORDERS in watched.watched.doubts.take(END)) is expected
 
 
 def _column(name: str, type_oid: int, attnum: int) -> ColumnFacts:

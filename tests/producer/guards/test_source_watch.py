@@ -27,6 +27,8 @@ from walbridge.schemas.settings import Producer, Settings
 TOPICS = ("p.metadata", "p.cuts", "p.public.orders", "p.public.items")
 MEMBERS = {ORDERS: "*", ITEMS: "*"}
 STATE = PublicationState(1, (), MEMBERS, Lsn(500), "n", oldest_xid=80)
+END = Lsn(10**6)
+"""Of a cut that covers everything."""
 
 
 class Watched(Kept):
@@ -36,6 +38,7 @@ class Watched(Kept):
         super().__init__(settings=settings, progress=replace(STREAMING, tables=current(ORDERS, ITEMS)))
         self.now: PublicationState | None = STATE
         self.next_xid = 80
+        self.insert_lsn = STATE.lsn
         self.generated: list[int] = []
         self.storages: dict[int, TableStorage] = {}
         self.empty: set[int] = set()
@@ -62,6 +65,7 @@ class Watched(Kept):
             patch.setattr(doubts, "with_generated_columns", lambda *_: self.generated)
             patch.setattr(source_watch, "table_storages", lambda *_: self.storages)
             patch.setattr(doubts, "table_storages", lambda *_: self.storages)
+            patch.setattr(doubts, "insert_lsn", lambda *_: self.insert_lsn)
             patch.setattr(doubts, "added_columns", lambda *_: self.added)
             patch.setattr(doubts, "are_empty", lambda _, asked: self.empty >= set(asked))
             patch.setattr(source_watch, "partition_trees", noted("partitions", list))
@@ -102,7 +106,7 @@ def test_table_that_is_unfit_at_a_start_is_doubted_and_the_others_are_not() -> N
         patch.setattr(source_watch, "refuse_unfit_identities", refuse)
         watched.watched.open()
 
-    assert watched.watched.doubts.take() == {ORDERS: reason}
+    assert watched.watched.doubts.take(END) == {ORDERS: reason}
 
 
 LEFT = {ITEMS: "*"}
@@ -192,7 +196,7 @@ def test_table_of_which_changes_may_be_missing_is_doubted_and_told_once() -> Non
     watched.look(members={ORDERS: "9", ITEMS: "*"})
 
     assert watched.watched.doubts
-    assert {each: "taken out" in reason.what for each, reason in watched.watched.doubts.take().items()} == {
+    assert {each: "taken out" in reason.what for each, reason in watched.watched.doubts.take(END).items()} == {
         ORDERS: True
     }
     assert not watched.watched.doubts
@@ -204,7 +208,7 @@ def test_table_that_came_back_is_doubted_and_left_no_more() -> None:
     watched.look(members=LEFT, lsn=Lsn(600), oldest_xid=79)
     watched.look(members={ORDERS: "9", ITEMS: "*"}, lsn=Lsn(700))
 
-    assert watched.watched.doubts.take().keys() == {ORDERS}
+    assert watched.watched.doubts.take(END).keys() == {ORDERS}
     assert watched.watched.take_dropped(Lsn(10**6)) == set()
 
 
@@ -223,7 +227,7 @@ def test_generated_columns_that_are_published_now_put_their_tables_in_doubt_once
     watched.look(generated_columns="s")
     assert Baseline.of(watched.tracker.progress).generated_columns == "n"  # type: ignore[union-attr]
 
-    assert watched.watched.doubts.take().keys() == {ITEMS}
+    assert watched.watched.doubts.take(END).keys() == {ITEMS}
     assert Baseline.of(watched.tracker.progress).generated_columns == "s"  # type: ignore[union-attr]
     watched.look(generated_columns="s")
     assert not watched.watched.doubts

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.producer.guards.test_source_watch import Watched
+from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import ITEMS, ORDERS
 from walbridge.producer.errors import TopicLost
 from walbridge.producer.guards import source_watch, topic_watch
@@ -47,7 +47,7 @@ LOSSES = {delete: "is gone", remake: "made again", grow: "has 2 partitions, its 
 
 
 def doubted(watched: Watched) -> dict[int, str]:
-    return {each: reason.what for each, reason in watched.watched.doubts.take().items() if type(reason) is TopicLost}
+    return {each: reason.what for each, reason in watched.watched.doubts.take(END).items() if type(reason) is TopicLost}
 
 
 @pytest.mark.parametrize(("lose", "words"), LOSSES.items())

@@ -231,6 +231,19 @@ def test_table_that_stays_refused_is_stale_since_its_first_refusal() -> None:
         assert (stale.since, stale.why) == (220, "second")
 
 
+def test_table_that_was_refused_and_cannot_be_read_for_a_moment_stays_stale_for_what_has_a_remedy() -> None:
+    """I8"""
+    with copied() as session:
+        session.find(LATE)
+        session.answer(Failed(OperatorError("first", remedy="")))
+        refused = session.tracker.progress.tables
+        session.pass_s(10)
+        session.answer(TablesFound((published(),)))
+        session.answer(Failed(RetryableError("it is being altered")))
+        assert session.tracker.progress.tables is refused
+        assert session.pass_s(1) == TablesWanted()
+
+
 def test_table_whose_changes_could_not_be_published_does_not_begin() -> None:
     with copied() as session:
         session.kept_watch.unfit = OperatorError("its updates come without keys", remedy="")

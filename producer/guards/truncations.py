@@ -1,0 +1,137 @@
+"""New files of tables that a TRUNCATE may explain which the stream has not brought yet.
+
+In: the TRUNCATEs of the stream, looks at the catalogue, new files that nothing explains. Out: which of these tables a
+cut has to call stale, and whether to wait for what the stream brings next before there is a cut.
+
+The catalogue shows a TRUNCATE as soon as it has committed, the stream brings it later. Until then the new file looks
+as that of a table that was rewritten, of which rows may be others (``rewrites.py``). It was made in a transaction that
+
+- a look did not find begun, so it commits behind the position of the look before: cuts up to there are right,
+- the look that found the file finds ended: the stream has brought it when it has passed the position of that look.
+
+A cut between the two says that the table is stale, which may cost a copy and is never wrong. Mostly there is none, as
+the next cut waits a moment for the stream.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from walbridge.producer.copying.visibility import FIRST_NORMAL_XID, Snapshot, widen
+from walbridge.producer.postgres.facts import TableFile
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.position import Lsn
+
+WAIT_S = 5.0
+"""A cut waits so long at most: the stream of an idle server may stay behind where its WAL stands."""
+_NOWHERE = Lsn(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Unexplained:
+    """A table with new ``files``. ``right_until``: cuts up to there are right in any case. ``shown_by``: what made the
+    files committed before. ``since_s``: monotonic time.
+    """
+
+    files: frozenset[int]
+    reason: OperatorError
+    right_until: Lsn
+    shown_by: Lsn
+    since_s: float
+
+
+class Truncations:
+    """Those of one session."""
+
+    def __init__(self) -> None:
+        self._since_compared: set[int] = set()
+        self._xids: dict[int, int] = {}
+        """By table: the transaction of its last TRUNCATE."""
+        self._unexplained: dict[int, Unexplained] = {}
+        self._looked_at: Lsn | None = None
+        self._bound: tuple[Lsn, int] | None = None
+        """No transaction from this xid of 64 bits on commits before this position."""
+
+    def __len__(self) -> int:
+        """Tables with files that nothing explains."""
+        return len(self._unexplained)
+
+    def __contains__(self, relation_id: int) -> bool:
+        return relation_id in self._unexplained
+
+    def receive(self, relation_ids: Iterable[int], xid: int) -> bool:
+        """The stream brings a TRUNCATE of these in this transaction. Whether it may explain what nothing did."""
+        tables = set(relation_ids)
+        self._since_compared |= tables
+        self._xids.update(dict.fromkeys(tables, xid))
+        return not tables.isdisjoint(self._unexplained)
+
+    def xid_of(self, relation_id: int) -> int:
+        """The transaction of the last TRUNCATE that the stream brought of this table, or 0."""
+        return self._xids.get(relation_id, 0)
+
+    def is_truncated(self, relation_id: int) -> bool:
+        """Whether the stream brought a TRUNCATE since the table's files were compared."""
+        return relation_id in self._since_compared
+
+    def note_look(self, lsn: Lsn, snapshot: Snapshot | None) -> None:
+        """All tables were looked at: what the server's WAL position was, and a snapshot of a moment before."""
+        if self._looked_at is not None and snapshot is not None:
+            self._bound = self._looked_at, snapshot.xmax
+        self._looked_at = lsn
+
+    def note_compared(
+        self,
+        relation_ids: Iterable[int],
+        unexplained: Mapping[int, tuple[Iterable[TableFile], OperatorError]],
+        snapshot: Snapshot | None,
+        insert_lsn: Callable[[], Lsn],
+    ) -> None:
+        """Files of these tables were compared with what is known of them.
+
+        Args:
+            unexplained: by table, its new files that only a TRUNCATE would explain, and what to say without one.
+            snapshot: of a moment before.
+            insert_lsn: asks where the server's WAL stands by now.
+        """
+        for relation_id in relation_ids:
+            # One that is received and not visible yet (``visibility.py``) is yet to be compared.
+            if snapshot is None or snapshot.contains_received(self._xids.get(relation_id, FIRST_NORMAL_XID)):
+                self._since_compared.discard(relation_id)
+            if relation_id not in unexplained:
+                self._unexplained.pop(relation_id, None)
+        for relation_id, (files, reason) in unexplained.items():
+            self._note_unexplained(relation_id, list(files), reason, insert_lsn)
+
+    def _note_unexplained(
+        self, relation_id: int, new: list[TableFile], reason: OperatorError, insert_lsn: Callable[[], Lsn]
+    ) -> None:
+        files, known = frozenset(each.file for each in new), self._unexplained.get(relation_id)
+        if known is not None and known.files == files:
+            return
+        shown_by = insert_lsn()
+        if known is not None:  # there was another TRUNCATE, or another rewrite
+            found = replace(known, files=files, shown_by=shown_by)
+        else:
+            right_until = self._bound[0] if self._bound is not None and self._is_behind_bound(new) else _NOWHERE
+            found = Unexplained(files, reason, right_until, shown_by, time.monotonic())
+        self._unexplained[relation_id] = found
+
+    def _is_behind_bound(self, files: Iterable[TableFile]) -> bool:
+        assert self._bound is not None
+        xmax = self._bound[1]
+        return all(each.made_by >= FIRST_NORMAL_XID and widen(each.made_by, xmax) >= xmax for each in files)
+
+    def may_explain(self, end: Lsn, received: Lsn) -> bool:
+        """Whether what the stream brings next may spare a cut that ends at ``end`` to call a table stale."""
+        return any(
+            each.right_until < end and received < each.shown_by and time.monotonic() - each.since_s < WAIT_S
+            for each in self._unexplained.values()
+        )
+
+    def take(self, end: Lsn) -> dict[int, OperatorError]:
+        """Tables that a cut which ends at ``end`` has to call stale, each told once."""
+        told = {each: found.reason for each, found in self._unexplained.items() if found.right_until < end}
+        for relation_id in told:
+            del self._unexplained[relation_id]
+        return told
