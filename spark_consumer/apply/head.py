@@ -5,8 +5,8 @@ else changed the table, it must go back to the base first. Pure.
 
 A segment is done by its data commit; a step towards a later segment says that those before it
 had nothing to commit. Taking them up again would give the table an old shape. Commits that change
-no data (OPTIMIZE) are skipped. A restore by this plan voids everything before it. A first segment
-that empties the table does so too.
+no data (OPTIMIZE) are skipped. A restore by this plan voids everything before it. A commit of a first segment
+that empties the table does so too where it overwrites; rows that executors add afterwards void nothing.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ def segments_done(commits: Iterable[Commit], plan: str, *, first_empties: bool) 
     done: int | None = 0
     for commit in commits:
         completes = commit.step == DATA
-        heals = commit.step == RESTORE or (first_empties and completes and commit.segment == 0)
+        heals = commit.step == RESTORE or (first_empties and commit.overwrites and commit.segment == 0)
         if commit.plan is None and not commit.changes_data:
             continue
         if commit.plan != plan:

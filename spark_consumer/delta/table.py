@@ -108,8 +108,9 @@ class Commit:
     """What a commit says of itself.
 
     ``step`` is DATA on the one commit that completes ``segment``, which also carries the
-    transaction; other steps (create, shape, restore) prepare for it. ``expected``: what a merge should find;
-    ``found``: what it found. Both stand in the log, so that whoever goes on after a crash can compare them.
+    transaction; other steps (create, shape, restore) prepare for it. ``overwrites``: the table holds
+    nothing that was there before. ``expected``: what a merge should find; ``found``: what it found.
+    Both stand in the log, so that whoever goes on after a crash can compare them.
     """
 
     plan: str | None
@@ -119,6 +120,7 @@ class Commit:
     txn_version: int = 0
     version: int = -1
     changes_data: bool = True
+    overwrites: bool = False
     expected: Matches | None = None
     found: Matches | None = None
 
@@ -153,6 +155,7 @@ class Commit:
             txn_version=said.get(TRANSACTION, 0),
             version=entry["version"],
             changes_data=entry.get("operation") not in WITHOUT_DATA_CHANGE,
+            overwrites=(entry.get("operationParameters") or {}).get("mode") == "Overwrite",
             expected=Matches(said[HELD], said[LACKED]) if HELD in said else None,
             found=found(metrics) if HELD in said else None,
         )

@@ -478,10 +478,12 @@ NOTICED = {
         test_head.test_step_towards_a_segment_does_not_complete_it,
     ),
     "a later segment hides rows of another program": Noticed(
-        Mutant(
-            head.segments_done, "first_empties and completes and commit.segment == 0", "first_empties and completes"
-        ),
+        Mutant(head.segments_done, "commit.overwrites and commit.segment == 0", "commit.overwrites"),
         test_head.test_later_segment_heals_nothing,
+    ),
+    "rows that are added hide rows of another program": Noticed(
+        Mutant(head.segments_done, "commit.overwrites", "completes"),
+        test_head.test_rows_added_to_what_was_emptied_heal_nothing,
     ),
 }
 

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -20,7 +21,7 @@ from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.spark_consumer.apply import frame_writer
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.delta.spark_commit import append_by_spark
-from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.delta.table import Commit, LakeTable, arrow_schema
 from walbridge.spark_consumer.fold import segment_rows
 from walbridge.spark_consumer.kafka import change_reader, slices
 from walbridge.spark_consumer.kafka.slices import Volume
@@ -150,24 +151,66 @@ def test_base_that_holds_rows_of_executors_already_is_refused(
         changed(spark, lake, head, *new, appliers=executors)
 
 
-def test_commit_of_another_program_before_it_is_undone(
-    spark: SparkSession, lake: Path, executors: Appliers, monkeypatch: pytest.MonkeyPatch
+def test_large_segment_that_empties_a_table_and_comes_to_no_rows_is_done_once(
+    spark: SparkSession, lake: Path, executors: Appliers
 ) -> None:
-    """I5: Spark appends behind it, and only the version tells."""
+    """I5: Spark makes no commit of no rows."""
     base = copied(spark, lake, ITEMS, executors, {"id": 1}, {"id": 2})
-    rivals = [Commit(plan=None)]
+    log = copies(ITEMS, *[{"id": key} for key in (1, 2)])
+    for at, key in enumerate((1, 2)):
+        log.add(event("d", at, id=key))
+    part = table_plan(ITEMS, base, [Segment(0, ITEMS.schema_id, None, None, empties=True)])
+
+    heads = [applied(spark, lake, log, part, [ITEMS], to_cut=2, appliers=executors) for _ in range(2)]
+
+    assert heads[0] == heads[1]
+    assert bodies(lake, heads[0]) == []
+
+
+@pytest.fixture
+def rivals(monkeypatch: pytest.MonkeyPatch) -> list[Commit]:
+    """Commits of another program, each before one of executors; those that it has made leave the list."""
+    left: list[Commit] = []
 
     def with_rival(table: LakeTable, *rest: Any) -> None:
-        if rivals:
+        if left:
             rival = LakeTable.open(table.uri, {})
             assert rival is not None
-            rival.append(rival.query("SELECT * FROM target"), rivals.pop())
+            rows = pa.Table.from_pylist([{"id": 99}], arrow_schema(rival.fields))
+            rival.append(rows.to_reader(), left.pop())
         append_by_spark(table, *rest)
 
     monkeypatch.setattr(frame_writer, "append_by_spark", with_rival)
+    return left
+
+
+def test_commit_of_another_program_before_it_is_undone(
+    spark: SparkSession, lake: Path, executors: Appliers, rivals: list[Commit]
+) -> None:
+    """I5: Spark appends behind it, and only the version tells."""
+    base = copied(spark, lake, ITEMS, executors, {"id": 1}, {"id": 2})
+    rivals.append(Commit(plan=None))
+
     head = changed(spark, lake, base, *[event("c", at, id=5 + at) for at in range(2)], appliers=executors)
 
     assert [key for key, _ in bodies(lake, head)] == [1, 2, 5, 6]
+    assert rivals == []
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["of a new table", "of a table with rows"])
+def test_commit_of_another_program_between_those_of_a_copy_is_undone(
+    spark: SparkSession, lake: Path, executors: Appliers, rivals: list[Commit], is_new: bool
+) -> None:
+    """I5: rows that are added behind it take nobody's place."""
+    base = None if is_new else copied(spark, lake, ITEMS, executors, {"id": 3}, {"id": 4})
+    rivals.append(Commit(plan=None))
+    part = table_plan(ITEMS, base, [Segment(0, ITEMS.schema_id, None, None, empties=True, copies=True)])
+    log = copies(ITEMS, {"id": 1}, {"id": 2})
+
+    heads = [applied(spark, lake, log, part, [ITEMS], to_cut=2, appliers=executors) for _ in range(2)]
+
+    assert [key for key, _ in bodies(lake, heads[0])] == [1, 2]
+    assert heads[0] == heads[1]
     assert rivals == []
 
 

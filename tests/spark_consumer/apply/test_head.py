@@ -6,8 +6,8 @@ from walbridge.spark_consumer.delta.table import Commit
 PLAN = "p/epoch/1/7"
 
 
-def own(segment: int = 0, step: str = "data") -> Commit:
-    return Commit(PLAN, segment, step)
+def own(segment: int = 0, step: str = "data", *, overwrites: bool = False) -> Commit:
+    return Commit(PLAN, segment, step, overwrites=overwrites)
 
 
 FOREIGN = Commit(None, step=None)
@@ -53,14 +53,24 @@ def test_commits_before_a_restore_do_not_count() -> None:
 
 
 def test_emptying_first_segment_heals_what_was_before() -> None:
-    assert done(FOREIGN, own(0), own(1), first_empties=True) == 2
-    assert done(own(0), FOREIGN, first_empties=True) is None
+    assert done(FOREIGN, own(0, overwrites=True), own(1), first_empties=True) == 2
+    assert done(own(0, overwrites=True), FOREIGN, first_empties=True) is None
+
+
+def test_rows_added_to_what_was_emptied_heal_nothing() -> None:
+    """Executors add them in a commit of their own."""
+    emptied = own(0, "shape", overwrites=True)
+
+    assert done(FOREIGN, emptied, own(0), first_empties=True) == 1
+    assert done(emptied, first_empties=True) == 0
+    assert done(emptied, FOREIGN, own(0), first_empties=True) is None
 
 
 def test_later_segment_heals_nothing() -> None:
     """It adds to what the table holds."""
     assert done(own(0), FOREIGN, own(1), first_empties=True) is None
     assert done(FOREIGN, own(0, "shape"), first_empties=True) is None
+    assert done(FOREIGN, own(1, overwrites=True), first_empties=True) is None
 
 
 def test_a_table_is_in_doubt_once_anybody_wrote_rows_since_the_base() -> None:
