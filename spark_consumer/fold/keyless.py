@@ -23,7 +23,7 @@ def row_deltas(events: DataFrame, shape: TableShape) -> DataFrame:
     new = F.struct(F.lit(1).alias("sign"), F.col("after").alias("row"), F.col("exceptional").alias("texts"))
     old = F.struct(F.lit(-1).alias("sign"), F.col("before").alias("row"), F.col("before_exceptional").alias("texts"))
     signed = events.select(*common, F.explode(F.array(new, old)).alias("half")).where("half.row is not null")
-    identity = [_identity(shape, place).alias(f"identity{place}") for place in range(len(shape.columns))]
+    identity = [_identity(shape, place, "half.row.").alias(f"identity{place}") for place in range(len(shape.columns))]
     prepared = signed.select(
         *identity,
         sorted_map(F.col("half.texts")).alias("texts"),
@@ -40,8 +40,14 @@ def row_deltas(events: DataFrame, shape: TableShape) -> DataFrame:
     return netted.where("net != 0").select(*values, struct.alias("change"), F.col("net").cast("int").alias("net"))
 
 
-def _identity(shape: TableShape, place: int) -> Column:
-    value = F.col(f"half.row.{place_name(place)}")
+def values_apart(shape: TableShape) -> Column:
+    """What tells rows of ``row_deltas`` apart. Positions do not: all rows of a copy may stand at one."""
+    values = [_identity(shape, place) for place in range(len(shape.columns))]
+    return F.struct(*values, F.map_entries("change.exceptional"))
+
+
+def _identity(shape: TableShape, place: int, row: str = "") -> Column:
+    value = F.col(f"{row}{place_name(place)}")
     codec = shape.columns[place].column_type
     if codec.codec in _FLOATS:
         return value.cast("string")

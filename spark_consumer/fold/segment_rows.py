@@ -20,7 +20,7 @@ from walbridge.spark_consumer.fold import fold, keyless, large_values, local_fol
 from walbridge.spark_consumer.fold.key_changes import fold_by_chain
 from walbridge.spark_consumer.fold.large_values import LargeValues
 from walbridge.spark_consumer.fold.local_events import Event, decoded_events
-from walbridge.spark_consumer.fold.schema_join import events, malformed_records, of_schema
+from walbridge.spark_consumer.fold.schema_join import events, malformed_records, of_schema, place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
@@ -40,7 +40,6 @@ from walbridge.spark_consumer.plan.plan import Segment
 REPEATED_MAX = 50_000
 """Keys that come more than once; with more of them, all are folded."""
 _HASH = "_hash"
-_BY_POSITION = ("change.commit_lsn", "change.ordinal")
 
 
 @dataclass(frozen=True)
@@ -91,18 +90,23 @@ class SegmentRows:
 
     def held_by_key(self, held: DataFrame, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a key, of a ``frame_by_key`` that Spark holds."""
-        return self._whole(slices_of_held(held, F.struct(*_BY_POSITION), self.volume), schema)
+        return self._whole(slices_of_held(held, self._key, self.volume), schema)
 
     def folded_by_chain(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a key, key changes followed."""
         events = self._events(self._frame())
         chained = fold_by_chain(events, self.shape, has_large=self._small is not None)
-        return self._whole(slices_of(chained, F.struct(*_BY_POSITION), self.volume), schema)
+        return self._whole(slices_of(chained, self._key, self.volume), schema)
 
     def row_deltas(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """One row a distinct row, of a table without a key."""
         net = keyless.row_deltas(self._events(self._frame()), self.shape)
-        return self._whole(slices_of(net, F.struct(*_BY_POSITION), self.volume), schema)
+        return self._whole(slices_of(net, keyless.values_apart(self.shape), self.volume), schema)
+
+    @property
+    def _key(self) -> Column:
+        """What tells folded rows apart. Positions do not: all rows of a copy may stand at one."""
+        return F.struct(*map(place_name, self.shape.key_places), "change.key_text")
 
     @cached_property
     def _few(self) -> list[Event] | None:

@@ -71,6 +71,25 @@ def test_slices_of_a_multiset_hold_each_row_once(spark: SparkSession) -> None:
 
 
 @pytest.mark.usefixtures("small_slices")
+def test_rows_that_were_copied_at_one_position_are_spread_over_the_slices(spark: SparkSession) -> None:
+    """I9: a source at rest has one LSN for a whole copy."""
+    items, bag = Log(), Log()
+    for n in range(ROWS):
+        items.add(Event(ITEMS, "r", 0x1100, -1, after={"id": n, "n": 0}))
+        bag.add(Event(BAG, "r", 0x1100, -1, after={"n": n}))
+    keyed, schema = by_spark(spark, items), pa.schema([])
+
+    for found in (
+        keyed.held_by_key(keyed.frame_by_key(), schema),
+        keyed.folded_by_chain(schema),
+        by_spark(spark, bag).row_deltas(schema),
+    ):
+        rows = [some.num_rows for some in found]
+        assert sum(rows) == ROWS
+        assert max(rows) < ROWS // 2
+
+
+@pytest.mark.usefixtures("small_slices")
 def test_each_slice_that_is_handed_over_is_progress(spark: SparkSession) -> None:
     """A supervisor that starts a job again because of one large table would never see that table done."""
     beats: list[int] = []
