@@ -1,10 +1,10 @@
 """Which engine writes rows to a table: delta-rs on the driver, or Spark's executors.
 
-In: a table, the rows of a merge and where they can be, or how many rows are new. Out: one commit by either; they
-mean the same. Delta-rs is
-done in a fraction of a second, and rewrites each file that a row is in. Spark takes seconds, and writes the changed
-rows with a mark beside the file for each old one (a deletion vector): bytes written follow the changes, not the
-table. So Spark has what is large, as far as its rows fit in memory at once.
+In: a table, the rows of a merge and where they can be, or how many rows are new. Out: what either engine commits,
+which means the same. Delta-rs is done in a fraction of a second, and rewrites each file that a row is in. Spark takes
+seconds, and writes the changed rows with a mark beside the file for each old one (a deletion vector): bytes written
+follow the changes, not the table. So Spark has what is large: a merge as far as its rows fit in memory at once, and
+new rows however many they are, since none of them crosses the driver.
 """
 
 from collections.abc import Callable

@@ -20,7 +20,7 @@ from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.arrow_spool import Spool, spooled
 from walbridge.spark_consumer.apply.equal_rows import exchanged, numbered, rows_that_come, rows_that_go
 from walbridge.spark_consumer.apply.existence import Existence, expected_matches, refuse_other_matches
-from walbridge.spark_consumer.apply.frame_writer import Folded, FrameWriter, OtherOperation, alive, held, of_operations
+from walbridge.spark_consumer.apply.frame_writer import Folded, FrameWriter, OtherOperation, alive, of_operations
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
@@ -32,6 +32,7 @@ from walbridge.spark_consumer.fold.schema_join import place_name, refuse_malform
 from walbridge.spark_consumer.fold.segment_rows import SegmentRows
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
+from walbridge.spark_consumer.kafka.slices import held
 from walbridge.spark_consumer.plan.plan import Segment
 
 

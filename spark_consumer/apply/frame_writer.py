@@ -5,13 +5,11 @@ them; before it, where the segment empties the table, one without rows. What a r
 is no published version (I8), and a job that is killed there begins the segment again (I5).
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -46,16 +44,6 @@ class Folded:
             F.coalesce(F.sum(F.when(F.col("is_new"), 0).otherwise(1)), F.lit(0)),
         ).collect()[0]
         return cls(*found)
-
-
-@contextmanager
-def held(rows: DataFrame) -> Iterator[DataFrame]:
-    """The frame, computed once, in memory or on local disk until the block ends."""
-    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield rows
-    finally:
-        rows.unpersist()
 
 
 def alive(rows: DataFrame) -> DataFrame:

@@ -14,13 +14,16 @@ from walbridge.spark_consumer.delta.table import SHAPE, VECTORS, Commit, LakeTab
 
 _SOURCE = "walbridge_changes"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_FROM_THE_JOB = ("spark.sql.session.timeZone", "spark.sql.caseSensitive", "spark.sql.shuffle.partitions")
+_FROM_THE_JOB = (
+    "spark.sql.session.timeZone",
+    "spark.sql.caseSensitive",
+    "spark.sql.shuffle.partitions",
+    "spark.sql.parquet.outputTimestampType",
+    "spark.sql.parquet.datetimeRebaseModeInWrite",
+    "spark.sql.parquet.datetimeRebaseModeInRead",
+)
 """A new session has these as the JVM was started with them, which under spark-submit is not by us."""
 _SETTINGS = {
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # As the other applier writes them: by today's calendar, however old.
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parser.escapedStringLiterals": "false",
     # The source is in the driver's memory, and is the same each time it is read.
     "spark.databricks.delta.merge.materializeSource": "none",

@@ -72,7 +72,7 @@ class SegmentRows:
     @property
     def is_whole(self) -> bool:
         """Whether Spark has the rows as they are, since none of them holds a large value."""
-        return self._small is None
+        return not self._large
 
     def frame_as_they_are(self) -> DataFrame:
         """One row an event, in Spark."""
@@ -122,14 +122,18 @@ class SegmentRows:
     def _large_values(self) -> LargeValues:
         return LargeValues(self.shape)
 
+    @property
+    def _large(self) -> list[LargeRecord]:
+        """Those of the segment's schema, where they stand."""
+        return [record for record in self.records.large if record.schema_id == self.segment.schema_id]
+
     @cached_property
     def _small(self) -> pa.Table | None:
         """Records that stand for the large ones of this schema; None where there are none."""
-        mine = [record for record in self.records.large if record.schema_id == self.segment.schema_id]
-        if not mine:
+        if not self._large:
             return None
         rows = []
-        for record, value in chain(self.records.values(mine), self._wide() if self._compares_rows else ()):
+        for record, value in chain(self.records.values(self._large), self._wide() if self._compares_rows else ()):
             try:
                 small = self._large_values.stand_in(value)
             except (ProtocolError, LookupError, TypeError):

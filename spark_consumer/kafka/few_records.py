@@ -2,19 +2,20 @@
 
 In: offset ranges of partitions, a consumer. Out: exactly the records in them, as Arrow. Spark reads each
 partition with a consumer of its own, some 25 ms each where it has none of them yet: of 600 tables with two
-changes each that was two thirds of a plan's time. A record costs a third of a millisecond here, so this is for
-few of them; each crosses alone, so the heap holds no more than a fetch of ``FETCH_BYTES`` unpacks to (I9).
+changes each that was two thirds of a plan's time. A record takes a millisecond here, so this is for few of
+them. Each crosses alone, and the heap holds no more than a fetch of ``FETCH_BYTES`` unpacks to (I9).
 """
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
 from walbridge.schemas.errors import RetryableError
+from walbridge.spark_consumer.kafka.kafka_client import java_list
 from walbridge.spark_consumer.kafka.large_records import SIZE
 from walbridge.spark_consumer.kafka.ranges import RECORD, SIZED_RECORD, Place, Range
 
@@ -55,7 +56,7 @@ class FewRecords:
 
     def _records(self, ranges: Mapping[Place, Range], value_bytes_max: int) -> Iterator[Record]:
         left = dict(ranges)
-        self._consumer.assign(self._list_of(left))
+        self._consumer.assign(self._places(left))
         for place, (start, _) in left.items():
             self._consumer.seek(self._partitions[place], start)
         due = time.monotonic() + PATIENCE_S
@@ -68,7 +69,7 @@ class FewRecords:
                 self._look_where_it_is(left)
             if left != before:
                 due = time.monotonic() + PATIENCE_S
-                self._consumer.pause(self._list_of(place for place in before if place not in left))
+                self._consumer.pause(self._places(before.keys() - left.keys()))
             elif time.monotonic() > due:
                 (topic, partition), (start, _) = next(iter(left.items()))
                 raise RetryableError(f"Kafka does not send {topic}[{partition}] from offset {start} on")
@@ -104,11 +105,8 @@ class FewRecords:
         for place in list(left):
             _pass(left, place, self._consumer.position(self._partitions[place]))
 
-    def _list_of(self, places: Any) -> Any:
-        found = self._jvm.java.util.ArrayList()
-        for place in places:
-            found.add(self._partitions[place])
-        return found
+    def _places(self, places: Iterable[Place]) -> Any:
+        return java_list(self._jvm, [self._partitions[place] for place in places])
 
 
 def _pass(left: dict[Place, Range], place: Place, offset: int) -> None:
@@ -134,5 +132,6 @@ def _sized(records: list[Record]) -> pa.Table:
 
 
 def _schema_id(value: bytes | None) -> str | None:
-    is_framed = value is not None and value.startswith(MARKER) and len(value) > HEADER_BYTES
-    return value[len(MARKER) : HEADER_BYTES].hex() if is_framed and value is not None else None
+    if value is None or not value.startswith(MARKER) or len(value) <= HEADER_BYTES:
+        return None
+    return value[len(MARKER) : HEADER_BYTES].hex()

@@ -26,6 +26,7 @@ FETCH_BYTES = 128 * 2**10
 """Bytes of one answer for one partition, unless its first batch alone is larger. lz4 unpacks to 255 times
 as much at most: 32 MiB, which one record may take by default."""
 OWN = {"fetch.max.bytes": str(FETCH_BYTES), "max.partition.fetch.bytes": str(FETCH_BYTES), "auto.offset.reset": "none"}
+"""Of the client that a job keeps: its answers are small, and where a record is gone it chooses no other."""
 _RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
 _OFFSET_GONE = "org.apache.kafka.clients.consumer.InvalidOffsetException"
 _OF_A_BROKER = "org.apache.kafka.common.errors.ApiException"
@@ -39,6 +40,14 @@ def java_map(jvm: Any, properties: Mapping[str, str]) -> Any:
     made = jvm.java.util.HashMap()
     for name, value in properties.items():
         made.put(name, value)
+    return made
+
+
+def java_list(jvm: Any, items: Iterable[Any]) -> Any:
+    """Things as clients of the JVM take several of them."""
+    made = jvm.java.util.ArrayList()
+    for item in items:
+        made.add(item)
     return made
 
 
@@ -97,9 +106,7 @@ class KafkaClient:
             self._consumer = None
 
     def _ask(self, question: str, places: Iterable[Place], consumer: Any = None) -> dict[Place, int]:
-        asked = self._jvm.java.util.ArrayList()
-        for place in places:
-            asked.add(self._partition(place))
+        asked = java_list(self._jvm, map(self._partition, places))
         try:
             # One text instead of a call for each entry: topic names hold neither "=" nor ",".
             answer = self._call(lambda own: getattr(own if consumer is None else consumer, question)(asked).toString())

@@ -55,17 +55,24 @@ def in_slice(by: Column, index: int, slices: int) -> Column:
 
 
 @contextmanager
+def held(frame: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK) -> Iterator[DataFrame]:
+    """The frame, computed once, in memory or on local disk until the block ends."""
+    frame = frame.persist(level)
+    try:
+        yield frame
+    finally:
+        frame.unpersist()
+
+
+@contextmanager
 def pieces_of(frame: DataFrame, by: Column, slices: int) -> Iterator[Callable[[int], DataFrame]]:
     """The rows of each slice. Rows of many slices are brought together once, so that no slice looks at all of them."""
     if slices < GATHERED_FROM:
         yield lambda index: frame if slices == 1 else frame.where(in_slice(by, index, slices))
         return
     numbered = frame.withColumn(_SLICE, F.pmod(F.xxhash64(by), F.lit(slices)))
-    held = numbered.repartition(slices, _SLICE).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield lambda index: held.where(F.col(_SLICE) == index).drop(_SLICE)
-    finally:
-        held.unpersist()
+    with held(numbered.repartition(slices, _SLICE)) as gathered:
+        yield lambda index: gathered.where(F.col(_SLICE) == index).drop(_SLICE)
 
 
 def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
@@ -74,17 +81,14 @@ def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table
     if slices == 1:
         yield handed_over(frame, volume)
         return
-    held = frame.persist()
-    try:
-        yield from slices_of_held(held, by, volume)
-    finally:
-        held.unpersist()
+    with held(frame, StorageLevel.MEMORY_AND_DISK_DESER) as rows:
+        yield from slices_of_held(rows, by, volume)
 
 
-def slices_of_held(held: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
+def slices_of_held(rows: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
     """The same of a frame that Spark holds already."""
     for index in range(volume.slices):
-        yield handed_over(held.where(in_slice(by, index, volume.slices)), volume)
+        yield handed_over(rows.where(in_slice(by, index, volume.slices)), volume)
 
 
 def handed_over(slice_of_frame: DataFrame, volume: Volume) -> pa.Table:
