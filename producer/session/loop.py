@@ -167,7 +167,7 @@ class Session:
                 self._end_replay()
                 continue
             if self._transactions.open is None:
-                self._cuts.close(may_wait=True)
+                self._cuts.close(may_wait=self._out.age_s < self._batch_age_max_s)
                 self._cuts.idle_cut()
                 if should_stop():
                     return
@@ -216,7 +216,7 @@ class Session:
         if frame.reply_requested:
             is_outside = self._transactions.open is None
             if is_outside:
-                self._cuts.close(may_wait=True)
+                self._cuts.close(may_wait=self._out.age_s < self._batch_age_max_s)
             if time.monotonic() - self._cuts.last_cut_s >= REPLY_INTERVAL_S:
                 if is_outside:
                     self._cuts.idle_cut(asked=True)
