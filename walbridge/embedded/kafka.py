@@ -44,6 +44,7 @@ SETTINGS: Mapping[str, str] = {
     "log.cleaner.dedupe.buffer.size": "8388608",
     "log.segment.delete.delay.ms": "1000",
     "log.retention.check.interval.ms": "10000",
+    "metadata.max.idle.interval.ms": "0",  # no empty records: 40 % of an idle broker's CPU
 }
 JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 
@@ -169,6 +170,7 @@ class KafkaBroker(Server):
             "advertised.listeners": "",
             "broker.session.timeout.ms": "500",  # the dead need no patience
             "broker.heartbeat.interval.ms": "100",
+            "metadata.max.idle.interval.ms": "100",  # what is waited for below
         }
         self._write(properties, {**self._broker_settings(), **alone})
         process = self._java_process("Kafka's controller", "kafka.Kafka", [str(properties)])
