@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 import structlog
 
-from tests.jvm import SHORT_LIVED, SPARK_CONF, spark_conf
+from tests.jvm import SPARK_CONF, short_lived, spark_conf
 from tests.which_servers import chosen_servers
 from walbridge.embedded.home import located
 from walbridge.embedded.server_process import exit_on_sigterm
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def jvm_of_programs(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Programs under test start their JVMs so. What killed ones leave behind goes with the tests' other files."""
-    os.environ.setdefault(SPARK_CONF, spark_conf(tmp_path_factory.mktemp("jvm"), SHORT_LIVED))
+    os.environ.setdefault(SPARK_CONF, spark_conf(tmp_path_factory.mktemp("jvm"), *short_lived()))
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
-from tests.jvm import SHORT_LIVED
+from tests.jvm import short_lived
 from tests.shared_servers import watched
 from walbridge.embedded.folders import RunFolder
 from walbridge.embedded.jars import spark_jars
@@ -154,8 +154,8 @@ def _session(scratch: Path, log: Path) -> SparkSession:
     conf.set("spark.jars", ",".join(map(str, spark_jars())))
     conf.set("spark.local.dir", str(scratch / "local"))
     conf.set("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-    options = f"{SHORT_LIVED} {EXIT_ON_OUT_OF_MEMORY} -Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}"
-    conf.set("spark.driver.extraJavaOptions", options)
+    options = (*short_lived(), EXIT_ON_OUT_OF_MEMORY, f"-Djava.io.tmpdir={scratch}", f"-Dderby.system.home={scratch}")
+    conf.set("spark.driver.extraJavaOptions", " ".join(options))
     with log.open("ab") as output:
         # What it says before it dies is found where the test that it failed can quote it.
         SparkContext._ensure_initialized(

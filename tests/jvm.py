@@ -5,10 +5,35 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1"
-"""One that ends after a minute never earns back what its second compiler costs: a quarter of its time."""
+import pyspark
+
+from walbridge.embedded.class_archive import ClassArchive
+from walbridge.embedded.folders import place_of
+from walbridge.embedded.java import find_java
+from walbridge.schemas.errors import OperatorError
+
+FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
+"""A JVM that ends after a minute never earns back what its second compiler costs: a quarter of its time."""
 SPARK_CONF = "WALBRIDGE_SPARK__CONF"
 """Variable that says so to programs under test; benchmarks and soak run without it."""
+
+
+def short_lived() -> tuple[str, ...]:
+    """Options for a JVM that ends after a minute."""
+    try:
+        return (FIRST_COMPILER_ONLY, *spark_archive().options())
+    except OperatorError:  # no Java: nor do tests run that start one
+        return (FIRST_COMPILER_ONLY,)
+
+
+def spark_archive() -> ClassArchive:
+    """What ``tests/class_archives.py`` makes.
+
+    Raises:
+        OperatorError: no Java is here.
+    """
+    jars = [*(Path(pyspark.__file__).parent / "jars").glob("*.jar"), *place_of("jars").glob("spark/*.jar")]
+    return ClassArchive("spark", find_java(), tuple(jars))
 
 
 def spark_conf(scratch: Path, *options: str) -> str:

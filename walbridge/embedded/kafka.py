@@ -12,10 +12,11 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from walbridge.embedded.class_archive import ClassArchive
 from walbridge.embedded.jars import fetch
 from walbridge.embedded.java import Java, find_java
 from walbridge.embedded.server import STOP_S, Server
@@ -67,6 +68,7 @@ class KafkaBroker(Server):
         report: told of progress should jars have to be fetched first.
         told_port: of a proxy on loopback. Clients that come through it to ``proxied_port`` are
             told this port as the broker's, and so stay behind the proxy.
+        jvm: more options of its JVM.
     """
 
     stop_signals = (signal.SIGTERM,)
@@ -78,10 +80,12 @@ class KafkaBroker(Server):
         keep: bool = False,
         report: Callable[[str], None] = lambda line: None,
         told_port: int = 0,
+        jvm: Sequence[str] = (),
     ) -> None:
         self._settings = {**SETTINGS, **(settings or {})}
         self._jars = fetch(["kafka"], report)["kafka"]
         self._java = find_java()
+        self._jvm = (*_archive(self._java, self._jars).options(), *jvm)
         super().__init__("kafka", keep=keep)
         self._controller_port = 0
         self.told_port = told_port
@@ -189,16 +193,30 @@ class KafkaBroker(Server):
     def _java_process(self, name: str, main_class: str, arguments: list[str]) -> ServerProcess:
         return ServerProcess(
             name,
-            [*_command(self._java, self._jars, self._folder.path), main_class, *arguments],
+            [*_command(self._java, self._jars, self._folder.path, self._jvm), main_class, *arguments],
             self.log,
             # JAVA_TOOL_OPTIONS and the like are meant for programs of the user, not for this.
             environ={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
         )
 
 
-def _command(java: Java, jars: Path, run: Path) -> list[str]:
+def broker_archive() -> ClassArchive:
+    """Of the classes that a broker loads as it starts.
+
+    Raises:
+        OperatorError: no Java is here, or the jars could not be fetched.
+    """
+    return _archive(find_java(), fetch(["kafka"])["kafka"])
+
+
+def _archive(java: Java, jars: Path) -> ClassArchive:
+    return ClassArchive("kafka", java, tuple(jars.glob("*.jar")))
+
+
+def _command(java: Java, jars: Path, run: Path, jvm: Sequence[str]) -> list[str]:
     options = [
         *JVM,
+        *jvm,
         # Only the first compiler: half the CPU of a start, and enough for what a test asks.
         "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.configurationFile={run / 'log4j2.properties'}",
