@@ -13,6 +13,7 @@ import pyspark
 from deltalake import DeltaTable, QueryBuilder
 
 from tests.fix_spark import NO_PYTHON
+from tests.jvm import short_lived
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
@@ -66,7 +67,7 @@ class Program:
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.ui.enabled": "false",
-            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={self._folder}",
+            "spark.driver.extraJavaOptions": " ".join((*short_lived(), f"-Djava.io.tmpdir={self._folder}")),
         }
         command = [str(spark_submit), "--master", "local[2]", "--py-files", str(archive)]
         command += [part for name, value in confs.items() for part in ("--conf", f"{name}={value}")]
