@@ -39,6 +39,7 @@ from walbridge.spark_consumer.plan.missing_schemas import without_missing_schema
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
 from walbridge.spark_consumer.plan.segments import LEFT
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
+from walbridge.spark_consumer.spark_progress import SparkProgress, hearing
 from walbridge.spark_consumer.stopwatch import Stopwatch
 
 log = structlog.get_logger()
@@ -63,6 +64,7 @@ class PlanRunner:
         self._storage_options = flatten(settings.lake.storage_options)
         self._tells_all = settings.postgres.origin == "any"
         self._appliers = Appliers.of(settings, spark)
+        self._spark = spark
         self._requests = CopyRequests(spark, kafka, settings)
         self._left = LeftTables(kafka, settings.name) if settings.lake.dropped_tables == "drop" else None
         self.manifest = Manifest(self._lake, settings.name, self._storage_options)
@@ -181,7 +183,8 @@ class PlanRunner:
     def _apply_tables(
         self, plan: Plan, relations: Relations, watch: Stopwatch
     ) -> tuple[list[TableHead], list[TableTrouble]]:
-        with planned_records(self._kafka, plan) as records:
+        is_heard = hearing(SparkProgress(self._spark).has_moved, self._metrics.pulse.beat)
+        with is_heard, planned_records(self._kafka, plan) as records:
             watch.lap("read_ms")
 
             def apply_one(table: TablePlan) -> TableHead | TableTrouble:
