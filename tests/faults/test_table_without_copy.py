@@ -55,6 +55,7 @@ def test_table_that_is_created_and_written_to_is_stale_and_the_others_go_on(prod
 
     running = producer.start_streaming()
     execute("INSERT INTO u VALUES (5); INSERT INTO t VALUES (5)")
+    running.wait_for_log("is not published")
     producer.check_equal(never_copied=frozenset({"u"}))
     assert running.log.count("is not published") == 1, "once a session"
     assert progress_of(producer).tables[stale.relation_id] == stale
