@@ -208,6 +208,7 @@ _WIDER = frozenset(
         ("varchar", "text"), ("varchar", "citext"), ("text", "citext"), ("citext", "text"),
     }
 )  # fmt: skip
+_WIDER_WITHOUT_LIMIT = frozenset({("text", "varchar"), ("bit", "varbit")})
 _MODIFIER_ONLY_LIMITS = frozenset({"varchar", "timestamp", "timestamptz", "time", "timetz", "varbit"})
 
 
@@ -220,7 +221,7 @@ def _refuse_other_values(origin: LakeField, field: LakeField, table_name: str) -
     (old_base, old_typmod), (base, typmod) = _base(origin.metadata), _base(field.metadata)
     if old_base == base and origin.type == field.type and old_typmod == typmod:
         return
-    if (old_base, base) in _WIDER:
+    if (old_base, base) in _WIDER or (typmod == -1 and (old_base, base) in _WIDER_WITHOUT_LIMIT):
         return
     if old_base == base and _is_longer(base, old_typmod, typmod):
         return

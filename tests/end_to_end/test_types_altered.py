@@ -16,6 +16,7 @@ MADE = """
 FOLLOWED = {
     "longer": "ALTER TABLE {0} ALTER d TYPE varchar(20)",
     "unlimited": "ALTER TABLE {0} ALTER d TYPE text",
+    "unlimited, as it was": "ALTER TABLE {0} ALTER e TYPE varchar",
     "more digits": "ALTER TABLE {0} ALTER a TYPE numeric(14,4)",
     "finer": "ALTER TABLE {0} ALTER f TYPE timestamp(3)",
     "names swapped": "ALTER TABLE {0} RENAME d TO t; ALTER TABLE {0} RENAME e TO d; ALTER TABLE {0} RENAME t TO e",
