@@ -101,6 +101,11 @@ class TableState:
     def rows(self) -> list[Row]:
         return [*self.by_key.values(), *self.keyless]
 
+    @property
+    def every_row(self) -> list[Row]:
+        """Also those that are not the table's yet."""
+        return [*self.rows, *self.aside]
+
 
 class Replay:
     """Tables by relation id, as a reader that follows the contract has them."""
@@ -125,22 +130,29 @@ class Replay:
             # Who reads a partition alone has no barrier to go by.
             assert sorted(event.partition for event in voids) == list(range(count))
         for event in events:
-            relation_id = event.relation.table.relation_id
-            if relation_id == MESSAGES_RELATION_ID:
-                continue
-            assert relation_id in self.tables, f"{event.relation.topic} has events before its copy_begin"
             if cut.complete:
                 assert event.position.commit_lsn <= cut.end_lsn, f"{event.position} is in a cut, and after its end"
-            if event.key is not None:
-                place = event.relation.topic, event.key
-                known = self.tables[relation_id].partitions.setdefault(place, event.partition)
-                assert event.partition == known, f"a key's event at {event.position} is in another partition"
-            self._reshape(event.relation)
-            apply = _APPLY if self.tables[relation_id].named is None else _APPLY_BESIDE
-            apply[event.op](self.tables[relation_id], event)
+            if event.relation.table.relation_id != MESSAGES_RELATION_ID:
+                self.apply_event(event)
         for relation_id in ends:
             self.tables[relation_id].end_copy()
         self.end_lsn = cut.end_lsn
+
+    def apply_event(self, event: Event) -> None:
+        """One change of a row."""
+        relation_id = event.relation.table.relation_id
+        assert relation_id in self.tables, f"{event.relation.topic} has events before its copy_begin"
+        if event.key is not None:
+            place = event.relation.topic, event.key
+            known = self.tables[relation_id].partitions.setdefault(place, event.partition)
+            assert event.partition == known, f"a key's event at {event.position} is in another partition"
+        self._reshape(event.relation)
+        apply = _APPLY if self.tables[relation_id].named is None else _APPLY_BESIDE
+        apply[event.op](self.tables[relation_id], self.placed(event))
+
+    def placed(self, event: Event) -> Event:
+        """The event with the key that its row is kept under: its own, as long as no key is altered."""
+        return event
 
     def _mark(self, cut: Cut, markers: list[Event]) -> None:
         """A copy beside the stream begins or ends: in every partition, and with a barrier."""
@@ -163,19 +175,18 @@ class Replay:
             self._reshape(relation)
 
     def _reshape(self, relation: RelationRecord) -> None:
-        """A new version: dropped columns leave, added ones are null, until a value comes."""
+        """A new version: dropped columns leave, added ones are null until a value comes, renamed ones keep theirs."""
         table = relation.table
         old = self.relations.get(table.relation_id)
         self.relations[table.relation_id] = relation
         if old is None or old.schema_id == relation.schema_id:
             return
-        names = [column.name for column in table.columns]
+        names = _names_before(old, relation)
         state = self.tables[table.relation_id]
-        for rows in (state.by_key.values(), state.keyless, state.aside):
-            for row in rows:
-                kept = {name: row.get(name) for name in names}
-                row.clear()
-                row.update(kept)
+        for row in state.every_row:
+            kept = {name: row.get(before) if before else None for name, before in names.items()}
+            row.clear()
+            row.update(kept)
 
     def rows(self, namespace: str, name: str) -> list[Row]:
         ids = [i for i, r in self.relations.items() if (r.table.namespace, r.table.name) == (namespace, name)]
@@ -183,6 +194,18 @@ class Replay:
 
     def __iter__(self) -> Iterator[RelationRecord]:
         return iter(self.relations.values())
+
+
+def _names_before(old: RelationRecord, new: RelationRecord) -> dict[str, str | None]:
+    """Each column's name in the version before; None where it was not there. Numbers tell, else names."""
+    numbered = {column.attnum: column.name for column in old.table.columns if column.attnum is not None}
+    named = {column.name: column.attnum for column in old.table.columns}
+    return {
+        column.name: numbered.get(column.attnum)
+        if column.attnum is not None and named.get(column.name, 0) is not None
+        else (column.name if column.name in named else None)
+        for column in new.table.columns
+    }
 
 
 def _id(event: Event) -> int:

@@ -256,12 +256,16 @@ class Topics:
         """Every event of every cut, applied. A table that was renamed and not written since has a barrier only."""
         replayed = Replay()
         for cut in self._cuts_of_what_is_there():
-            replayed.apply(cut, self.events(cut))
-            for table in cut.tables:
-                if shapes := [barrier for barrier in table.barriers if barrier.kind == "shape"]:
-                    newest = max(shapes, key=lambda barrier: barrier.position)
-                    replayed.begin_version(self._version(str(newest.schema_id), table.relation_id))
+            self.replay_cut(cut, replayed)
         return replayed
+
+    def replay_cut(self, cut: Cut, replayed: Replay) -> None:
+        """Every event of one cut, applied to what those before it left."""
+        replayed.apply(cut, self.events(cut))
+        for table in cut.tables:
+            if shapes := [barrier for barrier in table.barriers if barrier.kind == "shape"]:
+                newest = max(shapes, key=lambda barrier: barrier.position)
+                replayed.begin_version(self._version(str(newest.schema_id), table.relation_id))
 
     def _cuts_of_what_is_there(self) -> list[Cut]:
         return [

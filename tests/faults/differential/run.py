@@ -1,0 +1,179 @@
+"""One run: a database that is altered without end, a producer that is killed, and looks at what the topics tell.
+
+In: a producer, a seed and how tables are published. Out: figures; a test that fails names the tables and what was done
+to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import psycopg
+
+from tests.faults.differential.followed_tables import FollowedTables
+from tests.faults.differential.owner import LOCK_TIMEOUT, Owner
+from tests.faults.differential.places import SCHEMAS
+from tests.faults.differential.statements import OTHER, TYPES, UNTOLD
+from tests.faults.differential.tables import PARTS, tables
+from tests.fix_producer import ProducerUnderTest, Running
+from tests.topic_reader import Topics
+from tests.wait import wait_until
+
+PUBLISHED = {
+    "all": "FOR ALL TABLES WITH (publish_via_partition_root = true)",
+    "leaves": "FOR ALL TABLES",
+    "named": "WITH (publish_via_partition_root = true)",
+}
+TABLES_AT_FIRST = 12
+KILLS_MIN, KILL_SHARE = 4, 0.006
+DEAD_FOR = (0, 10, 80)
+"""Steps of the owner."""
+SETTLED_EACH = 4
+"""Checks, of which the last waits until every table is current."""
+SETTLED_S = 240.0
+HISTORY = 25
+_PUBLISHED = """
+    SELECT c.oid::int FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
+    JOIN pg_class c ON c.relname = t.tablename AND c.relnamespace = n.oid"""
+
+
+class Differential:
+    """A source and what the topics tell of it, side by side."""
+
+    def __init__(self, producer: ProducerUnderTest, seed: int, how: str) -> None:
+        self._producer, self._dice, self._how = producer, random.Random(seed), how
+        self._owner = Owner(self._dice, names_tables=how == "named")
+        self._tables = FollowedTables()
+        self._running: Running | None = None
+        self._dead_for, self._kill_share = 0, 0.0
+        self._figures = Counter[str]()
+        self._accounted = Counter[int]()
+        self._copies = Counter[str]()
+        self.needless: list[str] = []
+        """Copies of tables of which every value was kept, and the stream or the catalogue told so."""
+
+    def run(self, statements: int, checks: int) -> None:
+        """Alter the database; at so many moments, look whether the topics tell the same."""
+        self._kill_share = max(KILL_SHARE, KILLS_MIN / statements)
+        database = self._producer.database
+        database.execute(f"CREATE SCHEMA {PARTS}; CREATE SCHEMA {SCHEMAS[1]}; {TYPES}")
+        database.execute(f"CREATE PUBLICATION walbridge {PUBLISHED[self._how]}")
+        with database.connect() as one, database.connect() as other, self._producer.topics() as topics:
+            for connection in (one, other):
+                connection.execute(LOCK_TIMEOUT.encode())
+            while len(tables(one)) < TABLES_AT_FIRST:
+                for _ in self._owner.transaction(one):
+                    pass
+            self._running = self._producer.start_streaming()
+            for number in range(1, checks + 1):
+                self._act([one, other], statements * number // checks)
+                if number % SETTLED_EACH:
+                    self._compare(topics)
+                else:
+                    self._settle(one, topics)
+            self._settle(one, topics)
+            written = self._owner.write_everywhere(one)
+            self._settle(one, topics, written)
+
+    def _act(self, connections: list[psycopg.Connection[Any]], until: int) -> None:
+        """Up to two transactions are open at a time."""
+        transactions: dict[int, Iterator[None]] = {}
+        while transactions or self._owner.taken.total() < until:
+            which = self._dice.choice((0, 0, 0, 1))
+            if which not in transactions:
+                if self._owner.taken.total() >= until:
+                    which = next(iter(transactions))
+                else:
+                    transactions[which] = self._owner.transaction(connections[which])
+            if next(transactions[which], "ended") == "ended":
+                del transactions[which]
+            self._kill_or_start()
+        self._dead_for = 0
+        self._kill_or_start()
+
+    def _kill_or_start(self) -> None:
+        if self._running is None:
+            self._dead_for -= 1
+            if self._dead_for <= 0:
+                self._running = self._producer.start()
+        elif self._dice.random() < self._kill_share:
+            assert self._running.process.poll() is None, self._running.log[-5000:]
+            self._running.kill()
+            self._running, self._dead_for = None, self._dice.choice(DEAD_FOR)
+            self._figures["kills"] += 1
+
+    def _settle(self, connection: psycopg.Connection[Any], topics: Topics, named: Collection[int] = ()) -> None:
+        """Once every table is current."""
+        self._owner.mend(connection)
+        with contextlib.suppress(AssertionError):  # with the tables' histories it says more
+            wait_until(lambda: not self._unsettled(topics), "all to be current", SETTLED_S, 0.3)
+        progress = topics.progress()
+        assert progress is not None
+        unsettled = {each: str(progress.tables.get(each)) for each in self._unsettled(topics)}
+        assert not unsettled, self._told(unsettled)
+        self._compare(topics, named)
+        self._account()
+
+    def _unsettled(self, topics: Topics) -> set[int]:
+        self._replay(topics)
+        published = {row[0] for row in self._producer.database.rows(_PUBLISHED)}
+        return {each for each in published if self._tables.states.get(each) != "current"}
+
+    def _compare(self, topics: Topics, named: Collection[int] = ()) -> None:
+        self._replay(topics)
+        there = {row[0] for row in self._producer.database.rows("SELECT oid::int FROM pg_class")}
+        wrong = {each: why for each, why in self._tables.wrong.items() if each in there}
+        # Of a table that was gone when its changes were read nobody could know what else was done to it.
+        self._figures["gone before they were read"] += len(self._tables.wrong) - len(wrong)
+        self._tables.wrong.clear()
+        wrong |= self._tables.differing(self._producer.database, named)
+        self._figures["checks"] += 1
+        self._figures["current tables compared"] += [*self._tables.states.values()].count("current")
+        assert not wrong, self._told(wrong)
+
+    def _replay(self, topics: Topics) -> None:
+        """To the cut of a look that shows everything: the second one is one without changes."""
+        for _ in range(2):
+            self._producer.caught_up(topics, SETTLED_S)
+        cuts = topics.cuts()
+        for cut in cuts[self._figures["cuts"] :]:
+            topics.replay_cut(cut, self._tables)
+        self._figures["cuts"] = len(cuts)
+
+    def _account(self) -> None:
+        """Which copies were due since all was current before."""
+        for relation_id, count in self._tables.left.items():
+            new, self._accounted[relation_id] = count - self._accounted[relation_id], count
+            done = self._owner.done[relation_id]
+            if done[OTHER]:
+                self._copies["due"] += new
+            elif done[UNTOLD]:
+                self._copies["kept by " + ", ".join(sorted(done[UNTOLD]))] += new
+            elif new:
+                self._copies["needless"] += new
+                self.needless.append(self._told({relation_id: f"copied {new} times"}))
+        self._owner.done.clear()
+
+    def _told(self, wrong: dict[int, str]) -> str:
+        return "\n".join(
+            "\n    ".join([f"{relation_id} {why}", *self._owner.history[relation_id][-HISTORY:]])
+            for relation_id, why in wrong.items()
+        )
+
+    def report(self) -> str:
+        """What was done and seen."""
+        owner = self._owner
+        figures = {
+            "statements": owner.taken.total(),
+            "refused by Postgres": owner.refused.total(),
+            "tables": len(self._tables.states),
+            **self._figures,
+            "copies": self._tables.copied.total(),
+            "tables left": dict(self._copies),
+            "by kind": dict(owner.taken.most_common()),
+        }
+        return "\n".join(f"{name}: {figure}" for name, figure in figures.items())
