@@ -109,14 +109,17 @@ class FollowedTables(Replay):
         table = relation.table
         called: list[tuple[str, str]] = database.rows(_NAMES, (table.relation_id,))
         if not called:
-            return f"{table.qualified_name} is dropped"
+            return ""  # the source has nothing to compare it with; that it is left is waited for
         columns: dict[int, str] = dict(database.rows(_COLUMNS, (table.relation_id,)))
         ours = {each.name for each in table.columns}
         if is_named and (ours != {*columns.values()} or (table.namespace, table.name) != called[0]):
             return f"{table.qualified_name} has {sorted(ours)}; it is {called[0]} and has {sorted(columns.values())}"
         # By number: what is called otherwise by now is told with the next change.
-        now = {each.name: columns.get(each.attnum or 0, each.name) for each in table.columns}
-        now = {name: new for name, new in now.items() if new in columns.values()}
+        now = {
+            each.name: each.name if each.attnum is None else columns[each.attnum]
+            for each in table.columns
+            if (each.name in columns.values() if each.attnum is None else each.attnum in columns)
+        }
         kept = tuple(replace(each, name=now[each.name]) for each in table.columns if each.name in now)
         source = replace(table, namespace=called[0][0], name=called[0][1], columns=kept)
         wanted = Counter(map(comparable, source_rows(database, replace(relation, table=source))))

@@ -107,7 +107,7 @@ class Differential:
             self._figures["kills"] += 1
 
     def _settle(self, connection: psycopg.Connection[Any], topics: Topics, named: Collection[int] = ()) -> None:
-        """Once every table is current."""
+        """Once every published table is current, and no other one."""
         self._owner.mend(connection)
         with contextlib.suppress(AssertionError):  # with the tables' histories it says more
             wait_until(lambda: not self._unsettled(topics), "all to be current", SETTLED_S, 0.3)
@@ -121,7 +121,7 @@ class Differential:
     def _unsettled(self, topics: Topics) -> set[int]:
         self._replay(topics)
         published = {row[0] for row in self._producer.database.rows(_PUBLISHED)}
-        return {each for each in published if self._tables.states.get(each) != "current"}
+        return published ^ {each for each, state in self._tables.states.items() if state == "current"}
 
     def _compare(self, topics: Topics, named: Collection[int] = ()) -> None:
         self._replay(topics)
