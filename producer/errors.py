@@ -291,6 +291,18 @@ def key_lost(table: str, partition_count: int) -> UnfitTable:
     )
 
 
+class UncertainColumn(UnfitTable, TableRewritten):
+    """A copy mends it, however often it comes."""
+
+
+def column_uncertain(table: str, column: str) -> UncertainColumn:
+    """What came under its name may be the values of another column."""
+    return UncertainColumn(
+        f"column {column} of table {table} was told when the catalogue had another one, which may have its name",
+        remedy=copied_again(table),
+    )
+
+
 class UnfitRow(OperatorError):
     """A row of which there is no record, or none that Kafka takes. A copy of its table meets it as well."""
 

@@ -154,17 +154,13 @@ class Doubts:
                 if file.relation_id in before and rewrites.added_columns(before[file.relation_id], file):
                     counts[file.relation_id] = before[file.relation_id].column_count
         added = added_columns(self._connection, counts) if counts else []
-        return {
-            each.relation_id
-            for each in added
-            if each.has_value or self._is_made_again(each, behind=counts[each.relation_id])
-        }
+        return {each.relation_id for each in added if each.has_value or self._is_made_again(each)}
 
-    def _is_made_again(self, column: AddedColumn, behind: int) -> bool:
+    def _is_made_again(self, column: AddedColumn) -> bool:
         """Whether it looks as one that went: the stream does not tell the values of one from those of the other."""
         wanted = column.name, column.type_oid, column.typmod
         return any(
-            (each.name, each.type_oid, each.typmod) == wanted and each.attnum is not None and each.attnum <= behind
+            (each.name, each.type_oid, each.typmod) == wanted and each.attnum != column.attnum
             for version in self._tables.versions_of(column.relation_id)
             for each in version.table.columns
         )

@@ -136,6 +136,7 @@ class AddedColumn:
     name: str
     type_oid: int
     typmod: int
+    attnum: int
     has_value: bool
 
 

@@ -44,6 +44,28 @@ def described_columns(relation: Relation, facts: TableFacts | None) -> list[Colu
     return [known.get(_of(column)) for column in relation.columns]
 
 
+def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
+    """Columns that are told for the first time, and that the catalogue may know no more: one of their name and type is
+    there now, and a column came and went of which the stream told nothing yet."""
+    candidates = _candidates(facts, versions)
+    if facts is None or candidates is None or _same_columns(relation, versions) is not None:
+        return []
+    ever = {column.attnum for version in versions for column in version.table.columns}
+    untold = candidates - ever - {column.attnum for column in facts.columns}
+    numbers = _possible([each.attnum if each else None for each in described_columns(relation, facts)], facts)
+    if not untold or len(candidates) == len(numbers):
+        return []  # each has its own by their order
+    found = []
+    for place, (column, number) in enumerate(zip(relation.columns, numbers, strict=True)):
+        before = max((each for each in numbers[:place] if each is not None and each in ever), default=0)
+        behind = min(
+            (each for each in numbers[place:] if each is not None and each in ever), default=max(candidates) + 1
+        )
+        if number is not None and number not in ever and any(before < each < behind for each in untold):
+            found.append(column.name)
+    return found
+
+
 def catalogue_key(
     relation: Relation, facts: TableFacts | None, numbers: Numbers, versions: Sequence[RelationRecord]
 ) -> Collection[str]:

@@ -13,7 +13,7 @@ import structlog
 
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.errors import dropped_meanwhile, key_lost, not_published, topic_grown
+from walbridge.producer.errors import column_uncertain, dropped_meanwhile, key_lost, not_published, topic_grown
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topics import TopicAdmin, data_topic_spec
@@ -23,6 +23,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
+from walbridge.producer.relations.column_matching import uncertain_columns
 from walbridge.producer.relations.partition_sessions import PartitionSessions
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
 from walbridge.producer.relations.table_names import Name, TableNames, first_topics
@@ -181,7 +182,10 @@ class Tables:
             self._foreign[relation.relation_id] = relation
             return
         facts, types = self._facts.of(relation, xid, copied)
-        record = self._record(self._names.receive(relation), facts, types)
+        called = self._names.receive(relation)
+        for column in uncertain_columns(relation, facts, self._cache.versions_of(relation.relation_id)):
+            raise column_uncertain(f"{called.namespace}.{called.name}", column)
+        record = self._record(called, facts, types)
         old = self._writers.get(relation.relation_id)
         if old is None or old.relation != record:
             self._install(record)
@@ -250,8 +254,7 @@ class Tables:
         Raises:
             RetryableError: Kafka is away.
         """
-        writer, newest = self._writers.get(relation_id), self._cache.newest_of(relation_id)
-        known = writer.relation if writer is not None else newest
+        known = self.announced_last(relation_id)
         if known is None or (known.table.namespace, known.table.name) == name:
             return None
         table = replace(known.table, namespace=name[0], name=name[1])
@@ -262,10 +265,34 @@ class Tables:
         self._unbarred.discard(relation_id)
         return renamed
 
+    def alter(self, table: PublishedTable, facts: TableFacts, types: Mapping[int, TypeFacts]) -> RecordWriter | None:
+        """The writer of a table from here on, whose columns are others by now; None where nothing is new.
+
+        Its name is told by ``rename``. The caller adds its barrier.
+
+        Raises:
+            UnfitTable: nothing can be published with this version.
+            RetryableError: Kafka is away.
+        """
+        known = self.announced_last(table.relation_id)
+        if known is None:
+            return None
+        relation = replace(announced(table, facts), namespace=known.table.namespace, name=known.table.name)
+        record = self._record(relation, facts, types)
+        if record == known:
+            return None
+        altered = self._install(record)
+        self._unbarred.discard(table.relation_id)
+        return altered
+
+    def announced_last(self, relation_id: int) -> RelationRecord | None:
+        """The version in which the next change of a table comes, as far as the stream or the metadata topic tells."""
+        writer = self._writers.get(relation_id)
+        return writer.relation if writer is not None else self._cache.newest_of(relation_id)
+
     def name_of(self, relation_id: int) -> Name | None:
         """Schema and name of a table from here on, as far as the stream or the metadata topic tells."""
-        writer, newest = self._writers.get(relation_id), self._cache.newest_of(relation_id)
-        known = writer.relation if writer is not None else newest
+        known = self.announced_last(relation_id)
         return None if known is None else (known.table.namespace, known.table.name)
 
     def is_free_name(self, name: Name) -> bool:

@@ -99,7 +99,7 @@ def test_label_that_is_called_otherwise_is_a_doubt() -> None:
     assert doubted(partitioned(), FIRST, labels=frozenset({"9-cd"}))
 
 
-NOTE = AddedColumn(ORDERS, "note", TEXT, -1, has_value=False)
+NOTE = AddedColumn(ORDERS, "note", TEXT, -1, 3, has_value=False)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +108,7 @@ NOTE = AddedColumn(ORDERS, "note", TEXT, -1, has_value=False)
         (replace(NOTE, name="other"), False),
         (replace(NOTE, name="other", has_value=True), True),
         (NOTE, True),
+        (replace(NOTE, attnum=2), False),
         (replace(NOTE, type_oid=INT4), False),
     ],
 )

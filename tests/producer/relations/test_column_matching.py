@@ -10,7 +10,7 @@ import pytest
 from tests.producer.kept import INT4, ORDERS
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.column_matching import catalogue_key, column_numbers
+from walbridge.producer.relations.column_matching import catalogue_key, column_numbers, uncertain_columns
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
 from walbridge.schemas.metadata_record import RelationRecord
 
@@ -122,6 +122,26 @@ def test_columns_that_came_back_under_names_of_old_ones_are_other_columns() -> N
     known = versions((first, AB), (second, now(("a", 1), last=2)))
 
     assert column_numbers(first, now(("a", 1), ("b", 3), last=3), known) == [1, None]
+
+
+@pytest.mark.parametrize(
+    ("relation", "facts", "expected"),
+    [
+        pytest.param(told("a", "b", "c"), now(("a", 1), ("b", 2), ("c", 4)), ["c"], id="of two one is gone"),
+        pytest.param(told("a", "b", "c"), now(("a", 1), ("b", 2), ("c", 3)), [], id="the only one"),
+        pytest.param(told("a", "b", "c"), now(("a", 1), ("b", 2), ("x", 4)), [], id="none is there"),
+        pytest.param(told("a", "b", "c"), now(("a", 1), ("b", 2), ("c", 3), ("d", 4)), [], id="none is gone"),
+        pytest.param(told("a", "b", "c", "d"), now(("a", 1), ("b", 2), ("d", 3), ("c", 4)), [], id="as many as came"),
+        pytest.param(told("a", "b"), now(("a", 1), ("b", 4)), [], id="told before"),
+        pytest.param(told("a", "c"), now(("a", 1), ("c", 3)), [], id="the other was told"),
+        pytest.param(told("a", "b", "c"), None, [], id="table is gone"),
+    ],
+)
+def test_new_column_may_be_one_that_went_before_anybody_looked(
+    relation: Relation, facts: TableFacts | None, expected: list[str]
+) -> None:
+    """I8: what comes under its name would pass for the values of the one that is there now."""
+    assert uncertain_columns(relation, facts, versions((told("a", "b"), AB))) == expected
 
 
 def test_newest_of_equal_versions_is_the_one_that_counts() -> None:

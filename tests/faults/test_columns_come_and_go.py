@@ -1,0 +1,77 @@
+"""Columns that come and go under one name, or are called otherwise: a table called current equals its source (I8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.test_table_trouble import barriers_of, states
+from tests.faults.test_unsaid_rows import act
+from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
+
+pytestmark = pytest.mark.fault
+
+CAME = "ALTER TABLE t ADD c int; INSERT INTO t SELECT i, 'new', i FROM generate_series(11, 15) i"
+REPLACED = {
+    "dropped and added": "BEGIN; ALTER TABLE t DROP c; ALTER TABLE t ADD c int; COMMIT",
+    "another took its name": "BEGIN; ALTER TABLE t ADD x int; ALTER TABLE t RENAME c TO y; ALTER TABLE t RENAME x TO c;"
+    "ALTER TABLE t DROP y; COMMIT",
+}
+
+
+@pytest.mark.parametrize("how", ["running", "stopped"])
+@pytest.mark.parametrize("replaced", REPLACED)
+def test_column_that_came_and_was_replaced_before_anybody_looked(
+    producer: ProducerUnderTest, replaced: str, how: str
+) -> None:
+    """The catalogue knows the second one only, and what the stream tells of both is byte for byte the same."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
+    producer.database.execute("INSERT INTO t SELECT i, 'a' FROM generate_series(1, 10) i")
+    producer.publish("t")
+    running = producer.start_streaming()
+    producer.check_equal()
+    if how == "stopped":
+        running.stop()
+    act(producer, f"{CAME}; {REPLACED[replaced]}")
+    act(producer, "INSERT INTO t VALUES (16, 'newer', 16)")
+    if how == "stopped":
+        producer.start_streaming()
+    wait_until(lambda: "copy_end" in barriers_of(producer, "t"), "the table to be copied again")
+    wait_until(lambda: states(producer) == {"current"}, "it to be current")
+    producer.check_equal()
+
+
+QUIET = {
+    "added": "ALTER TABLE {0} ADD d int",
+    "dropped": "ALTER TABLE {0} DROP b",
+    "renamed": "ALTER TABLE {0} RENAME b TO d",
+    "swapped": "ALTER TABLE {0} RENAME a TO d; ALTER TABLE {0} RENAME b TO a; ALTER TABLE {0} RENAME d TO b",
+    "of another type": "ALTER TABLE {0} DROP b; ALTER TABLE {0} ADD b bool",
+    "longer": "ALTER TABLE {0} ALTER b TYPE varchar(20)",
+    "renamed and dropped": "ALTER TABLE {0} DROP a; ALTER TABLE {0} RENAME b TO a",
+}
+
+
+@pytest.mark.parametrize("how", ["running", "stopped"])
+def test_columns_of_a_table_that_nobody_writes_are_those_of_the_source(producer: ProducerUnderTest, how: str) -> None:
+    """Without a change no Relation comes, and names would be those of other columns' values. No table is copied."""
+    tables = {f"t{number}": statements for number, statements in enumerate(QUIET.values())}
+    for name in tables:
+        producer.database.execute(
+            f"CREATE TABLE {name} (id int PRIMARY KEY, a text, b varchar(10)); INSERT INTO {name} VALUES (1, 'a', 'b')"
+        )
+    producer.publish(*tables)
+    running = producer.start_streaming()
+    producer.check_equal()
+    if how == "stopped":
+        running.stop()
+    for name, statements in tables.items():
+        act(producer, statements.format(name))
+    if how == "stopped":
+        running = producer.start_streaming()
+    wait_until(lambda: running.log.count("table is altered") == len(tables), "the columns to be told")
+    producer.check_equal()
+    assert {name: barriers_of(producer, name) for name in tables} == {name: [] for name in tables}
+    for name in tables:
+        producer.database.execute(f"INSERT INTO {name} (id) VALUES (2); UPDATE {name} SET id = 3 WHERE id = 1")
+    producer.check_equal()
