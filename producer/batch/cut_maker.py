@@ -36,7 +36,7 @@ class Watch(Protocol):
         """Look before a cut that ends a batch."""
 
     def is_renamed_at(self, lsn: Lsn) -> bool:
-        """Whether a table has another name than was told, and nothing of it comes under that after ``lsn``."""
+        """Whether a table has another name or other columns than were told, and nothing comes so after ``lsn``."""
 
     def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
         """Whether what the stream brings next may spare a cut that ends at ``end`` to call a table stale."""

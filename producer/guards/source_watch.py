@@ -15,6 +15,7 @@ import structlog
 from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
+from walbridge.producer.guards.altered_tables import AlteredTable, AlteredTables
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.partitions import identity_faults
@@ -88,6 +89,7 @@ class SourceWatch:
         self._renamed: dict[int, tuple[Name, Lsn]] = {}
         """By table: its new name, and from where on nothing comes under an earlier one."""
         self.doubts = Doubts(settings, connection, tables, tracker)
+        self._altered = AlteredTables(settings.postgres.publication, connection, tables)
         self.topics = TopicWatch(settings, admin, tables, tracker, self.doubts)
         self._shown: Snapshot | None = None
         """What the last look at all tables showed."""
@@ -237,6 +239,7 @@ class SourceWatch:
                 self._leaving[relation_id] = now.lsn
         if now is not None:
             self._notice_names(now)
+        self._altered.look_if_due(progress.relation_ids)
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
             self.appeared |= other_members(self._connection, name, there)
@@ -254,8 +257,8 @@ class SourceWatch:
                 self._renamed[relation_id] = name, now.lsn
 
     def is_renamed_at(self, lsn: Lsn) -> bool:
-        """Whether ``take_renamed`` returns something."""
-        return any(since <= lsn for _, since in self._renamed.values())
+        """Whether ``take_renamed`` or ``take_altered`` returns something."""
+        return self._altered.is_told_at(lsn) or any(since <= lsn for _, since in self._renamed.values())
 
     def take_renamed(self, lsn: Lsn) -> dict[int, Name]:
         """What tables are called of which nothing comes under another name after ``lsn``. Each is returned once."""
@@ -263,6 +266,10 @@ class SourceWatch:
         for relation_id in told:
             del self._renamed[relation_id]
         return told
+
+    def take_altered(self, lsn: Lsn) -> dict[int, AlteredTable]:
+        """Tables of which nothing comes under other columns after ``lsn``. Each is returned once a look."""
+        return self._altered.take(lsn)
 
     def names_of(self, relation_ids: Iterable[int]) -> dict[int, Name]:
         """What these relations are called now, as far as they are there."""

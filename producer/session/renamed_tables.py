@@ -1,7 +1,7 @@
-"""Tables that are called otherwise by now, of which the stream brought no Relation that says so.
+"""Tables that are called otherwise or have other columns by now, of which the stream brought no Relation that says so.
 
-In: names that the catalogue told, once all has come that was written under the names before. Out: a version with
-the new name and the same topic, and a shape barrier in the cut that ends there; no event goes with it.
+In: names and columns that the catalogue told, once all has come that was written under those before. Out: a version
+with the new ones and the same topic, and a shape barrier in the cut that ends there; no event goes with it.
 
 Two followed tables have one name when the stream has told the new name of one of them only, as after a swap. What
 the other one is called is asked at once, so no cut says both.
@@ -13,6 +13,7 @@ from dataclasses import replace
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.errors import UnfitTable
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
@@ -30,12 +31,32 @@ class RenamedTables:
         self._tables, self._out, self._watch, self._fast_path = tables, out, watch, fast_path
 
     def tell(self, lsn: Lsn) -> None:
-        """Add to the open batch, which ends at ``lsn``, what is known of names there."""
+        """Add to the open batch, which ends at ``lsn``, what is known of names and columns there."""
         self._rename(self._watch.take_renamed(lsn), lsn)
         if displaced := self._tables.take_displaced() & {*self._out.tracker.progress.relation_ids}:
             names = self._watch.names_of(displaced)
             # What the catalogue says may be later than this cut: a name that another table has here is none yet.
             self._rename({each: name for each, name in names.items() if self._tables.is_free_name(name)}, lsn)
+
+        self._alter(lsn)
+
+    def _alter(self, lsn: Lsn) -> None:
+        tracker = self._out.tracker
+        for relation_id, altered in self._watch.take_altered(lsn).items():
+            table = tracker.progress.tables.get(relation_id)
+            is_left = relation_id in self._out.batch.dropped or relation_id in self._watch.doubts
+            if is_left or table is None or table.state != CURRENT or table.copy is not None:
+                continue
+            if self._tables.announced_last(relation_id) != altered.known:
+                continue  # the stream told more since
+            try:
+                writer = self._tables.alter(altered.table, altered.facts, altered.types)
+            except UnfitTable:
+                continue  # its next change says so
+            if writer is not None:
+                self._fast_path.forget(relation_id)
+                self._out.add_barrier(writer, "shape", Position(lsn, 0))
+                log.info("table is altered", table=writer.relation.table.qualified_name, topic=writer.topic)
 
     def _rename(self, names: Mapping[int, Name], lsn: Lsn) -> None:
         tracker = self._out.tracker

@@ -56,9 +56,6 @@ def test_types_are_altered_in_every_way(pipeline: PipelineUnderTest, how: str) -
             if how == "slow":
                 execute(written)
     assert running.process.poll() is None, running.log[-3000:]
-    if how == "quiet":  # a column that no row has a value in is there with the table's next change
-        for name in acts:
-            execute(f"DELETE FROM {name} WHERE id = 2")
     wait_until(lambda: _equals(pipeline), "the lake to equal its source", 120)
     copied = {act for act, name in zip(EVERY, acts, strict=True) if "copy_begin" in barriers_of(producer, name)}
     assert copied == COPIED.keys()

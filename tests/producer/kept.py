@@ -19,6 +19,7 @@ from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import Headers
+from walbridge.producer.guards.altered_tables import AlteredTable
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.control_topics import MetadataWriter
@@ -208,6 +209,7 @@ class Watch:
         self.happened = happened
         self.leaving: dict[int, int] = {}
         self.renamed: dict[int, tuple[str, str]] = {}
+        self.altered: dict[int, AlteredTable] = {}
         self.names: dict[int, tuple[str, str]] = {}
         self.doubts: Doubts
         self.awaits = False
@@ -230,11 +232,15 @@ class Watch:
             raise self.fault
 
     def is_renamed_at(self, lsn: Lsn) -> bool:
-        return bool(self.renamed)
+        return bool(self.renamed or self.altered)
 
     def take_renamed(self, lsn: Lsn) -> dict[int, tuple[str, str]]:
         renamed, self.renamed = self.renamed, {}
         return renamed
+
+    def take_altered(self, lsn: Lsn) -> dict[int, AlteredTable]:
+        altered, self.altered = self.altered, {}
+        return altered
 
     def names_of(self, relation_ids: Iterable[int]) -> dict[int, tuple[str, str]]:
         return {each: self.names[each] for each in relation_ids if each in self.names}

@@ -32,6 +32,7 @@ _MODULES = (
     "walbridge.producer.pipeline",
     "walbridge.producer.start",
     "walbridge.producer.follow",
+    "walbridge.producer.guards.altered_tables",
     "walbridge.producer.guards.source_watch",
     "walbridge.producer.waits",
     "walbridge.producer.session.transaction_spool",
@@ -146,6 +147,7 @@ def _replacements(
             # Without a table that comes nothing is copied beside the stream.
             "CopyReader": lambda *_: nullcontext() if copied is None else Reader(copied, world)
         },
+        "walbridge.producer.guards.altered_tables": {"tables_facts": lambda *_: ({}, None)},
         "walbridge.producer.guards.doubts": {"table_storages": lambda *_: {}},
         "walbridge.producer.guards.source_watch": {
             "other_members": lambda connection, name, there: set() if copied is None else copied.members(there),

@@ -14,7 +14,7 @@ import pytest
 from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards import doubts, source_watch
+from walbridge.producer.guards import altered_tables, doubts, source_watch
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import INTERVAL_S, SourceWatch, refuse_unknown
 from walbridge.producer.kafka.topics import TopicAdmin
@@ -68,6 +68,7 @@ class Watched(Kept):
             patch.setattr(doubts, "insert_lsn", lambda *_: self.insert_lsn)
             patch.setattr(doubts, "added_columns", lambda *_: self.added)
             patch.setattr(doubts, "are_empty", lambda _, asked: self.empty >= set(asked))
+            patch.setattr(altered_tables, "tables_facts", lambda *_: ({}, None))
             patch.setattr(source_watch, "partition_trees", noted("partitions", list))
             patch.setattr(source_watch, "published_tables_unless_locked", noted("published", lambda: self.published))
             patch.setattr(source_watch, "refuse_unreadable", noted("binary", lambda: None))

@@ -9,6 +9,8 @@ import pytest
 from tests.producer.kept import ITEMS, ORDERS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.cut_maker import CutMaker
+from walbridge.producer.guards.altered_tables import AlteredTable
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.renamed_tables import RenamedTables
 from walbridge.producer.session.transaction import TransactionTracker
@@ -120,3 +122,42 @@ def test_table_whose_name_another_one_has_got_is_asked_for_in_the_same_cut(
         assert session.tables.writer(ORDERS).relation.table.qualified_name in told
     else:
         assert cut.tables == ()
+
+
+def altered(session: Renaming, *names: str) -> AlteredTable:
+    """What the catalogue says: these columns, each with the number of its place."""
+    columns = tuple(
+        ColumnFacts(name, 23, -1, place, False, place == 1, place == 1, None) for place, name in enumerate(names, 1)
+    )
+    known = session.tables.announced_last(ORDERS)
+    assert known is not None
+    table = PublishedTable(ORDERS, "public", "orders", "d", names, None, False)
+    return AlteredTable(known, table, TableFacts("d", columns, len(names)), {}, Lsn(0))
+
+
+def test_columns_that_the_catalogue_told_have_a_version_and_a_barrier_at_the_end_of_the_cut() -> None:
+    session = Renaming()
+    session.kept_watch.altered = {ORDERS: altered(session, "id", "new")}
+    (changes,) = session.cut()
+
+    version = session.tables.writer(ORDERS).relation
+    assert [column.name for column in version.table.columns] == ["id", "new"]
+    barrier = Barrier("shape", Position(STREAMING.end_lsn, 0), version.schema_id)
+    assert (changes.relation_id, changes.topic, changes.barriers) == (ORDERS, "p.public.orders", (barrier,))
+    assert session.cut() == []
+
+
+def test_columns_are_not_told_of_a_table_of_which_the_stream_told_more_since() -> None:
+    session = Renaming()
+    session.kept_watch.altered = {ORDERS: altered(session, "id", "new")}
+    session.announce(ORDERS, "archive")
+    assert session.cut() == []
+
+
+@pytest.mark.parametrize("state", ["copying", "stale", "dropped"])
+def test_columns_are_not_told_of_a_table_that_is_not_current(state: str) -> None:
+    session = Renaming()
+    tables = session.tracker.progress.tables
+    session.tracker.remember_tables({ORDERS: replace(tables[ORDERS], state=state)})
+    session.kept_watch.altered = {ORDERS: altered(session, "id", "new")}
+    assert session.cut() == []

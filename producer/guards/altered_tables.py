@@ -1,0 +1,105 @@
+"""Tables whose columns came, went or are called otherwise, of which the stream brought no change since that says so.
+
+In: columns as the catalogue has them, and as they were announced last. Out: what the stream would announce of a table
+now, once all has come that was written before: who alters a table keeps all others from it, so nothing of it comes
+under the columns of before behind the WAL position that is asked for after the look (I8).
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from walbridge.producer.postgres.catalog import published_tables_unless_locked, tables_facts, type_facts
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import PublishedTable, TableFacts
+from walbridge.producer.postgres.publication import insert_lsn
+from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.pg_types import TypeFacts
+from walbridge.schemas.position import Lsn
+
+INTERVAL_S = 10.0
+_LOOK_SHARE = 50
+"""As of looks at the source: they take no more than this part of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredTable:
+    """One, with what was known of it when it was looked at; nothing of that comes behind ``since``."""
+
+    known: RelationRecord
+    table: PublishedTable
+    facts: TableFacts
+    types: Mapping[int, TypeFacts]
+    since: Lsn
+
+
+class AlteredTables:
+    """Those of one session."""
+
+    def __init__(self, publication: str, connection: SqlConnection, tables: Tables) -> None:
+        self._publication, self._connection, self._tables = publication, connection, tables
+        self._looked_s = self._took_s = 0.0
+        self._found: dict[int, AlteredTable] = {}
+        self._compared: dict[int, tuple[RelationRecord, TableFacts]] = {}
+        """Tables of which the stream would announce nothing else, as with columns that are not published."""
+
+    def look_if_due(self, relation_ids: Iterable[int]) -> None:
+        """Look, unless that was just now.
+
+        Raises:
+            RetryableError, OperatorError: the server is away or refuses.
+        """
+        begun_s = time.monotonic()
+        if begun_s - self._looked_s >= min(self._took_s * _LOOK_SHARE, INTERVAL_S):
+            self._look(list(relation_ids))
+            self._looked_s = time.monotonic()
+            self._took_s = self._looked_s - begun_s
+
+    def _look(self, relation_ids: list[int]) -> None:
+        facts, _ = tables_facts(self._connection, relation_ids)
+        altered = {}
+        for relation_id, now in facts.items():
+            known = self._tables.announced_last(relation_id)
+            if known is not None and _is_other(known, now) and self._compared.get(relation_id) != (known, now):
+                altered[relation_id] = known, now
+        self._found = {
+            each: found for each, found in self._found.items() if altered.get(each) == (found.known, found.facts)
+        }
+        if altered.keys() - self._found.keys():
+            self._describe({each: found for each, found in altered.items() if each not in self._found})
+
+    def _describe(self, altered: Mapping[int, tuple[RelationRecord, TableFacts]]) -> None:
+        published = published_tables_unless_locked(self._connection, self._publication) or []
+        oids = {column.type_oid for _, now in altered.values() for column in now.columns}
+        types = type_facts(self._connection, oids)
+        since = insert_lsn(self._connection)
+        for table in published:
+            known, now = altered.get(table.relation_id, (None, None))
+            if known is None or now is None or not {*table.column_names} <= {each.name for each in now.columns}:
+                continue  # it is altered just now: the next look shows how
+            shown = [each for each in now.columns if each.name in table.column_names]
+            if _is_other(known, TableFacts(now.replica_identity, tuple(shown))):
+                self._found[table.relation_id] = AlteredTable(known, table, now, types, since)
+            else:
+                self._compared[table.relation_id] = known, now
+
+    def is_told_at(self, lsn: Lsn) -> bool:
+        """Whether ``take`` returns something."""
+        return any(found.since <= lsn for found in self._found.values())
+
+    def take(self, lsn: Lsn) -> dict[int, AlteredTable]:
+        """Tables of which nothing comes under other columns after ``lsn``. Each is returned once a look."""
+        told = {each: found for each, found in self._found.items() if found.since <= lsn}
+        for relation_id in told:
+            del self._found[relation_id]
+        return told
+
+
+def _is_other(known: RelationRecord, now: TableFacts) -> bool:
+    """Whether columns differ, by number where that is known."""
+    before = [(each.name, each.type_oid, each.typmod) for each in known.table.columns]
+    if before != [(each.name, each.type_oid, each.typmod) for each in now.columns]:
+        return True
+    pairs = zip(known.table.columns, now.columns, strict=True)
+    return any(one.attnum is not None and one.attnum != other.attnum for one, other in pairs)
