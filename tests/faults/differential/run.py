@@ -29,7 +29,7 @@ PUBLISHED = {
     "named": "WITH (publish_via_partition_root = true)",
 }
 TABLES_AT_FIRST = 12
-KILLS_MIN, KILL_SHARE = 4, 0.006
+KILLS_MIN, KILL_SHARE = 12, 0.006
 DEAD_FOR = (0, 10, 80)
 """Steps of the owner."""
 SETTLED_EACH = 4
