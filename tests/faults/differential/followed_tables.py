@@ -19,6 +19,7 @@ from walbridge.schemas.metadata_record import RelationRecord
 
 _NAMES = "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s"
 _COLUMNS = "SELECT attnum::int, attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped"
+_GENERATED = "SELECT attname FROM pg_attribute WHERE attrelid = %s AND attgenerated <> '' AND NOT attisdropped"
 
 
 class FollowedTables(Replay):
@@ -111,7 +112,8 @@ class FollowedTables(Replay):
         if not called:
             return ""  # the source has nothing to compare it with; that it is left is waited for
         columns: dict[int, str] = dict(database.rows(_COLUMNS, (table.relation_id,)))
-        ours = {each.name for each in table.columns}
+        generated = {row[0] for row in database.rows(_GENERATED, (table.relation_id,))}
+        ours = {each.name for each in table.columns} | generated  # these are published only where that is asked for
         if is_named and (ours != {*columns.values()} or (table.namespace, table.name) != called[0]):
             return f"{table.qualified_name} has {sorted(ours)}; it is {called[0]} and has {sorted(columns.values())}"
         # By number: what is called otherwise by now is told with the next change.
