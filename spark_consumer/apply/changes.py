@@ -138,14 +138,14 @@ class Changes:
                 # Of a chain it is told whether its first key was new, not whether the row's own was.
                 self._merge_folded(complete, expected, by_operation=False)
 
-    def _write_folded(self, rows: Spool, expected: Matches) -> None:
+    def _write_folded(self, rows: Spool, expected: Matches | None) -> None:
         """Rows whose keys did not change, or with all their values: new ones alone need no search."""
-        if self.existence is not Existence.TOLD or self.segment.empties or expected.held:
+        if self.existence is not Existence.TOLD or self.segment.empties or expected is None or expected.held:
             self._merge_folded(rows, expected)
         elif expected.lacked:
             self._add(rows, _alive)
 
-    def _merge_folded(self, rows: Spool, expected: Matches, *, by_operation: bool = True) -> None:
+    def _merge_folded(self, rows: Spool, expected: Matches | None, *, by_operation: bool = True) -> None:
         unknown = sum(_unknown(batch).num_rows for batch in rows.batches())
         if self.segment.empties:
             if not self.segment.unfinished:
@@ -156,7 +156,7 @@ class Changes:
             return
         if unknown and not self.segment.unfinished:
             self._refuse_unknown_of_missing_rows(rows)
-        is_counted = self.existence is not Existence.UNKNOWN
+        is_counted = expected is not None and self.existence is not Existence.UNKNOWN
         bounds = KeyBounds.of(rows.batches(), self.shape)
         merge = partial(
             key_merge,
@@ -168,7 +168,7 @@ class Changes:
         )
         commit = replace(self.commit, expected=expected) if is_counted else self.commit
         found = self.appliers.merge(self.table, rows, bounds, lambda dialect: merge(dialect=dialect), commit)
-        if is_counted:
+        if expected is not None and is_counted:
             refuse_other_matches(expected, found, self.shape.relation.table.qualified_name)
 
     def _refuse_unknown_of_missing_rows(self, rows: Spool) -> None:

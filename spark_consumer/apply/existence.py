@@ -23,11 +23,16 @@ class Existence(Enum):
     TOLD = "they do: where all rows are new they are added without a search"
 
 
-def expected_matches(rows: Spool) -> Matches:
-    """What the lake holds and lacks of folded rows. One that came and went within the segment is neither."""
+def expected_matches(rows: Spool) -> Matches | None:
+    """What the lake holds and lacks of folded rows. One that came and went within the segment is neither.
+
+    None where single rows were copied: that says what the source has, and nothing of the lake.
+    """
     held = lacked = 0
     for batch in rows.batches():
         is_new = batch.column("is_new")
+        if is_new.null_count:
+            return None
         is_alive = pc.not_equal(pc.struct_field(batch.column("change"), "op"), "d")
         held += batch.num_rows - is_new.true_count
         lacked += pc.and_(is_new, is_alive).true_count

@@ -3,7 +3,8 @@
 In: a segment's events (``schema_join.events``). Out: rows in the form that ``apply`` hands over:
 the column values by place, ``change`` our struct, ``unknown`` the places of columns whose value is not
 known from these events (I6), ``moved`` whether a key change left columns unknown (then
-``key_changes.py`` folds again), ``is_new`` whether the first of them is ``c``: the key was free before.
+``key_changes.py`` folds again), ``is_new`` whether the first of them is ``c``: the key was free before. It is
+null where the first of them was copied, which does not tell that.
 
 A column's value and its exceptional text are one thing: ``infinity`` after a date replaces the
 date, and a date after ``infinity`` removes the text. So both are taken from the same event.
@@ -17,6 +18,7 @@ from functools import lru_cache
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from walbridge.schemas.position import COPIED_ORDINAL
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 
@@ -91,7 +93,7 @@ def _fold_expressions(shape: TableShape, has_large: bool) -> tuple[list[Column],
     toastable = set(shape.toastable_places)
     always_sent = [f"row.{place_name(place)}" for place in range(len(shape.columns)) if place not in toastable]
     key = [f"row.{place_name(place)}" for place in shape.key_places]
-    last, first = F.struct(*always_sent, *_OF_LAST), F.struct(*key, "texts", "op")
+    last, first = F.struct(*always_sent, *_OF_LAST), F.struct(*key, "texts", "op", "ordinal")
     moved = (F.col("op") == "c") & (F.size("unchanged") > 0)
     known = {_known(place): _value_where_known(shape, place) for place in shape.toastable_places}
     aggregates = [
@@ -105,7 +107,7 @@ def _fold_expressions(shape: TableShape, has_large: bool) -> tuple[list[Column],
         *(last.alias("last"), first.alias("first"), moved.alias("moved")),
         *[F.when(knows, value).alias(name) for name, (value, knows) in known.items()],
     ]
-    is_new = (F.col("first.op") == "c").alias("is_new")
+    is_new = F.when(F.col("first.ordinal") != COPIED_ORDINAL, F.col("first.op") == "c").alias("is_new")
     return prepared, aggregates, alone, [*_folded_columns(shape, has_large), F.col("moved"), *_root_key(shape), is_new]
 
 

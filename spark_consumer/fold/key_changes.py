@@ -2,9 +2,9 @@
 
 In: a segment's events of a keyed table. Out: rows as ``fold.fold_by_key`` gives them, one a key.
 
-A key's events split into lifetimes: a ``c`` begins one. A key change ends a lifetime of the old
-key (its ``d``) and begins one of the new key (its ``c``, the next ordinal of the same commit), so
-the two are one row's life under two keys. Linked over any number of changes, also k1→k2→k3 and
+A key's events split into lifetimes: a ``c`` begins one, and so does a copied event behind a ``d``. A key change
+ends a lifetime of the old key (its ``d``) and begins one of the new key (its ``c``, the next ordinal of the same
+commit), so the two are one row's life under two keys. Linked over any number of changes, also k1→k2→k3 and
 swaps, lifetimes form chains without branches; a row's last known values are those of its chain.
 What a whole chain does not know stands in the lake, in the row of the chain's first key before
 this segment: nothing in the chain wrote that column.
@@ -13,10 +13,11 @@ this segment: nothing in the chain wrote that column.
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from walbridge.schemas.errors import TableError
+from walbridge.schemas.position import COPIED_ORDINAL
 from walbridge.spark_consumer.fold.fold import fold_by_key
 from walbridge.spark_consumer.fold.shape import TableShape
 
@@ -30,7 +31,8 @@ def fold_by_chain(events: DataFrame, shape: TableShape, *, has_large: bool = Fal
         TableError: a key change whose other half is not in the segment.
     """
     in_order = Window.partitionBy("key").orderBy("commit_lsn", "ordinal")
-    lives = events.withColumn("life", F.sum(F.when(F.col("op") == "c", 1).otherwise(0)).over(in_order))
+    lives = events.withColumn("op_before", F.lag("op").over(in_order))
+    lives = lives.withColumn("life", F.sum(F.when(_begins_life(), 1).otherwise(0)).over(in_order))
     roots = chain_roots(_links(lives, shape))
     chained = lives.join(F.broadcast(_as_frame(lives, roots)), ["key", "life"], "left").withColumn(
         "chain", F.struct(F.coalesce("root_key", "key"), F.coalesce("root_life", "life"))
@@ -38,6 +40,12 @@ def fold_by_chain(events: DataFrame, shape: TableShape, *, has_large: bool = Fal
     alive = fold_by_key(chained, shape, group="chain", has_large=has_large).where("change.op <> 'd'")
     gone = fold_by_key(events, shape).where("change.op = 'd'")
     return alive.unionByName(gone)
+
+
+def _begins_life() -> Column:
+    """A row that was read again by its key, or a key that has none, says nothing of a row that left that key before."""
+    is_apart = (F.col("ordinal") == COPIED_ORDINAL) & (F.col("op_before") == "d")
+    return (F.col("op") == "c") | F.coalesce(is_apart, F.lit(False))
 
 
 def _links(lives: DataFrame, shape: TableShape) -> dict[Lifetime, Lifetime]:

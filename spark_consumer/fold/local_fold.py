@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from walbridge.schemas.position import COPIED_ORDINAL
 from walbridge.spark_consumer.fold.local_events import Event, Texts
 from walbridge.spark_consumer.fold.shape import STRUCT_FIELDS, TableShape
 
@@ -41,7 +42,8 @@ def fold_by_key(events: Sequence[Event], shape: TableShape, schema: pa.Schema) -
     struct = _struct([one.last for one in folded], [one.exceptional for one in folded], schema)
     roots = [[one.first.row[place] for one in folded] for place in shape.key_places]
     rest = [[one.unknown for one in folded], [one.moved for one in folded], *roots, [None] * len(folded)]
-    return _table([*columns, struct, *rest, [one.first.op == "c" for one in folded]], schema)
+    is_new = [None if one.first.ordinal == COPIED_ORDINAL else one.first.op == "c" for one in folded]
+    return _table([*columns, struct, *rest, is_new], schema)
 
 
 class _Folded:

@@ -16,7 +16,7 @@ from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation, values_of
 from tests.spark_consumer.fold.folded_events import ITEMS, VALUES, logged, schema_of
 from walbridge.schemas.metadata_record import RelationRecord
-from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.spark_consumer.fold import large_values
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.segment_rows import SegmentRows
@@ -50,7 +50,8 @@ def random_events(seed: int, of: RelationRecord) -> Iterator[Event]:
     left_out = [each.name for each in of.table.columns if not each.is_key]
     for number in range(EVENTS):
         key = {"id": chooser.randrange(30), "on": datetime.date(2024, 2, chooser.randrange(1, 4))}
-        lsn, ordinal = 0x1000 + 8 * (number // 5), number % 5
+        is_copied = number % 35 == 0
+        lsn, ordinal = 0x1000 + 8 * (number // 5), COPIED_ORDINAL if is_copied else number % 5
         values, texts = random_row(chooser)
         op = chooser.choice("cuuuud")
         if op == "d":

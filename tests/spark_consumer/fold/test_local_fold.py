@@ -108,6 +108,21 @@ def test_changes_of_one_row_become_one(case: str) -> None:
     assert row["change"]["ordinal"] == logged[-1].ordinal
 
 
+def test_copied_row_does_not_tell_whether_its_key_was_there() -> None:
+    log = Log()
+    log.add(Event(NOTES, "r", 0x1000, -1, after={"id": 1, "n": 1}))
+    log.add(Event(NOTES, "u", 0x1000, 0, after={"id": 1, "n": 2}))
+    log.add(Event(NOTES, "c", 0x1000, 1, after={"id": 2, "n": 3}))
+    log.add(Event(NOTES, "d", 0x1000, -1, before={"id": 3}, before_image="key"))
+    shape = TableShape(NOTES)
+    rows = SegmentRows(log.on_driver(NOTES.topic), shape, Segment(0, NOTES.schema_id, None, None))
+
+    (found,) = rows.folded_by_key(schema_of(shape, folded=True))
+
+    told = zip(found[place_name(0)].to_pylist(), found["is_new"].to_pylist(), strict=True)
+    assert dict(told) == {1: None, 2: True, 3: None}
+
+
 def test_each_key_has_one_row() -> None:
     log = Log()
     for ordinal, key in enumerate([1, 2, 1, 3, 2]):
