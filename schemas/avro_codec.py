@@ -19,7 +19,16 @@ from walbridge.schemas.errors import ProtocolError
 
 MARKER = b"\xc3\x01"
 HEADER_BYTES = 10
-CONTROL_RECORDS = ("Relation", "Type", "Cut", "Progress", "TableProgress", "TableRequest", "TableProgress2")
+CONTROL_RECORDS = (
+    "Relation",
+    "Type",
+    "Cut",
+    "Progress",
+    "TableProgress",
+    "TableRequest",
+    "TableProgress2",
+    "TableRequest2",
+)
 
 
 def schema_id(schema: Any) -> str:

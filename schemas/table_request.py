@@ -3,10 +3,13 @@
 ``walbridge copy`` and ``walbridge forget`` write it to ``<p>.progress``; the producer reads on from where its
 progress says that it has read, and says so in the Kafka transaction that tells what came of it. So a request
 holds once it is acknowledged, whether a producer runs or not, and is taken once. The newest of a table and kind
-remains in the topic, as compaction leaves it, and means nothing any more.
+remains in the topic, as compaction leaves it, and means nothing any more. One that names keys is of a format, and has
+a Kafka key, that earlier code passes over.
 """
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from walbridge.schemas.avro_codec import decode_control, encode_control
@@ -14,7 +17,9 @@ from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.progress_record import OWN_OPTIONS, Progress, progress_key
 from walbridge.schemas.table_progress import table_key
 
-FORMAT_VERSION = 1
+FORMAT_VERSION, KEYS_FORMAT_VERSION = 1, 2
+KEYS_BYTES_MAX = 2**18
+"""Of all keys of a table whose rows are to be read again: they are in its progress."""
 COPY, FORGET = "copy", "forget"
 """Kinds."""
 ALL_TABLES = 0
@@ -30,22 +35,46 @@ first copy of them instead."""
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """One request."""
+    """One request. ``keys``: those whose rows alone are to be read again, as ``key_json`` writes them."""
 
     kind: str
     relation_id: int
     written_at_us: int = 0
     format_version: int = FORMAT_VERSION
+    keys: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of_keys(cls, relation_id: int, keys: Iterable[bytes], written_at_us: int = 0) -> "TableRequest":
+        """Rows of one table to be read again."""
+        return cls(COPY, relation_id, written_at_us, KEYS_FORMAT_VERSION, tuple(keys))
+
+
+def key_json(values: Mapping[str, str]) -> bytes:
+    """A row's key as one value: the text of each column by its name. Equal keys have equal bytes."""
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def key_values(key: bytes) -> dict[str, str]:
+    """The inverse of ``key_json``."""
+    values: dict[str, str] = json.loads(key)
+    return values
 
 
 def request_key(slot: str, request: TableRequest) -> bytes:
-    """The Kafka key: a later request of the same kind for the same table takes its place."""
-    return table_key(slot, request.relation_id) + b"/" + request.kind.encode()
+    """The Kafka key: a later request of the same kind for the same table takes its place, or one of the same keys."""
+    key = table_key(slot, request.relation_id) + b"/" + request.kind.encode()
+    if request.keys:
+        key += b"/" + hashlib.blake2b(b"\n".join(request.keys), digest_size=16).hexdigest().encode()
+    return key
 
 
 def encode_request(request: TableRequest) -> bytes:
     """The Kafka value."""
-    return encode_control("TableRequest", asdict(request))
+    record = asdict(request) | {"keys": list(request.keys)}
+    if request.format_version < KEYS_FORMAT_VERSION:
+        del record["keys"]
+        return encode_control("TableRequest", record)
+    return encode_control("TableRequest2", record)
 
 
 def request_of(slot: str, key: bytes, value: bytes | None) -> TableRequest | None:
@@ -54,7 +83,7 @@ def request_of(slot: str, key: bytes, value: bytes | None) -> TableRequest | Non
     Raises:
         ProtocolError: one of newer code.
     """
-    if value is None or key.count(b"/") != 2 or not key.startswith(progress_key(slot) + b"/"):
+    if value is None or key.count(b"/") not in (2, 3) or not key.startswith(progress_key(slot) + b"/"):
         return None
     return decode_request(value)
 
@@ -65,10 +94,13 @@ def decode_request(value: bytes) -> TableRequest:
     Raises:
         ProtocolError: not a request, or one of newer code.
     """
-    _, record = decode_control(value, ("TableRequest",))
-    if record["format_version"] > FORMAT_VERSION:
-        raise ProtocolError(f"request format {record['format_version']} is newer than {FORMAT_VERSION}")
-    return TableRequest(**record)
+    name, record = decode_control(value, ("TableRequest", "TableRequest2"))
+    newest = FORMAT_VERSION if name == "TableRequest" else KEYS_FORMAT_VERSION
+    if record["format_version"] > newest:
+        raise ProtocolError(f"request format {record['format_version']} is newer than {newest}")
+    if (name == "TableRequest2") != (record["format_version"] == KEYS_FORMAT_VERSION):
+        raise ProtocolError(f"request format {record['format_version']} in a record of another one")
+    return TableRequest(**(record | {"keys": tuple(record.get("keys", ()))}))
 
 
 def read_until(progress: Progress) -> int | None:

@@ -148,6 +148,8 @@ class Replay:
             assert event.partition == known, f"a key's event at {event.position} is in another partition"
         self._reshape(event.relation)
         apply = _APPLY if self.tables[relation_id].named is None else _APPLY_BESIDE
+        if apply is _APPLY and _is_single(event):
+            apply = _APPLY_SINGLE
         apply[event.op](self.tables[relation_id], self.placed(event))
 
     def placed(self, event: Event) -> Event:
@@ -246,6 +248,25 @@ def _delete(state: TableState, event: Event) -> None:
     gone = state.by_key.pop(event.key)
     if "__debezium.newkey" in event.headers:
         state.moved = gone
+
+
+def _is_single(event: Event) -> bool:
+    """A row that was read again by its key, or a key that the source lacks, whatever was there before."""
+    return event.position.ordinal < 0 and (event.op == "d" or event.source.get("snapshot") == "incremental")
+
+
+def _put_single(state: TableState, event: Event) -> None:
+    assert event.key is not None
+    assert not event.unchanged, "a copied row lacks a value"
+    state.by_key[event.key] = dict(event.after or {})
+
+
+def _delete_single(state: TableState, event: Event) -> None:
+    assert event.key is not None
+    state.by_key.pop(event.key, None)
+
+
+_APPLY_SINGLE: dict[str, Callable[[TableState, Event], None]] = {"r": _put_single, "d": _delete_single}
 
 
 def _truncate(state: TableState, event: Event) -> None:

@@ -44,6 +44,20 @@ def test_a_key_stays_in_its_partition(copied: Replay) -> None:  # I3
         copied.apply(cut(30), [event("u", 25, b"k", 1, value="c")])
 
 
+def test_a_row_that_was_read_again_is_there_or_gone_whatever_was_before(copied: Replay) -> None:
+    def row(key: bytes, value: str) -> Event:
+        source = {"snapshot": "incremental"}
+        after = {"id": 1, "value": value}
+        return Event(RELATION, 0, 0, key, {}, "r", Position(Lsn(15), -1), None, after, (), None, source)
+
+    copied.apply(cut(20), [row(b"k", "b"), row(b"new", "c"), event("d", 15, b"not there", 1, -1)])
+    assert [each["value"] for each in copied.rows("public", "t")] == ["b", "c"]
+    copied.apply(cut(30), [event("d", 25, b"k", 0, -1)])
+    assert [each["value"] for each in copied.rows("public", "t")] == ["c"]
+    with pytest.raises(KeyError):
+        copied.apply(cut(40), [event("d", 35, b"k", 0, 0)])
+
+
 def test_a_complete_cut_holds_nothing_from_after_its_end(copied: Replay) -> None:  # I8
     with pytest.raises(AssertionError, match="after its end"):
         copied.apply(cut(20), [event("u", 21, b"k", 0)])

@@ -7,6 +7,7 @@ that ``walbridge --help`` answers at once.
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -152,16 +153,24 @@ def copy(
     all_tables: Annotated[
         bool, typer.Option("--all", help="All tables; with a new slot where the stream cannot go on.")
     ] = False,
+    keys: Annotated[
+        Path | None, typer.Option("--keys", help="Only the rows of these keys: one on each line, or CSV.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the copies until all of them are current.")] = False,
 ) -> None:
     """Ask the producer to copy tables again, beside the stream; all others flow meanwhile."""
     from walbridge.schemas.settings_file import load_settings
     from walbridge.tables.copy import copy as ask_for_copies
     from walbridge.tables.copy_all import copy_all
+    from walbridge.tables.keys import copy_keys
 
     if bool(tables) == all_tables:
         raise typer.BadParameter("name tables, or say --all")
+    if keys is not None and len(tables or ()) != 1:
+        raise typer.BadParameter("--keys goes with one table")
     settings = load_settings(config)
+    if keys is not None and tables:
+        raise typer.Exit(copy_keys(settings, tables[0], keys, wait=wait, say=_say))
     code = ask_for_copies(settings, tables, wait=wait, say=_say) if tables else copy_all(settings, wait=wait, say=_say)
     raise typer.Exit(code)
 

@@ -4,6 +4,7 @@ In: what the stream, the catalogue, a chunk or an operator tells. Out: the state
 that goes into progress with the cut it belongs to.
 
     STALE, QUARANTINED, CURRENT --begin_copy--> COPYING --end_copy--> CURRENT
+    CURRENT --list_keys--> CURRENT, with keys whose rows are read again --enter--> CURRENT
     all but DROPPED --doubt--> STALE, --quarantine--> QUARANTINED, --leave--> DROPPED --appear--> STALE
 
 CURRENT is said of a table only between the end of a copy and the first doubt. Nothing but a copy
@@ -12,7 +13,7 @@ restart is no event: the copy goes on behind the last chunk that is committed in
 without a key is copied in one piece, and after a restart from its beginning.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from walbridge.schemas.position import Lsn
@@ -47,7 +48,8 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """One table at a cut. ``since`` and ``why`` tell of the state; a copy is there while it is COPYING."""
+    """One table at a cut. ``since`` and ``why`` tell of the state; a copy is there while it is COPYING, or while it is
+    CURRENT and rows of listed keys are read again."""
 
     relation_id: int
     state: str
@@ -64,6 +66,16 @@ class TableState:
     def is_followed(self) -> bool:
         """Whether its changes are published."""
         return self.state in (CURRENT, COPYING)
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing is left to be read."""
+        return self.copy is not None and self.copy.is_whole
+
+    @property
+    def corrects(self) -> bool:
+        """Rows of listed keys are read again, and the table stays what it is."""
+        return self.state == CURRENT and self.copy is not None
 
     @property
     def reads_listed(self) -> bool:
@@ -93,7 +105,7 @@ class TableState:
 
     def list_moved(self, lsn: Lsn, keys: Mapping[bytes, bytes]) -> "TableState":
         """Rows came to these keys with values that the topic may lack (``Step.moves_unknown``)."""
-        if self.copy is None or not keys:
+        if self.copy is None or not keys or self.corrects:
             return self
         copy = replace(self.copy, listed={**self.copy.listed, **keys})
         if _listed_bytes(copy) > LISTED_BYTES_MAX:
@@ -114,6 +126,17 @@ class TableState:
         """It is not copied again before an operator says so."""
         self._refuse(DROPPED, QUARANTINED)
         return self._to(QUARANTINED, lsn, why)
+
+    def list_keys(self, lsn: Lsn, keys: Iterable[bytes]) -> "TableState":
+        """An operator wants the rows of these keys (``key_json``) to be read again."""
+        if self.state != CURRENT:
+            raise Illegal(f"keys of a table that is {self.state}")
+        copy = self.copy or TableCopy(lsn, has_all_ranges=True)
+        return replace(self, why="", copy=replace(copy, listed={**copy.listed, **dict.fromkeys(keys, b"")}))
+
+    def end_correction(self, why: str = "") -> "TableState":
+        """None of the keys is left; or ``why`` they cannot be read."""
+        return replace(self, why=why, copy=None)
 
     # What a copy does.
 
@@ -147,7 +170,8 @@ class TableState:
             return replace(counted, bound=chunk.bound or copy.bound, has_all_ranges=chunk.is_last)
 
         self._require_copy()
-        return self._copying(entered)
+        after = self._copying(entered)
+        return after.end_correction() if after.corrects and after.is_whole else after
 
     def end_copy(self, lsn: Lsn) -> "TableState":
         """``copy_end`` is in this cut."""

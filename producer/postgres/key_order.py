@@ -195,6 +195,36 @@ def set_bound(connection: SqlConnection, table: PublishedTable, key: KeyOrder, b
         )
 
 
+class KeyUnreadable(Exception):
+    """Postgres reads one of some texts as no key, or as another one than it prints."""
+
+
+def printed_keys(connection: SqlConnection, key: KeyOrder, keys: Sequence[Bound]) -> list[Bound]:
+    """The keys as Postgres prints what it reads, in their order.
+
+    Raises:
+        KeyUnreadable: one of them.
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    printed = _printed(connection, key, keys)
+    if _printed(connection, key, printed) != printed:
+        raise KeyUnreadable
+    return printed
+
+
+def _printed(connection: SqlConnection, key: KeyOrder, keys: Sequence[Bound]) -> list[Bound]:
+    columns = ", ".join(f"format('%%s', b.k{number})" for number in range(len(key.columns)))
+    types = key.value_types.replace("%", "%%")
+    query = f"SELECT {columns} FROM json_to_recordset(CAST(%s AS json)) AS b({types})"
+    try:
+        rows = connection.execute(query.encode(), (_json([_fields(each) for each in keys]),)).fetchall()
+    except psycopg.DataError:
+        raise KeyUnreadable from None
+    except psycopg.Error as error:
+        raise classified(error) from None
+    return [Bound(row) for row in rows]
+
+
 def set_listed(connection: SqlConnection, keys: Sequence[Bound]) -> None:
     """What the condition of ``is_listed`` speaks of, until the transaction ends."""
     try:

@@ -50,6 +50,9 @@ BESIDE = (
 )
 """Deaths of a copy beside the stream: the next start goes on behind the last chunk that is committed."""
 
+KEYS = ("chunk:read", "chunk:rows", "chunk:entered")
+"""Deaths around rows of listed keys: before the last the next start reads them."""
+
 WHOLE = (
     "chunk:before-begin",
     "chunk:begun",

@@ -83,7 +83,7 @@ def test_value_without_the_header_is_refused(value: bytes) -> None:
 
 @pytest.mark.parametrize("name", CONTROL_RECORDS)
 def test_every_control_schema_is_read_by_fastavro(name: str) -> None:
-    versions = {"TableProgress2": "walbridge.v2.TableProgress"}
+    versions = {"TableProgress2": "walbridge.v2.TableProgress", "TableRequest2": "walbridge.v2.TableRequest"}
     assert control_schema(name)["name"] == versions.get(name, f"walbridge.v1.{name}")
 
 

@@ -22,6 +22,7 @@ FROZEN = {
     "TableProgress": ("walbridge.v1", "985913c4fcc958a95282c7cb412ccd981e5208a1c05c7c5b30d31e3c583bfc4b"),
     "TableProgress2": ("walbridge.v2", "4166f1fe7d654d3a8939d417084d387fba4a688cf6627f25714bd478683bebb6"),
     "TableRequest": ("walbridge.v1", "0b642ee101baf2b627b59a2b2b23cd174e312be83c782357e0ff55c4c728bc53"),
+    "TableRequest2": ("walbridge.v2", "2038a278f6e707975a6680278508b26f9878b7c05f9e1d006184273cb7363c78"),
 }
 
 

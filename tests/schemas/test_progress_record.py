@@ -15,7 +15,15 @@ from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.progress_record import Progress, decode_progress, encode_progress, read_back
 from walbridge.schemas.table_progress import FORMAT_VERSION, TableProgress, decode_table, encode_table, table_key
-from walbridge.schemas.table_request import COPY, TableRequest, encode_request, request_key, request_of
+from walbridge.schemas.table_request import (
+    COPY,
+    TableRequest,
+    encode_request,
+    key_json,
+    key_values,
+    request_key,
+    request_of,
+)
 
 STREAMING = Progress("streaming", "7000000000000000000", 2, "walbridge", "shop", consistent_point=Lsn(0x1000))
 ORDERS, ITEMS, NOTES, LEDGER = 16_385, 16_390, 16_398, 16_401
@@ -60,6 +68,20 @@ def test_what_is_asked_of_a_table_is_no_record_of_it() -> None:
     assert request_of("walbridge", *asked) == request
     assert [request_of("walbridge", key or b"", value) for key, value in records_of(progress)] == [None, None]
     assert request_of("walbridge2", *asked) is None
+
+
+def test_request_of_keys_is_read_as_it_was_asked_and_takes_no_other_ones_place() -> None:
+    keys = [key_json({"b": "ä", "a": "1"}), key_json({"a": "2", "b": "/"})]
+    one, other = (TableRequest.of_keys(ORDERS, each, 7) for each in (keys, keys[:1]))
+    assert [request_of("walbridge", request_key("walbridge", each), encode_request(each)) for each in (one, other)] == [
+        one,
+        other,
+    ]
+    assert len({request_key("walbridge", each) for each in (one, other, TableRequest(COPY, ORDERS))}) == 3
+    assert request_key("walbridge", one) == request_key("walbridge", replace(one, written_at_us=9))
+    assert key_values(keys[0]) == {"a": "1", "b": "ä"}
+    progress = replace(STREAMING, tables={ORDERS: TableProgress(ORDERS, "current")})
+    assert found(*records_of(progress), (request_key("walbridge", one), encode_request(one))) == progress
 
 
 def test_progress_of_newer_code_is_refused() -> None:

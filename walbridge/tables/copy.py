@@ -34,7 +34,7 @@ def copy(settings: Settings, names: Sequence[str], *, wait: bool, say: Say, line
     """
     seen = look(settings, needs_postgres=True)
     refuse_without_requests(settings, seen.progress)
-    chosen = [_chosen(settings, name, seen) for name in dict.fromkeys(names)]
+    chosen = [chosen_table(settings, name, seen) for name in dict.fromkeys(names)]
     wanted = [table for table in dict.fromkeys(chosen) if is_wanted(table, seen, say)]
     offset = -1
     if wanted:
@@ -51,7 +51,12 @@ def copy(settings: Settings, names: Sequence[str], *, wait: bool, say: Say, line
     return follow(settings, waits, say, line_s)
 
 
-def _chosen(settings: Settings, name: str, seen: Look) -> KnownTable:
+def chosen_table(settings: Settings, name: str, seen: Look) -> KnownTable:
+    """The table that a name means.
+
+    Raises:
+        OperatorError: it means none, or one that cannot be copied.
+    """
     found = named(name, seen.tables)
     if not found:
         raise unknown(name, seen.tables)

@@ -109,7 +109,7 @@ def _row(standing: TableStanding, *, lake_is_known: bool) -> list[str]:
     row = [
         standing.name,
         state_text(standing),
-        copy_text(standing.copy),
+        _keys_text(standing.copy) if standing.state == CURRENT else copy_text(standing.copy),
     ]
     row.append(f"topic {standing.topic}" if standing.topic else "no topic")
     return [*row, _lake_text(standing.lake)] if lake_is_known else row
@@ -121,6 +121,10 @@ def _lake_text(entry: LakeEntry | None) -> str:
     state = "" if entry.state == CURRENT else f" {entry.state}"
     why = f": {entry.why}" if entry.why else ""
     return f"lake {entry.path} version {entry.version}{state}{why}"
+
+
+def _keys_text(copy: TableCopy | None) -> str:
+    return "" if copy is None else f"{len(copy.listed):,} rows to be read again"
 
 
 def as_json(standing: TableStanding) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 In: the rows that were read, the window of their chunk, the writer of the table as it is now. Out: blocks of encoded
 rows; and those as TupleData that are to be encoded yet: which the window touched, which the reader left to the writer,
-and all of them where the table has another name by now.
+and all of them where the table has another name by now. Of listed keys also those that the source lacks at E.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from walbridge.producer.copying.window import Window
 from walbridge.producer.encoding.copied_rows import CopiedBlock, EncodedRow
-from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.encoding.record import RecordWriter, encode_tuple
 from walbridge.producer.pgoutput.copy_text import tuple_of_line
+from walbridge.producer.pgoutput.messages import Unsent
 from walbridge.producer.postgres.copy_reader import ChunkRead
 
 
@@ -32,6 +33,31 @@ def rows_at_end(
     if has_others:
         others = _others(read.rows.blocks(), touched, writer, is_encoded=is_encoded)
         yield from (row for _, row in window.rows_at_end(others))
+
+
+def keys_gone(
+    read: ChunkRead, window: Window, writer: RecordWriter, asked: Iterable[dict[str, str]], *, is_encoded: bool
+) -> list[bytes]:
+    """Of the keys that were asked for, those without a row at E, as Postgres sends an old key.
+
+    One that was not read had no row in the snapshot. If a change that the snapshot lacks gave it one, the window has
+    touched it, and the topic has from the stream what became of it.
+    """
+    tuples = [_key_tuple(writer, values) for values in asked]
+    keys = {key: fields for fields in tuples if (key := writer.row_key(fields)) is not None}
+    there = window.touched_keys()
+    column_count = len(writer.relation.table.columns)
+    for block in read.rows.blocks():
+        for row, line in zip(block.rows, block.lines, strict=True):
+            key = row[0] if is_encoded and row is not None else writer.row_key(tuple_of_line(line, column_count))
+            if key is not None:
+                there.add(key)
+    return [fields for key, fields in keys.items() if key not in there]
+
+
+def _key_tuple(writer: RecordWriter, values: dict[str, str]) -> bytes:
+    columns = writer.relation.table.columns
+    return encode_tuple([values[each.name].encode() if each.name in values else Unsent.NULL for each in columns])
 
 
 def _others(

@@ -15,6 +15,7 @@ Listed keys are read while no other chunk is open: what is listed then is what t
 
 import time
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from walbridge.producer.copying.chunk_size import SMALLEST_BYTES, SMALLEST_ROWS, ChunkSize
 from walbridge.producer.copying.copy_state import TableState
@@ -30,6 +31,7 @@ from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.key_order import Bound
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Producer
+from walbridge.schemas.table_request import key_values
 
 FIRST_ROWS = 1_000
 """Of a copy's first chunk: how large rows are is not known yet."""
@@ -174,9 +176,9 @@ class CopiedTable:
         """Open the window of the next chunk, and say what to read."""
         assert self.found is not None
         assert self.writer is not None
-        asked = self._listed() if not self.chunks and self.state.reads_listed else None
-        window = Window(self.keys(self.writer), replace(before, begun=max(before.begun, self.begun)))
         after, (rows_max, bytes_max) = self._bound(), self._limits(limits)
+        asked = self._asked(rows_max) if not self.chunks and self.state.reads_listed else None
+        window = Window(self.keys(self.writer), replace(before, begun=max(before.begun, self.begun)))
         self.chunks.append(OpenChunk(window, self.writer, asked))
         return ChunkWanted(
             self.found.table,
@@ -209,6 +211,24 @@ class CopiedTable:
         size_bytes = self.state.copy.bytes + sum(read.size_bytes for read in reads)
         average = size_bytes // rows if rows else bytes_max // FIRST_ROWS
         return min(rows_max, max(SMALLEST_ROWS, bytes_max // max(average, 1))), bytes_max
+
+    def _asked(self, rows_max: int) -> dict[bytes, Bound] | None:
+        """What the next chunk reads of what is listed."""
+        assert self.state.copy is not None
+        if not self.state.corrects:
+            return self._listed()
+        return {key: self._bound_of(key) for key in islice(self.state.copy.listed, rows_max)}
+
+    def _bound_of(self, key: bytes) -> Bound:
+        assert self.found is not None
+        values = key_values(key)
+        return Bound(tuple(values[name] for name in self.found.key_names or ()))
+
+    def fits(self, found: TableFound) -> bool:
+        """Whether the keys that an operator listed are of the key that the table has."""
+        assert self.state.copy is not None
+        names = set(found.key_names or ())
+        return bool(names) and all(key_values(key).keys() == names for key in self.state.copy.listed)
 
     def _listed(self) -> dict[bytes, Bound] | None:
         """The listed keys; None where they cannot be told as text: then the copy goes on from the first row."""

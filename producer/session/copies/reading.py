@@ -47,7 +47,8 @@ class CopyReading:
     @property
     def begun(self) -> dict[int, CopiedTable | WholeCopy]:
         """All tables whose copy has begun."""
-        return {**self.copied, **({self.whole.relation_id: self.whole} if self.whole is not None else {})}
+        copied = {each: table for each, table in self.copied.items() if not table.state.corrects}
+        return {**copied, **({self.whole.relation_id: self.whole} if self.whole is not None else {})}
 
     def ask(self, relation_id: int, wanted: Wanted) -> None:
         """Its answer is due from here on."""
@@ -78,6 +79,16 @@ class CopyReading:
                 self.end()
             self.whole.close()
         self.whole = None
+
+    def supersede(self, relation_id: int) -> None:
+        """The table is to be copied as a whole: single rows of it need not be read again."""
+        copied = self.copied.get(relation_id)
+        if copied is None or not copied.state.corrects:
+            return
+        if self.asked == relation_id:
+            self.end()
+        copied.close_chunks()
+        del self.copied[relation_id]
 
     def let_go(self, relation_id: int) -> None:
         """The table is copied, or is followed no more."""

@@ -15,6 +15,7 @@ from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
 from walbridge.producer.encoding.value_encoders import NULL
 from walbridge.producer.errors import UnfitRow, unfit_row
+from walbridge.producer.pgoutput.messages import Delete
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro_codec import long_bytes
@@ -73,8 +74,12 @@ class CopyRecords:
         rows: Iterable[list[EncodedRow] | bytes],
         progress_after: Callable[[], TableProgress],
         lsn: Lsn,
+        gone: Iterable[bytes] = (),
     ) -> bool:
         """One chunk: blocks of encoded rows, and rows as TupleData. ``progress_after`` is asked when all are taken.
+
+        Args:
+            gone: keys, as Postgres sends an old one, that are to be deleted.
 
         False where one of them cannot be published: the table is left there.
         """
@@ -86,6 +91,10 @@ class CopyRecords:
         if (unfit := self._send(writer, self._rest_of(writer, rows, end), source, lsn)) is not None:
             self.leave(writer, unfit, lsn)
             return False
+        for key in gone:
+            delete = Delete(writer.relation.table.relation_id, key=key, old=None)
+            for record in writer.delete(delete, source, COPIED_ORDINAL, out.ts_ms):
+                out.send(writer, record)
         kill_point("chunk:rows")
         self._close(progress_after(), lsn)
         kill_point("chunk:entered")

@@ -11,12 +11,14 @@ from dataclasses import replace
 import structlog
 
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.copying.table_record import state_of, with_state
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.table_requests import TableRequests
-from walbridge.schemas.table_progress import COPYING, CURRENT, DROPPED
+from walbridge.schemas.table_progress import COPYING, CURRENT, DROPPED, TableProgress
 from walbridge.schemas.table_request import (
     ALL_TABLES,
     FORGET,
+    KEYS_BYTES_MAX,
     READ_OPTION,
     TableRequest,
     read_until,
@@ -34,6 +36,7 @@ class RequestedTables:
         self._tracker, self._watch, self._requests = tracker, watch, requests
         self.to_copy = set(to_copy(tracker.progress))
         """Those whose copy was asked for, and has not begun."""
+        self._to_correct: set[int] = set()
 
     def take(self) -> set[int]:
         """What to copy of what was asked since the last time."""
@@ -51,6 +54,9 @@ class RequestedTables:
     def _copies_of(self, request: TableRequest) -> set[int]:
         relation_id, tables = request.relation_id, self._tracker.progress.tables
         known = tables.get(relation_id)
+        if request.keys:
+            self._list(request, known)
+            return set()
         log.info("request of an operator or the lake", kind=request.kind, relation_id=relation_id)
         if request.kind == FORGET:
             if known is not None and known.state not in (CURRENT, COPYING):
@@ -59,6 +65,26 @@ class RequestedTables:
         if relation_id == ALL_TABLES:
             return {each for each, table in tables.items() if table.state not in (COPYING, DROPPED)}
         return {relation_id} if known is None or known.state != COPYING else set()
+
+    def take_to_correct(self) -> set[int]:
+        """Tables whose progress lists keys that it did not list before."""
+        taken, self._to_correct = self._to_correct, set()
+        return taken
+
+    def _list(self, request: TableRequest, known: TableProgress | None) -> None:
+        """A table that is copied as a whole needs no single rows."""
+        relation_id, count = request.relation_id, len(request.keys)
+        log.info("request of an operator", kind="copy of keys", relation_id=relation_id, keys=count)
+        if known is None or known.state != CURRENT or relation_id in self.to_copy:
+            log.info("keys are not read again: the table is not current, or is to be copied", relation_id=relation_id)
+            return
+        state = state_of(known).list_keys(self._tracker.end_lsn, request.keys)
+        assert state.copy is not None
+        if sum(map(len, state.copy.listed)) > KEYS_BYTES_MAX:
+            self.refuse(relation_id, "more keys were listed than progress can hold")
+            return
+        self._tracker.remember_tables({relation_id: with_state(known, state)})
+        self._to_correct.add(relation_id)
 
     def keep(self, published: Iterable[int]) -> None:
         """No other table can be copied."""

@@ -18,13 +18,14 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.postgres.copy_reader import ChunkRead, TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.session.copies.arrival import Arrival
-from walbridge.producer.session.copies.chunk_rows import rows_at_end
+from walbridge.producer.session.copies.chunk_rows import keys_gone, rows_at_end
 from walbridge.producer.session.copies.copied_table import CopiedTable, OpenChunk
 from walbridge.producer.session.copies.reading import CopyReading
 from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.copies.start import CopyStart, NotYet, Refused
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress
+from walbridge.schemas.table_request import key_values
 
 log = structlog.get_logger()
 
@@ -74,6 +75,10 @@ class CopySteps:
             begun = self._watch.next_xid()
             if self._reading.received is None:
                 self._reading.received = ReceivedTransactions(begun)
+            correcting = self._reading.copied.get(relation_id)
+            if correcting is not None and correcting.state.corrects:
+                self._install(correcting, found, writer, begun)
+                return
             if found.key_names is None or not writer.has_key:
                 self._begin_whole(found, writer, begun)
                 self._reading.copied.pop(relation_id, None)
@@ -86,6 +91,15 @@ class CopySteps:
             self._put_off(relation_id, refused.reason)
         except NotYet as reason:
             self._put_off(relation_id, reason)
+
+    def _install(self, correcting: CopiedTable, found: TableFound, writer: RecordWriter, begun: int) -> None:
+        if writer.has_key and correcting.fits(found):
+            correcting.install(found, writer, begun)
+            return
+        why = "not copied again: the listed keys are not of the key that the table has"
+        self._record_of(correcting, correcting.state.end_correction(why))
+        self._reading.let_go(found.table.relation_id)
+        log.warning("keys are not read again", table=found.table.qualified_name, reason=why)
 
     def _begin(self, found: TableFound, writer: RecordWriter) -> CopiedTable:
         relation_id, table = found.table.relation_id, found.table
@@ -114,6 +128,8 @@ class CopySteps:
         if copied.state.relation_id not in self._reading.copied or copied.writer is None:
             return  # the batch that ended was the table's last
 
+        corrects = copied.state.corrects
+
         def state_after() -> TableState:
             bound = read.bound.values if read.bound else None
             return copied.state.enter(
@@ -123,25 +139,43 @@ class CopySteps:
                     bound,
                     read.is_last,
                     None if chunk.asked is None else chunk.asked.keys(),
-                    window.moved,
-                    window.read_again,
+                    () if corrects else window.moved,
+                    {} if corrects else window.read_again,  # the lake has what the topic lacks of such a row
                 )
             )
 
         del copied.chunks[0]
         with contextlib.closing(chunk):
-            rows = rows_at_end(read, window, copied.writer, is_encoded=chunk.writer is copied.writer)
+            is_encoded, asked = chunk.writer is copied.writer, map(key_values, chunk.asked or ()) if corrects else ()
+            gone = keys_gone(read, window, copied.writer, asked, is_encoded=is_encoded) if corrects else []
+            rows = rows_at_end(read, window, copied.writer, is_encoded=is_encoded)
             progress_after, lsn = (lambda: self._record(copied, state_after())), self._stream.received
-            if not self._records.enter(copied.writer, rows, progress_after, lsn):
+            if not self._records.enter(copied.writer, rows, progress_after, lsn, gone):
                 return
         copied.size = copied.size.after_entry()
+        if corrects:
+            self._tell_corrected(copied, copied.writer, read.row_count, len(gone))
+
+    def _tell_corrected(self, copied: CopiedTable, writer: RecordWriter, rows: int, gone: int) -> None:
+        table = writer.relation.table
+        log.info("rows of listed keys are copied", table=table.qualified_name, rows=rows, deleted=gone)
+        if not copied.state.corrects and table.relation_id in self._reading.copied:
+            self._reading.let_go(table.relation_id)
 
     def _record(self, copied: CopiedTable, state: TableState) -> TableProgress:
         copied.state = state
         return with_state(self._out.tracker.progress.tables[state.relation_id], state)
 
+    def _record_of(self, copied: CopiedTable, state: TableState) -> None:
+        """What the next cut says of it."""
+        self._out.tracker.remember_tables({state.relation_id: self._record(copied, state)})
+
     def end(self, copied: CopiedTable) -> None:
         """End a copy that is whole."""
+        if copied.state.corrects:  # it was truncated: no row of a listed key is left
+            self._record_of(copied, copied.state.end_correction())
+            self._reading.let_go(copied.state.relation_id)
+            return
         self._records.end_batch()
         if copied.writer is None or copied.state.copy is None or copied.state.relation_id not in self._reading.copied:
             return  # the batch that ended was the table's last

@@ -11,6 +11,9 @@ transactions at or below E, before all later ones. A table that no key orders is
 (``whole_steps.py``). Nothing here waits: what the reader has not answered yet, or
 the stream has not brought yet, is looked for again at the next boundary between transactions.
 
+Of a table that is current an operator may want single rows to be read again, listed by their keys. Such a chunk enters
+as any other, without a beginning or an end: keys that the source lacks are deleted (``chunk_rows.py``).
+
 A table of which a copy cannot be made is stale, with the reason, and is tried again now and then. One table is read
 at a time, its next chunk while one enters; the changes of every table that is being copied are published as soon as its
 copy has begun.
@@ -80,12 +83,13 @@ class TableCopies:
         self._stream, self._out, self._watch = stream, out, watch
         known = out.tracker.progress.tables.values()
         begins_anew = {table.relation_id for table in known if is_begun_anew(table)}
-        copying = (table for table in known if table.state == COPYING and table.relation_id not in begins_anew)
-        copied = {table.relation_id: CopiedTable(state_of(table)) for table in copying}
+        states = (state_of(table) for table in known if table.relation_id not in begins_anew)
+        copied = {s.relation_id: CopiedTable(s) for s in states if s.state == COPYING or s.corrects}
         left_out = {table.relation_id for table in known if table.state == STALE and table.name is not None}
         to_copy = TablesToCopy(left_out | begins_anew | copied.keys() | requested.to_copy)
         self._reading = CopyReading(reader, copied, to_copy, requested, bytes_per_s=settings.producer.copy_bytes_per_s)
         self._answers = CopyAnswers(self._reading, stream, out, leave_out)
+        self._follow = follow
         start, arrival = CopyStart(tables, out.tracker, watch), Arrival(stream, watch)
         self._whole = WholeSteps(
             settings.producer,
@@ -168,7 +172,10 @@ class TableCopies:
     def step(self) -> None:
         """Do what can be done now."""
         for relation_id in self._reading.requested.take():
+            self._reading.supersede(relation_id)
             self._reading.to_copy.hurry(relation_id)
+        for relation_id in self._reading.requested.take_to_correct():
+            self._correct(relation_id)
         self.progress.look(self._reading.begun)
         if self.is_at_rest and not self._watch.appeared:
             return
@@ -187,6 +194,17 @@ class TableCopies:
         self._whole.step()
         if self._reading.asked is None:
             self._questions.ask()
+
+    def _correct(self, relation_id: int) -> None:
+        """Rows of a table that is current are to be read again: its changes are shown to their windows from here on."""
+        state = state_of(self._out.tracker.progress.tables[relation_id])
+        copied = self._reading.copied.get(relation_id)
+        if copied is not None:
+            copied.state = state
+            return
+        self._reading.copied[relation_id] = CopiedTable(state)
+        self._follow(relation_id)
+        self._reading.to_copy.hurry(relation_id)
 
     def _remember(self, state: TableState) -> None:
         tracker = self._out.tracker

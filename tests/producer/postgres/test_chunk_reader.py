@@ -16,7 +16,7 @@ from walbridge.producer.postgres import chunk_reader
 from walbridge.producer.postgres.chunk_reader import ChunkReader, KeyRange
 from walbridge.producer.postgres.connection import TableLocked
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.key_order import Bound
+from walbridge.producer.postgres.key_order import Bound, KeyUnreadable, key_order, printed_keys
 from walbridge.schemas.errors import OperatorError, RetryableError
 
 NO_LIMIT = 10**9
@@ -329,3 +329,35 @@ def test_key_that_postgres_cannot_read_again_ends_the_copy_and_is_not_read_past(
 
 def _running(database: Database, connection: psycopg.Connection[object]) -> str:
     return str(database.value("SELECT query FROM pg_stat_activity WHERE pid = %s", (connection.info.backend_pid,)))
+
+
+KEYS = {
+    "int": ([" 07 ", "-0", "2147483647"], ["7", "0", "2147483647"]),
+    "numeric": (["1e1", "1.50", "NaN"], ["10", "1.50", "NaN"]),
+    "timestamptz": (["2024-02-29 12:00+02", "infinity"], ["2024-02-29 10:00:00+00", "infinity"]),
+    "text": ["', \\ \" {}", "", "ä%s", "two\nlines"],
+    "uuid": (["{A0EEBC99-9C0B4EF8-BB6D6BB9-BD380A11}"], ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]),
+}
+
+
+@pytest.mark.parametrize("key_type", KEYS)
+def test_keys_of_an_operator_are_those_that_rows_print(database: Database, reader: ChunkReader, key_type: str) -> None:
+    found = KEYS[key_type]
+    given, printed = found if isinstance(found, tuple) else (found, found)
+    database.execute(f"CREATE TABLE t (id {key_type}, n int, PRIMARY KEY (n, id))")
+    with reader.read(table_t(database)) as of:
+        assert of.key is not None
+        asked = [Bound((str(number), key)) for number, key in enumerate(given)]
+        assert [bound.values[1] for bound in printed_keys(of.connection, of.key, asked)] == printed
+
+
+@pytest.mark.parametrize("key", ["two", "", "1.5", "99999999999"])
+def test_text_that_is_no_key_is_refused_without_a_word_of_it(filled: Database, reader: ChunkReader, key: str) -> None:
+    """I10"""
+    connection = reader._connected()
+    order = key_order(connection, table_t(filled).relation_id, ("a", "v"))
+    assert order is not None
+    with pytest.raises(KeyUnreadable) as refused:
+        printed_keys(connection, order, [bound_of("1"), bound_of(key)])
+    assert str(refused.value) == ""
+    assert refused.value.__cause__ is None

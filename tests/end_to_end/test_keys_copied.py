@@ -1,0 +1,116 @@
+"""``walbridge copy TABLE --keys FILE``, from the command to the lake (I8)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.kill_points import KEYS
+from tests.faults.test_table_copied import MADE, Habits
+from tests.fix_pipeline import PipelineUnderTest
+from tests.fix_postgres import Database
+from tests.wait import wait_until
+from walbridge.schemas.errors import OperatorError
+from walbridge.tables.keys import copy_keys
+from walbridge.tables.look import look
+
+
+def is_done(pipeline: PipelineUnderTest, name: str) -> bool:
+    (table,) = (each for each in look(pipeline.settings, needs_postgres=True).tables if each.name == name)
+    assert table.progress is not None
+    return (table.progress.state, table.progress.copy) == ("current", None)
+
+
+def written(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def test_rows_of_listed_keys_are_read_again_while_the_table_is_written(
+    pipeline: PipelineUnderTest, tmp_path: Path
+) -> None:
+    """Each published cut equals the source, no copy begins, and a kill at each step of the chunk changes nothing."""
+    producer, execute = pipeline.producer, pipeline.database.execute
+    execute("CREATE TABLE t (id serial PRIMARY KEY, v int); INSERT INTO t (v) VALUES (0)")
+    execute(MADE.format(rows=1000))
+    producer.publish("t", "u")
+    producer.settings["producer"] = {"batch_rows_max": 100}
+    running = producer.start_streaming()
+    pipeline.check_equal()
+    running.stop()
+    file = written(tmp_path / "keys", *map(str, range(900, 1100)))
+    with Habits(producer, 1000) as habits:
+        for point in KEYS:
+            assert copy_keys(pipeline.settings, "u", file, wait=False, say=print) == 0
+            habits.wait_for(5)
+            producer.run_until_killed(point)
+        assert copy_keys(pipeline.settings, "u", file, wait=False, say=print) == 0
+        running = producer.start_streaming()
+        running.wait_for_log("rows of listed keys are copied")
+        assert copy_keys(pipeline.settings, "u", file, wait=True, say=print) == 0
+        habits.wait_for(20)
+    wait_until(lambda: is_done(pipeline, "public.u"), "the rows")
+    pipeline.check_equal()
+    entries = [entry for row in pipeline.published() for entry in row.tables]
+    assert {(entry.state, entry.copy_from) for entry in entries} == {("current", None)}
+    assert running.log.count("copy of a table begins") == 0
+
+
+def test_lake_that_differs_from_the_source_is_mended_by_the_keys_that_differ(
+    pipeline: PipelineUnderTest, tmp_path: Path
+) -> None:
+    """Rows that nobody tells of, of several key columns: one is changed, one is missing, one is left over."""
+    producer, execute = pipeline.producer, pipeline.database.execute
+    execute("CREATE TABLE t (a int, b text, v int, PRIMARY KEY (b, a))")
+    execute("INSERT INTO t SELECT i, 'b, \"' || i, i FROM generate_series(1, 20) i")
+    producer.publish("t")
+    producer.settings["postgres"] = {"origin": "none"}
+    producer.start_streaming()
+    pipeline.check_equal()
+    untold(
+        pipeline.database,
+        "UPDATE t SET v = 0 WHERE a = 1",
+        "DELETE FROM t WHERE a = 2",
+        "INSERT INTO t VALUES (21, 'b, \"21', 21)",
+    )
+    execute("INSERT INTO t VALUES (22, 'told', 22)")
+    differing = [result for result in pipeline.compared() if not result.equal]
+    assert [result.table for result in differing] == ["public.t"]
+
+    file = written(tmp_path / "keys.csv", *(f'"b, ""{each}",{each}' for each in (1, 2, 3, 21, 99)))
+    assert copy_keys(pipeline.settings, "t", file, wait=True, say=print) == 0
+    pipeline.check_equal()
+    assert {entry.state for row in pipeline.published() for entry in row.tables} == {"current"}
+    execute("UPDATE t SET v = 1 WHERE a IN (1, 21, 22)")
+    pipeline.check_equal()
+
+
+def untold(database: Database, *statements: str) -> None:
+    """Write as a subscriber does: a pipeline with the origin none hears nothing of it."""
+    with database.connect() as connection:
+        connection.execute("SELECT pg_replication_origin_create('elsewhere')")
+        connection.execute("SELECT pg_replication_origin_session_setup('elsewhere')")
+        for statement in statements:
+            connection.execute(statement.encode())
+        connection.execute("SELECT pg_replication_origin_session_reset()")
+        connection.execute("SELECT pg_replication_origin_drop('elsewhere')")
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        (["1", "two"], "key 2 of"),
+        ([], "holds no key"),
+    ],
+)
+def test_file_that_holds_other_than_keys_is_refused_and_asks_for_nothing(
+    pipeline: PipelineUnderTest, tmp_path: Path, lines: list[str], what: str
+) -> None:
+    pipeline.database.execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    pipeline.producer.publish("t")
+    pipeline.producer.start_streaming()
+    file = written(tmp_path / "keys", *lines)
+    with pytest.raises(OperatorError, match=what):
+        copy_keys(pipeline.settings, "t", file, wait=False, say=print)
+    assert is_done(pipeline, "public.t")
