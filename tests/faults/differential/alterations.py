@@ -146,9 +146,14 @@ def unseen(scene: Scene, table: Table) -> Statement:
     return Statement("unseen", scene.dice.choice(_UNSEEN).format(table.name), scene.tree(table), SAME)
 
 
+_LONG = ("text", "jsonb", "text[]", "integer[]", "character varying")
+
+
 def rewritten(scene: Scene, table: Table) -> Statement:
     """Without a change of any value."""
-    effect = SAME if table.has_toast and not table.is_partition else UNTOLD
+    # The TOAST table tells; it goes, too, where the columns that needed it are gone.
+    keeps_toast = table.has_toast and any(each.type in _LONG for each in scene.columns(table))
+    effect = SAME if keeps_toast and not table.is_partition else UNTOLD
     if scene.dice.random() < 0.3:
         return Statement("vacuum", f"VACUUM {table.name}", scene.tree(table), SAME, alone=True)
     if scene.dice.random() < 0.4:
