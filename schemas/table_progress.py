@@ -44,7 +44,7 @@ class TableCopy:
     chunks: int = 0
     has_all_ranges: bool = False
     shape: str = ""
-    listed: ListedKeys = field(default_factory=dict)
+    listed: ListedKeys = field(default_factory=dict, hash=False)
 
     @property
     def is_in_one_piece(self) -> bool:

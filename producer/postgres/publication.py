@@ -18,7 +18,9 @@ _OPERATIONS = ("insert", "update", "delete", "truncate")
 _PUBLICATION = """
     SELECT oid, pubinsert, pubupdate, pubdelete, pubtruncate, {generated}, txid_current_snapshot()::text
     FROM pg_publication WHERE pubname = %s"""
-_NOW = "SELECT pg_current_wal_insert_lsn()::text, txid_snapshot_xmin(txid_current_snapshot())"
+_NOW = """
+    SELECT pg_current_wal_insert_lsn()::text, txid_snapshot_xmin(txid_current_snapshot()),
+           (SELECT oid FROM pg_publication WHERE pubname = %s)"""
 # A partition is a member by itself or by any of its parents; from Postgres 15 on also by its schema.
 _FAMILY = "(SELECT c.oid AS relid UNION SELECT a.relid FROM pg_partition_ancestors(c.oid) a)"
 _BY_SCHEMA = f"""
@@ -84,9 +86,12 @@ def publication_state(
     own = _PUBLICATION.format(generated="pubgencols::text" if version >= 180000 else "'n'")
     if not (there := rows_of(connection, own, (publication,))):
         return None
-    found = rows_of(connection, members, (publication, list(relation_ids)))
+    relation_ids = list(relation_ids)
+    found = rows_of(connection, members, (publication, relation_ids))
     ((oid, *published, generated, snapshot),) = there
-    ((lsn, oldest_xid),) = rows_of(connection, _NOW)
+    ((lsn, oldest_xid, oid_by_now),) = rows_of(connection, _NOW, (publication,))
+    if oid_by_now != oid:  # it was dropped or made again between: members of one are no members of the other
+        return publication_state(connection, publication, relation_ids)
     missing = tuple(name for name, is_there in zip(_OPERATIONS, published, strict=True) if not is_there)
     in_it = {each: token for each, _, _, token in found if token}
     names = {each: (namespace, name) for each, namespace, name, _ in found}

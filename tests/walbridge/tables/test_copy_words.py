@@ -13,7 +13,7 @@ from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_progress import TableCopy, TableProgress
 from walbridge.schemas.table_request import READ_OPTION, to_copy_option
-from walbridge.tables.copy import CopyWait, is_wanted, refuse_without_requests
+from walbridge.tables.copy import CopyWait, copy, is_wanted, refuse_without_requests
 from walbridge.tables.forget import words
 from walbridge.tables.known import KnownTable, named, the_one
 from walbridge.tables.look import InPostgres, Look
@@ -55,6 +55,14 @@ def test_name_that_is_in_two_schemas_has_to_be_told_with_its_schema() -> None:
         the_one("items", named("items", both))
     assert "items may be any of a.items, b.items" in refused.value.what
     assert the_one("b.items", named("b.items", both)).relation_id == OTHERS
+
+
+def test_copy_of_a_table_that_is_being_copied_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("walbridge.tables.copy.look", lambda *_, **__: look(known("public.orders", progress=COPYING)))
+    assert copy(Settings(name="p"), ["orders", "public.orders"], wait=False, say=said.append) == 0
+    (line,) = said
+    assert line.startswith("public.orders: is being copied already")
 
 
 def test_name_without_a_schema_is_not_taken_for_the_one_in_public() -> None:
