@@ -5,10 +5,10 @@ now, once all has come that was written before: who alters a table keeps all oth
 under the columns of before behind the WAL position that is asked for after the look (I8).
 """
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from walbridge.producer.guards.look_pace import LookPace
 from walbridge.producer.postgres.catalog import published_tables_unless_locked, tables_facts, type_facts
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
@@ -17,10 +17,6 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
-
-INTERVAL_S = 10.0
-_LOOK_SHARE = 50
-"""As of looks at the source: they take no more than this part of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ class AlteredTables:
 
     def __init__(self, publication: str, connection: SqlConnection, tables: Tables) -> None:
         self._publication, self._connection, self._tables = publication, connection, tables
-        self._looked_s = self._took_s = 0.0
+        self._pace = LookPace()
         self._found: dict[int, AlteredTable] = {}
         self._compared: dict[int, tuple[RelationRecord, TableFacts]] = {}
         """Tables of which the stream would announce nothing else, as with columns that are not published."""
@@ -50,11 +46,9 @@ class AlteredTables:
         Raises:
             RetryableError, OperatorError: the server is away or refuses.
         """
-        begun_s = time.monotonic()
-        if begun_s - self._looked_s >= min(self._took_s * _LOOK_SHARE, INTERVAL_S):
-            self._look(list(relation_ids))
-            self._looked_s = time.monotonic()
-            self._took_s = self._looked_s - begun_s
+        if self._pace.is_due:
+            with self._pace.look():
+                self._look(list(relation_ids))
 
     def _look(self, relation_ids: list[int]) -> None:
         facts, _ = tables_facts(self._connection, relation_ids)

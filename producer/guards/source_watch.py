@@ -6,7 +6,6 @@ which are therefore not current any more; what goes missing of all tables is ref
 changed get a new version in the metadata topic.
 """
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -18,6 +17,7 @@ from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.guards.altered_tables import AlteredTable, AlteredTables
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import Doubts
+from walbridge.producer.guards.look_pace import LookPace
 from walbridge.producer.guards.partitions import identity_faults
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.guards.rewrites import as_text, from_text
@@ -44,10 +44,6 @@ log = structlog.get_logger()
 
 _SINGLY_MAX = 3
 """Tables that are looked at one by one between two looks at all of them."""
-INTERVAL_S = 10.0
-"""Between looks at the catalogue, at most."""
-_LOOK_SHARE = 50
-"""Looks before cuts take no more than this part of the time: with few tables there is one before each cut."""
 
 
 def refuse_unknown(tables: Tables, copied: Iterable[int], metadata: str) -> None:
@@ -81,7 +77,7 @@ class SourceWatch:
         self._admin = admin
         self._tables = tables
         self._tracker = tracker
-        self._looked_s = self._look_took_s = 0.0
+        self._pace = LookPace()
         self._left: dict[int, int] = {}
         """By table: transactions below this xid may still bring changes of it."""
         self._leaving: dict[int, Lsn] = {}
@@ -183,15 +179,14 @@ class SourceWatch:
     def look_if_due(self) -> None:
         """Look again, if that was a while ago."""
         self.topics.hear()
-        if time.monotonic() - self._looked_s >= INTERVAL_S:
+        if self._pace.is_overdue:
             self.look()
 
     def look_before_cut(self) -> None:
         """Look again before a cut says of all tables that they are as it finds them, unless looks take too long for
         so many of them."""
         self.topics.hear()
-        is_due = time.monotonic() - self._looked_s >= min(self._look_took_s * _LOOK_SHARE, INTERVAL_S)
-        if is_due or self.doubts.is_look_due:
+        if self._pace.is_due or self.doubts.is_look_due:
             self.look()
 
     def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
@@ -205,10 +200,8 @@ class SourceWatch:
             OperatorError: changes may be missing.
             RetryableError: Postgres is away.
         """
-        begun_s = self._looked_s = time.monotonic()
-        self._look()
-        self._looked_s = time.monotonic()
-        self._look_took_s = self._looked_s - begun_s
+        with self._pace.look():
+            self._look()
 
     def _look(self) -> None:
         progress = self._tracker.progress

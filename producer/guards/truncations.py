@@ -56,9 +56,6 @@ class Truncations:
         """Tables with files that nothing explains."""
         return len(self._unexplained)
 
-    def __contains__(self, relation_id: int) -> bool:
-        return relation_id in self._unexplained
-
     def receive(self, relation_ids: Iterable[int], xid: int) -> bool:
         """The stream brings a TRUNCATE of these in this transaction. Whether it may explain what nothing did."""
         tables = set(relation_ids)

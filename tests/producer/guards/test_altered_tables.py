@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tests.producer.relations.announcements import announcement, catalogue, recorded
-from walbridge.producer.guards import altered_tables
+from walbridge.producer.guards import altered_tables, look_pace
 from walbridge.producer.guards.altered_tables import AlteredTables
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
@@ -43,7 +43,7 @@ class Looking:
             patch.setattr(altered_tables, "published_tables_unless_locked", published)
             patch.setattr(altered_tables, "type_facts", lambda *_: {})
             patch.setattr(altered_tables, "insert_lsn", lambda *_: Lsn(self.insert_lsn))
-            patch.setattr(altered_tables, "time", SimpleNamespace(monotonic=lambda: 1000.0))
+            patch.setattr(look_pace, "time", SimpleNamespace(monotonic=lambda: 1000.0))
             yield
 
     def look(self) -> AlteredTables:

@@ -16,7 +16,8 @@ from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.guards import altered_tables, doubts, source_watch
 from walbridge.producer.guards.baseline import Baseline
-from walbridge.producer.guards.source_watch import INTERVAL_S, SourceWatch, refuse_unknown
+from walbridge.producer.guards.look_pace import INTERVAL_S
+from walbridge.producer.guards.source_watch import SourceWatch, refuse_unknown
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableStorage
 from walbridge.schemas.errors import COPY_ALL, KafkaAway, OperatorError
@@ -272,7 +273,7 @@ def test_table_that_is_being_altered_is_no_reason_to_wait() -> None:
 def test_looks_are_taken_now_and_then_and_not_at_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = opened()
     watched.looks.clear()
-    looked_s = watched.watched._looked_s
+    looked_s = watched.watched._pace.looked_s
     taken = []
     for passed_s in (0.0, INTERVAL_S - 1, INTERVAL_S):
         monkeypatch.setattr(time, "monotonic", lambda at_s=looked_s + passed_s: at_s)
@@ -289,7 +290,7 @@ def test_look_comes_before_each_cut_unless_looks_take_long(monkeypatch: pytest.M
     watched.looks.clear()
     taken = []
     for took_s, passed_s in ((0.01, 0.4), (0.01, 0.5), (100.0, INTERVAL_S - 1), (100.0, INTERVAL_S)):
-        watched.watched._look_took_s, looked_s = took_s, watched.watched._looked_s
+        watched.watched._pace.took_s, looked_s = took_s, watched.watched._pace.looked_s
         monkeypatch.setattr(time, "monotonic", lambda at_s=looked_s + passed_s: at_s)
         with watched.seen():
             watched.watched.look_before_cut()

@@ -10,7 +10,7 @@ import pytest
 from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import ITEMS, ORDERS
 from walbridge.producer.errors import TopicLost
-from walbridge.producer.guards import source_watch, topic_watch
+from walbridge.producer.guards import look_pace, topic_watch
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Producer, Settings, Topics
 from walbridge.schemas.table_progress import GIVEN_UP
@@ -84,7 +84,7 @@ def test_topic_that_is_lost_under_a_session_is_noticed_by_a_look_that_does_not_w
 
 def test_topic_that_is_lost_is_noticed_also_where_the_stream_is_never_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then nobody looks but before cuts."""
-    monkeypatch.setattr(source_watch, "_LOOK_SHARE", 0)
+    monkeypatch.setattr(look_pace, "_SHARE", 0)
     watched = followed()
     delete(watched)
     with watched.seen():
