@@ -12,13 +12,18 @@ from types import FrameType
 
 import structlog
 
+from walbridge.producer.kafka.status_topic import StatusTopic
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.pipeline import Pipeline
+from walbridge.producer.postgres.slots.wal_watch import WalWatch
 from walbridge.runtime.crash_report import report_bug
 from walbridge.runtime.health import STOPPED
 from walbridge.runtime.http_endpoint import HttpEndpoint
 from walbridge.runtime.logs import FORMATS, LEVELS, configure_logs
-from walbridge.schemas.errors import OperatorError, report
+from walbridge.runtime.run_report import RunReport
+from walbridge.schemas.control.run_record import PRODUCER
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import report as say
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
 
@@ -55,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _run(load_settings(arguments.config), stop)
     except OperatorError as error:
-        return report(error)
+        return say(error)
     except Exception as error:
         return report_bug(error)
     return 0
@@ -64,12 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(settings: Settings, stop: StopRequest) -> None:
     """The port is taken first: a program that nobody can watch makes nothing durable."""
     where = settings.metrics
-    metrics = ProducerMetrics(where.stalled_after_s)
-    pipeline = Pipeline(settings, stop, metrics)
-    with HttpEndpoint(where.host, where.producer_port, metrics.registry, metrics.pulse.health, "producer_port") as http:
+    metrics = ProducerMetrics(where.stalled_after_s, settings.name)
+    report = RunReport(settings, PRODUCER, StatusTopic(settings), lambda: metrics.state)
+    endpoint = where.host, where.producer_port, metrics.registry, metrics.health, "producer_port"
+    with report, HttpEndpoint(*endpoint) as http, WalWatch(settings) as watch:
+        metrics.watch_wal(watch)
         log.info("metrics", host=where.host, port=http.port)
         try:
-            pipeline.run()
+            Pipeline(settings, stop, metrics, report.begin).run()
         except BaseException as error:
             metrics.failed(error)
             raise

@@ -16,27 +16,28 @@ from collections.abc import Callable
 
 import structlog
 
-from walbridge.producer.copy import report_waiting
 from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, next_epoch
+from walbridge.producer.first_copy import report_waiting
 from walbridge.producer.follow import read_own_progress
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_beginning, refuse_other_cluster
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.table_requests import RequestsRead, copy_of_all_asked
-from walbridge.producer.postgres import catalog, slot
+from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.requirements import ensure_publication
+from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.start import Parts, new_progress, transactional_id
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.cut import Barrier, Cut, PartitionRange
+from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange
+from walbridge.schemas.control.progress_record import METADATA_OPTION, Progress
+from walbridge.schemas.control.table_progress import STALE
+from walbridge.schemas.control.table_request import read_until
 from walbridge.schemas.errors import RetryableError, StreamLost
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn
-from walbridge.schemas.progress_record import METADATA_OPTION, Progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import STALE
-from walbridge.schemas.table_request import read_until
 
 log = structlog.get_logger()
 
@@ -53,6 +54,7 @@ def begin_again(
     """
     parts.out.abandon()
     connection = source.connect()
+    source.lock.take(check_stop)
     _fence_others(settings, parts, check_stop)
     last, server = read_own_progress(settings), source.identify()
     requests = copy_of_all_asked(settings, last)
@@ -70,7 +72,7 @@ def begin_again(
     kill_point("again:before-creating")
     parts.out.publish_progress(creating)
     kill_point("again:creating")
-    parts.tables.begin_metadata_at(int(creating.options.get(METADATA_OPTION, 0)))
+    parts.tables.versions.begin_at(int(creating.options.get(METADATA_OPTION, 0)))
     at = _new_slot(settings, source, connection, check_stop)
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
     parts.out.tracker.remember_options(watch.baseline([], connection).options)
@@ -98,12 +100,12 @@ def _creating(
     requests: RequestsRead | None,
     why: str,
 ) -> Progress:
-    end = parts.tables.read_metadata()
+    end = parts.tables.versions.read()
     others = None
     if last.system_id != server.system_id:
-        published = catalog.published_tables(connection, settings.postgres.publication)
+        published = catalog.published_tables(connection, settings.postgres.publication_names)
         others = OtherCluster({table.qualified_name: table.relation_id for table in published}, end)
-    records = parts.tables.newest(last.tables)
+    records = parts.tables.versions.newest(last.tables)
     return next_epoch(
         last,
         new_progress(settings, server),

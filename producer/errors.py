@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import fastavro
 
-from walbridge.schemas.avro_codec import decode_body
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError, StreamLost, copy_command
-from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.avro.codec import decode_body
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError, StreamLost, Superseded, copy_command
 from walbridge.schemas.position import Lsn, Position, format_lsn
 from walbridge.schemas.table_schema import quoted
 
@@ -27,6 +27,15 @@ def copied_again(table: str) -> str:
     return f'{copy_command(table)}; where [producer] on_table_error is "stop", set it to "copy" instead'
 
 
+def the_publications(publications: Sequence[str]) -> str:
+    """Them, named within a sentence."""
+    return f"publication{'' if len(publications) == 1 else 's'} {', '.join(publications)}"
+
+
+def _were(publications: Sequence[str]) -> str:
+    return "was" if len(publications) == 1 else "were"
+
+
 def publication_missing(publication: str) -> OperatorError:
     """Never made unasked: FOR ALL TABLES needs a superuser and takes tables nobody meant."""
     return OperatorError(
@@ -36,40 +45,52 @@ def publication_missing(publication: str) -> OperatorError:
     )
 
 
-def publication_gone(publication: str) -> OperatorError:
+def publication_gone(publications: Sequence[str]) -> OperatorError:
     """Changes under no publication are not sent, and no server says so from Postgres 18 on."""
     return StreamLost(
-        f"publication {publication}, which this pipeline follows, was dropped: changes since then did not come"
+        f"{the_publications(publications)}, which this pipeline follows, {_were(publications)} dropped: "
+        "changes since then did not come"
     )
 
 
-def publication_remade(publication: str) -> OperatorError:
+def publication_remade(publications: Sequence[str]) -> OperatorError:
     """It may read exactly as before, but no change was sent while it did not exist."""
-    return StreamLost(f"publication {publication} was dropped and made again: changes between did not come")
-
-
-def other_publication(publication: str, followed: str) -> OperatorError:
-    """Neither was dropped: the settings name another one. One that was only renamed is the same."""
     return StreamLost(
-        f"[postgres] publication names {publication}, this pipeline follows {followed}",
-        instead=f"name {followed} again",
+        f"{the_publications(publications)} {_were(publications)} dropped and made again: changes between did not come"
     )
 
 
-def operations_missing(publication: str, operations: Sequence[str]) -> OperatorError:
+def other_publication(publications: Sequence[str], followed: Sequence[str]) -> OperatorError:
+    """None was dropped: the settings name others. One that was only renamed is another one, too: Postgres looks its
+    name up as of each change, and from 18 on leaves out without a word what came before the name."""
+    before = ", ".join(followed)
+    return StreamLost(
+        f"[postgres] publication names {', '.join(publications)}, this pipeline follows {before}",
+        instead=f"name {before} again",
+    )
+
+
+def operations_missing(publications: Sequence[str], operations: Sequence[str]) -> OperatorError:
     """Postgres leaves them out without a word."""
+    verb = "does" if len(publications) == 1 else "do"
     return OperatorError(
-        f"publication {publication} does not publish {', '.join(operations)}: such changes do not come",
-        remedy=f"ALTER PUBLICATION {quoted(publication)} SET (publish = 'insert, update, delete, truncate'); "
-        "if there were any since the copy, " + COPY_AGAIN,
+        f"{the_publications(publications)} {verb} not publish {', '.join(operations)}: such changes do not come",
+        remedy=f"{publish_all(publications[:1])} if there were any since the copy, {COPY_AGAIN}",
     )
 
 
-def membership_changed(publication: str, table: str) -> OperatorError:
+def publish_all(publications: Sequence[str]) -> str:
+    """SQL: these publish all operations."""
+    every = "SET (publish = 'insert, update, delete, truncate')"
+    return " ".join(f"ALTER PUBLICATION {quoted(each)} {every};" for each in publications)
+
+
+def membership_changed(publications: Sequence[str], table: str) -> OperatorError:
     """Rows outside the old filter, or changes made in between, were never sent."""
+    of_several = "" if len(publications) == 1 else ", or what one of them publishes,"
     return OperatorError(
-        f"table {table} was taken out of publication {publication} and put back, or its row filter or column "
-        "list was changed: rows or changes of it are missing",
+        f"table {table} was taken out of {the_publications(publications)} and put back, or its row filter or column "
+        f"list{of_several} was changed: rows or changes of it are missing",
         remedy=copied_again(table),
     )
 
@@ -120,11 +141,11 @@ def column_added_with_values(table: str) -> TableRewritten:
     )
 
 
-def generated_columns_changed(publication: str, table: str) -> OperatorError:
+def generated_columns_changed(publications: Sequence[str], table: str) -> OperatorError:
     """Like a column list: rows that were there before have no value of such a column, or keep an old one."""
     return OperatorError(
-        f"publish_generated_columns of publication {publication} was changed: rows of table {table} that do not change "
-        "lack the new columns",
+        f"publish_generated_columns of {the_publications(publications)} was changed: rows of table {table} that do "
+        "not change lack the new columns",
         remedy="if it was not written to since, change it back; else " + copied_again(table),
     )
 
@@ -245,11 +266,11 @@ def metadata_gone(topic: str, relation_ids: Sequence[str]) -> OperatorError:
     )
 
 
-def not_published(publication: str) -> OperatorError:
+def not_published(publications: Sequence[str]) -> OperatorError:
     """An empty publication would copy nothing and say that all is well."""
     return OperatorError(
-        f"publication {publication} holds no tables",
-        remedy=f"ALTER PUBLICATION {quoted(publication)} ADD TABLE ...;",
+        f"{the_publications(publications)} {'holds' if len(publications) == 1 else 'hold'} no tables",
+        remedy=f"ALTER PUBLICATION {quoted(publications[0])} ADD TABLE ...;",
     )
 
 
@@ -269,12 +290,21 @@ def not_utf8(encoding: str) -> OperatorError:
     )
 
 
-def another_runs(transactional_id: str, pipeline: str, slot: str) -> OperatorError:
+def another_runs(transactional_id: str, pipeline: str, slot: str) -> Superseded:
     """Two producers of one slot: Kafka lets the newer one write, and refuses the older."""
-    return OperatorError(
+    return Superseded(
         f"another producer runs under transactional id {transactional_id}: it took pipeline {pipeline}, slot {slot}, "
         "over, and this one ends; nothing is lost, the other goes on after the last batch that Kafka committed",
         remedy="do nothing if the other is to go on; else stop it and start this one again: a slot has one producer",
+    )
+
+
+def slot_has_producer(slot: str, holder: str, pid: int) -> Superseded:
+    """The second producer of a slot ends, and the first goes on."""
+    return Superseded(
+        f"slot {slot} has a producer: {holder}; this one has waited for its end and published nothing",
+        remedy="do nothing if that one is to go on; else stop it, then start this one again; if its machine is gone "
+        f"for good: SELECT pg_terminate_backend({pid});",
     )
 
 
@@ -291,14 +321,27 @@ def key_lost(table: str, partition_count: int) -> UnfitTable:
     )
 
 
+class OtherFormat(UnfitTable, TopicLost):
+    """Its topic is left, so nothing that is new of the table needs the schema registry."""
+
+
+def format_set(table: str, topic: str, has: str, wanted: str) -> OtherFormat:
+    """A topic is read with what its first record was read with, so another format is another topic's."""
+    return OtherFormat(
+        f"topic {topic} is in format {has}, and [topics] format is {wanted} by now",
+        remedy=f'set it to "{has}" again; or {copied_again(table)}',
+    )
+
+
 class UncertainColumn(UnfitTable, TableRewritten):
     """A copy mends it, however often it comes."""
 
 
 def column_uncertain(table: str, column: str) -> UncertainColumn:
-    """What came under its name may be the values of another column."""
+    """What came under its name may be the values of another column, or read otherwise by now."""
     return UncertainColumn(
-        f"column {column} of table {table} was told when the catalogue had another one, which may have its name",
+        f"column {column} of table {table} was told when the catalogue had another one, which may have its name, "
+        "or another type of it",
         remedy=copied_again(table),
     )
 

@@ -12,23 +12,23 @@ from walbridge.producer.guards.start import refuse_bad_start, seen_timeline
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.kafka.table_requests import TableRequests
 from walbridge.producer.metrics import ProducerMetrics
-from walbridge.producer.postgres import slot
-from walbridge.producer.postgres.copy_reader import CopyReader
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.requirements import stream_options
+from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
+from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
 from walbridge.producer.relations.binary_support import naming_unreadable
 from walbridge.producer.session.loop import Session
 from walbridge.producer.session.transaction_spool import Spool, spool_parent
 from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
+from walbridge.schemas.control.progress_record import TIMELINE_OPTION, Progress
+from walbridge.schemas.control.table_request import BEGINS_OPTION, read_until
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, StreamLost
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.progress_record import TIMELINE_OPTION, Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.schemas.table_request import BEGINS_OPTION, read_until
 
 log = structlog.get_logger()
 
@@ -43,6 +43,7 @@ def follow_once(
         RetryableError: a server went away.
     """
     connection = source.connect()
+    source.lock.take(waits.check)
     # Always a new instance: progress may only be read when no older commit can still land.
     parts.publisher.open_instance()
     progress = read_own_progress(settings)
@@ -54,7 +55,7 @@ def follow_once(
     parts.out.tracker.committed(progress)
     _accept_failover(parts, server, progress)
     parts.tables.forget_session(connection)
-    parts.tables.read_metadata()
+    parts.tables.versions.read()
     spool.clear()
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
     watch.notices_tables = True
@@ -67,18 +68,23 @@ def follow_once(
     ) as stream:
         stream.start(progress.floor, options)
         log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done))
-        metrics.watch_stream(stream)
+        metrics.watch_stream(stream, parts.out)
         dsn, folder = dsn_of(settings), str(spool_parent(settings))
         with (
             waits.keeping_alive(stream),
             naming_unreadable(connection, settings),
-            CopyReader(dsn, postgres.publication, folder) as reader,
+            CopyReader(dsn, postgres.publication_names, folder) as reader,
             TableRequests(settings, read_until(progress) or 0) as requests,
         ):
             session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version, reader, requests)
             metrics.watch_pending(session.pending)
             metrics.watch_copies(lambda: session.copy_standings)
-            session.run(waits.should_stop)
+            session.run(lambda: _should_stop(source, waits))
+
+
+def _should_stop(source: Source, waits: Waits) -> bool:
+    source.lock.refuse_lost()
+    return waits.should_stop()
 
 
 def read_own_progress(settings: Settings) -> Progress:

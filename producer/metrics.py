@@ -7,26 +7,40 @@ and classes: their number is that of the tables, whatever the load (I9), and non
 setting (I10).
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
-from prometheus_client import Counter, Enum, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import Batch
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.session.copies.copy_progress import CopyStanding
+from walbridge.producer.postgres.slots.wal_watch import WalWatch
+from walbridge.producer.session.copies.state.copy_progress import CopyStanding
 from walbridge.producer.session.pending_transactions import PendingTransactions
-from walbridge.runtime.health import STARTING, STOPPED, WAITING, Pulse
-from walbridge.runtime.http_endpoint import new_registry
-from walbridge.schemas.cut import Cut
-from walbridge.schemas.errors import KafkaAway, RetryableError
+from walbridge.producer.source_gauges import SourceGauges
+from walbridge.runtime.health import (
+    STARTING,
+    STOPPED,
+    WAITING,
+    WAITING_FOR_KAFKA,
+    WAITING_FOR_POSTGRES,
+    WAITING_FOR_REGISTRY,
+    Health,
+    Pulse,
+)
+from walbridge.runtime.registry import StateGauge, new_registry
+from walbridge.schemas.control.cut import Cut
+from walbridge.schemas.errors import KafkaAway, RegistryAway, RetryableError
 
 COPYING = "copying"
 STREAMING = "streaming"
-STATES = (STARTING, COPYING, STREAMING, WAITING, STOPPED)
+STATES = (STARTING, COPYING, STREAMING, WAITING_FOR_KAFKA, WAITING_FOR_POSTGRES, WAITING_FOR_REGISTRY, STOPPED)
+KAFKA_SLOW_S = 5.0
+"""A step of a batch that takes Kafka so long is a wait for it: most take milliseconds."""
 _COMMIT_BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _PREFIX = "walbridge_producer"
 
@@ -34,10 +48,10 @@ _PREFIX = "walbridge_producer"
 class ProducerMetrics:
     """Counters of one process. Written by the pipeline's thread, read by the endpoint's."""
 
-    def __init__(self, stalled_after_s: float = 300) -> None:
-        self.registry = new_registry()
+    def __init__(self, stalled_after_s: float = 300, pipeline: str = "") -> None:
+        self.registry = new_registry(pipeline)
         self.pulse = Pulse(stalled_after_s)
-        self._stream: ReplicationStream | None = None
+        self._away = WAITING_FOR_POSTGRES
         self._pending: PendingTransactions | None = None
         self._publisher_counts = _PublisherCounts()
         self.registry.register(self._publisher_counts)
@@ -56,12 +70,8 @@ class ProducerMetrics:
             buckets=_COMMIT_BUCKETS_S,
             registry=self.registry,
         )
-        self._delay_s = self._gauge("publish_delay_seconds", "From the newest commit in Postgres to that in Kafka")
         self._last_cut_id = self._gauge("last_cut_id", "Id of the newest cut")
         self._published_lsn = self._gauge("published_lsn", "End of the newest cut, as a number")
-        self._gauge("received_lsn", "The highest LSN that Postgres reported").set_function(self._received)
-        self._gauge("confirmed_lsn", "What Postgres was told is safe").set_function(self._confirmed)
-        self._gauge("lag_bytes", "WAL between confirmed_lsn and received_lsn").set_function(self._lag_bytes)
         self._gauge("since_progress_seconds", "Since a batch was committed or nothing was left to send").set_function(
             lambda: self.pulse.since_progress_s
         )
@@ -74,21 +84,44 @@ class ProducerMetrics:
         self._gauge(
             "prepared_transactions", "Prepared transactions without an end, which hold the slot back"
         ).set_function(lambda: self._pending.prepared_count if self._pending else 0)
-        self._state = Enum(f"{_PREFIX}_state", "What the program is doing", states=list(STATES), registry=self.registry)
+        self._source = SourceGauges(_PREFIX)
+        self.registry.register(self._source)
+        self.registry.register(StateGauge(_PREFIX, STATES, lambda: self.state))
 
     def enter(self, state: str) -> None:
         """Go over to a state."""
         self.pulse.enter(state)
-        self._state.state(state)
+
+    @property
+    def state(self) -> str:
+        """What the program is doing, as of now: whether it waits is told by the peer that it waits for."""
+        state, publisher = self.pulse.state, self._publisher_counts.publisher
+        is_kafka_slow = publisher is not None and publisher.waits_s > KAFKA_SLOW_S
+        if is_kafka_slow and state in (COPYING, STREAMING, WAITING):
+            return WAITING_FOR_KAFKA
+        return self._away if state == WAITING else state
+
+    def health(self) -> Health:
+        """What ``/healthz`` answers."""
+        return replace(self.pulse.health(), state=self.state)
 
     def watch_publisher(self, publisher: Publisher) -> None:
         """Show what the publisher counts by itself."""
         self._publisher_counts.publisher = publisher
 
-    def watch_stream(self, stream: ReplicationStream) -> None:
+    def watch_wal(self, watch: WalWatch) -> None:
+        """Show what the server says beside the stream."""
+        self._source.watch = watch
+
+    def watch_stream(self, stream: ReplicationStream, out: OpenBatch) -> None:
         """A session has begun."""
-        self._stream = stream
-        stream.on_drained = self.pulse.beat
+        self._source.follow(stream)
+
+        def drained() -> None:
+            self.pulse.beat()
+            self._source.drained(is_batch_open=out.is_open)
+
+        stream.on_drained = drained
         self.enter(STREAMING)
 
     def watch_pending(self, pending: PendingTransactions) -> None:
@@ -112,27 +145,20 @@ class ProducerMetrics:
         self._commit_s.observe(commit_s)
         self._last_cut_id.set(cut.cut_id)
         self._published_lsn.set(cut.end_lsn)
-        if cut.commit_time_us is not None:
-            self._delay_s.set(max(time.time() - cut.commit_time_us / 1e6, 0))
+        self._source.committed(cut.end_lsn, cut.commit_time_us)
 
     def peer_away(self, error: RetryableError) -> None:
         """A session or copy ended, and begins again after a pause."""
         self.failed(error)
-        self._retries.labels("kafka" if isinstance(error, KafkaAway) else "postgres").inc()
+        peer = _peer(error)
+        self._retries.labels(peer).inc()
+        self._away = _WAITING_FOR[peer]
+        self._source.ended()
         self.enter(WAITING)
 
     def failed(self, error: BaseException) -> None:
         """Count an error by its class; its text is for the log."""
         self._errors.labels(type(error).__name__).inc()
-
-    def _received(self) -> float:
-        return float(self._stream.received) if self._stream else float("nan")
-
-    def _confirmed(self) -> float:
-        return float(self._stream.confirmed) if self._stream else float("nan")
-
-    def _lag_bytes(self) -> float:
-        return max(self._received() - self._confirmed(), 0.0) if self._stream else float("nan")
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return Counter(f"{_PREFIX}_{name}_total", meaning, labels, registry=self.registry)
@@ -169,9 +195,21 @@ class _Copies(Collector):
         rows = GaugeMetricFamily(f"{_PREFIX}_table_copy_rows", "Rows that a copy holds so far", labels=["topic"])
         size = GaugeMetricFamily(f"{_PREFIX}_table_copy_bytes", "Bytes of these rows", labels=["topic"])
         share = GaugeMetricFamily(f"{_PREFIX}_table_copy_share", "Of the table's rows, by estimate", labels=["topic"])
+        left = GaugeMetricFamily(f"{_PREFIX}_table_copy_left_seconds", "Until it is whole", labels=["topic"])
         for copy in self.standings():
             rows.add_metric([copy.topic], copy.rows)
             size.add_metric([copy.topic], copy.bytes)
             if copy.share is not None:
                 share.add_metric([copy.topic], copy.share)
-        yield from (rows, size, share)
+            if copy.left_s is not None:
+                left.add_metric([copy.topic], copy.left_s)
+        yield from (rows, size, share, left)
+
+
+_WAITING_FOR = {"kafka": WAITING_FOR_KAFKA, "postgres": WAITING_FOR_POSTGRES, "registry": WAITING_FOR_REGISTRY}
+
+
+def _peer(error: RetryableError) -> str:
+    if isinstance(error, KafkaAway):
+        return "kafka"
+    return "registry" if isinstance(error, RegistryAway) else "postgres"

@@ -11,15 +11,15 @@ from contextlib import ExitStack, suppress
 
 import structlog
 
-from walbridge.producer import copy
 from walbridge.producer.begin_again import begin_again
+from walbridge.producer.first_copy import first_copy
 from walbridge.producer.follow import follow_once
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_before_copy
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.metrics import COPYING, ProducerMetrics
-from walbridge.producer.postgres import slot
 from walbridge.producer.postgres.connection import retry_at_start
+from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.start import Parts, new_progress, start
@@ -34,18 +34,26 @@ log = structlog.get_logger()
 class Pipeline:
     """One slot's producer.
 
+    Args:
+        on_begun: called once this process has the slot, and no guard has refused it.
+
     Raises:
         OperatorError: the settings name no server.
     """
 
     def __init__(
-        self, settings: Settings, should_stop: Callable[[], bool], metrics: ProducerMetrics | None = None
+        self,
+        settings: Settings,
+        should_stop: Callable[[], bool],
+        metrics: ProducerMetrics | None = None,
+        on_begun: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._source = Source(settings)
         self._spool = Spool(settings)
         self._waits = Waits(should_stop)
         self._metrics = metrics or ProducerMetrics()
+        self._on_begun = on_begun
 
     def run(self) -> None:
         """Until asked to stop.
@@ -54,11 +62,13 @@ class Pipeline:
             OperatorError: only a person can go on.
         """
         with ExitStack() as ending, suppress(Stopped):
+            ending.callback(self._source.lock.release)
             ending.callback(self._source.close)
             ending.callback(self._spool.close)
             parts = retry_at_start(self._start, self._settings.postgres.start_timeout_s, pause=self._waits.sleep)
             # An open transaction would hide from readers what others write after it.
             ending.callback(parts.publisher.close)
+            self._on_begun()
             if parts.needs_copy:
                 self._copy(parts)
             self._follow(parts)
@@ -84,6 +94,7 @@ class Pipeline:
         """From what Kafka holds and who the server is now: since the last attempt a standby may have been
         promoted, or a commit come through whose answer did not."""
         connection = self._source.connect()
+        self._source.lock.take(self._waits.check)
         parts.publisher.open_instance()
         published = read_progress(self._settings)
         if published is not None and published.state == "streaming":
@@ -95,7 +106,12 @@ class Pipeline:
         parts.out.tracker.committed(published or progress)
         self._metrics.enter(COPYING)
         watch = SourceWatch(self._settings, connection, parts.admin, parts.tables, parts.out.tracker)
-        copy.first_copy(self._settings, connection, progress, parts.out, parts.tables, watch, self._waits.check)
+        first_copy(self._settings, connection, progress, parts.out, parts.tables, watch, self._check)
+
+    def _check(self) -> None:
+        """While a copy goes on, which begins anew where it is ended."""
+        self._waits.check()
+        self._source.lock.keep(self._waits.check)
 
     def _follow_once(self, parts: Parts) -> bool:
         """Whether a stop was asked for; else a new epoch has begun."""

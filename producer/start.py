@@ -1,43 +1,44 @@
 """The start of a pipeline: both peers are there and fit, and what they hold is known.
 
-In: settings. Out: the parts that live as long as the process, or a refusal by a guard. Until an older producer of this
-slot is fenced, only missing control topics are made: what a guard can know before that, it refuses before that.
+In: settings. Out: the parts that live as long as the process, or a refusal by a guard. Another producer of this slot is
+waited for: until the slot's lock is held, only missing control topics are made. What a guard can know before that, it
+refuses before that.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from walbridge.producer import copy
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.next_epoch import begins_again
+from walbridge.producer.first_copy import report_waiting
 from walbridge.producer.guards.start import (
     refuse_bad_beginning,
     refuse_bad_copy,
-    refuse_bad_start,
-    refuse_before_copy,
     refuse_foreign_slot,
+    refuse_start,
     refuse_unfit_start,
 )
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.table_requests import copy_of_all_asked
-from walbridge.producer.kafka.topics import TopicAdmin, control_topics
+from walbridge.producer.kafka.topic_specs import control_topics
+from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.metrics import ProducerMetrics
-from walbridge.producer.postgres import slot
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
+from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.waits import Waits
+from walbridge.schemas.control.progress_record import METADATA_OPTION, Progress
+from walbridge.schemas.control.table_request import READ_OPTION
 from walbridge.schemas.errors import StreamLost
-from walbridge.schemas.progress_record import METADATA_OPTION, Progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_request import READ_OPTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,11 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     publisher = Publisher(settings, transactional_id(settings, server.system_id), waits.for_kafka)
     metrics.watch_publisher(publisher)
     _refuse_beside_another(settings, connection, source, options)
-    # From here on an older producer of this slot is fenced: what it committed before is all that it ever will.
+    source.lock.take(waits.check)
+    # From here on one that knows no lock is fenced, too: what it committed before is all that it ever will.
     publisher.open_instance(settings.postgres.start_timeout_s)
     progress = read_progress(settings)
-    cache, metadata_end = _known_relations(settings, progress)
+    cache, metadata_end = known_relations(settings, progress)
     metadata = MetadataWriter(settings, waits.for_kafka, metadata_end)
     tables = Tables(settings, connection, admin, cache, metadata, publisher, server.database)
     tracker = ProgressTracker(progress or new_progress(settings, server))
@@ -90,22 +92,18 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     # Again: until it was fenced, another producer published what was not yet WAL when we asked first.
     server = source.identify()
     parts = Parts(server, progress, admin, publisher, tables, out)
-    if progress is not None and progress.state == "streaming":
-        with unless_copied_again(settings, progress):
-            refuse_bad_start(progress, server, found, options)
-    elif progress is not None and begins_again(progress):
-        refuse_bad_beginning(progress, server, found)
-    else:
-        refuse_before_copy(progress, server, found, settings.postgres.slot)
+    with unless_copied_again(settings, progress):
+        refuse_start(progress, server, found, options, settings.postgres.slot)
     if parts.needs_copy:
         ensure_publication(connection, settings)
+        tables.registry.reach()
     return parts
 
 
 def _refuse_beside_another(
     settings: Settings, connection: SqlConnection, source: Source, options: Mapping[str, str]
 ) -> None:
-    """Refuse what would be refused later anyway, before a producer that runs well is fenced for nothing.
+    """Refuse what would be refused later anyway, before another producer is waited for.
 
     That one may go on meanwhile. What it publishes has a slot and is WAL, so both are asked after progress. A slot
     without progress is not refused here: the first progress of another may be committed and not readable yet.
@@ -128,7 +126,7 @@ def transactional_id(settings: Settings, system_id: str) -> str:
     return f"{settings.name}/{system_id}/{settings.postgres.slot}"
 
 
-def _known_relations(settings: Settings, progress: Progress | None) -> tuple[RelationCache, int]:
+def known_relations(settings: Settings, progress: Progress | None) -> tuple[RelationCache, int]:
     """What the metadata topic holds, and its end."""
     begins_at = int(progress.options.get(METADATA_OPTION, 0)) if progress is not None else 0
     cache = RelationCache(settings.name, read_metadata(settings, 0, begins_at)[0] if begins_at else ())
@@ -140,12 +138,12 @@ def _known_relations(settings: Settings, progress: Progress | None) -> tuple[Rel
 
 
 @contextmanager
-def unless_copied_again(settings: Settings, progress: Progress) -> Iterator[None]:
+def unless_copied_again(settings: Settings, progress: Progress | None) -> Iterator[None]:
     """A block whose refusals do not count where all tables are to be copied again, which mends them."""
     try:
         yield
     except StreamLost:
-        if copy_of_all_asked(settings, progress) is None:
+        if progress is None or copy_of_all_asked(settings, progress) is None:
             raise
 
 
@@ -182,9 +180,10 @@ def reserve_slot(settings: Settings) -> bool:
         parts.out.publish_progress(new_progress(settings, parts.server))
         walsender = source.walsender("walbridge init")
         try:
-            slot.create(walsender, name, copy.report_waiting, two_phase=settings.postgres.two_phase)
+            slot.create(walsender, name, report_waiting, two_phase=settings.postgres.two_phase)
         finally:
             walsender.finish()
         return True
     finally:
         source.close()
+        source.lock.release()

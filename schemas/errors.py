@@ -23,6 +23,7 @@ COPY_ALL = (
 """The remedy where the stream cannot go on from what was published, and topics and lake are as they were."""
 NEW_PIPELINE = "follow this server as a new pipeline: a new name, [postgres] slot and [lake] path, then walbridge init"
 """A remedy where ``walbridge drop`` refuses, since the slot here is not this pipeline's, or would harm another one."""
+START_REGISTRY = "start the schema registry, or correct [topics] registry_url"
 START_BROKER = "start the broker, or correct [kafka] bootstrap_servers"
 MEND_PROPERTY = "mend that property in walbridge.toml"
 NEWER_WALBRIDGE = "run the version of walbridge that wrote it, or a newer one"
@@ -41,7 +42,11 @@ class RetryableError(WalbridgeError):
 
 
 class KafkaAway(RetryableError):
-    """The peer that is away is Kafka; else it is Postgres."""
+    """The peer that is away is Kafka; else it is Postgres, or:"""
+
+
+class RegistryAway(RetryableError):
+    """The schema registry is away."""
 
 
 class KafkaRefuses(KafkaAway):
@@ -60,6 +65,10 @@ class OperatorError(WalbridgeError):
         super().__init__(f"{what}\n  remedy: {remedy}")
         self.what = what
         self.remedy = remedy
+
+
+class Superseded(OperatorError):
+    """Another process has this pipeline by now, or had it all the time: what it says of itself stands."""
 
 
 class StreamLost(OperatorError):

@@ -8,14 +8,21 @@ refused: a misspelt limit would be ignored without a word otherwise. Secrets pri
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from walbridge.schemas.contradictions import (
+    refuse_brief_retention,
+    refuse_two_protocols,
+    refuse_unused_prefixes,
+)
 from walbridge.schemas.dsn import MASK, mask_dsn
 from walbridge.schemas.topics import is_pipeline_name
 
 ENV_PREFIX = "WALBRIDGE_"
+_PUBLICATION = "walbridge"
 _SPARK_REDACTS = re.compile(r"(?i)secret|password|token|access[.]?key")
 """``spark.redaction.regex``, and what other stores' properties add to it is named alike."""
 
@@ -30,7 +37,10 @@ class Postgres(_Section):
     dsn: SecretStr = SecretStr("")
     password_file: str | None = None
     """Holds the password and nothing else, as secrets of containers do."""
-    publication: str = "walbridge"
+    publication: str | None = None
+    """``walbridge``, unless ``publications`` names others."""
+    publications: tuple[str, ...] = ()
+    """Several, followed as one: what any of them publishes of a table."""
     slot: str = Field(default="walbridge", pattern=r"^[a-z0-9_]{1,63}$")
     binary: bool = False
     """Values in their types' binary format, which makes the same events; Postgres 14 or newer."""
@@ -52,6 +62,28 @@ class Postgres(_Section):
     """A server that says nothing for so long, though asked, is connected to anew."""
     start_timeout_s: int = Field(default=30, ge=1)
 
+    @model_validator(mode="after")
+    def _prefixes_are_of_messages(self) -> Self:
+        refuse_unused_prefixes(self.message_prefixes, messages=self.messages)
+        return self
+
+    @property
+    def publication_names(self) -> tuple[str, ...]:
+        """Those that are followed, in the order given."""
+        return self.publications or (self.publication or _PUBLICATION,)
+
+    @model_validator(mode="after")
+    def _publications_are_named_once(self) -> Self:
+        if self.publications and self.publication:
+            raise ValueError("publication and publications exclude each other: name all of them in publications")
+        if len({*self.publications}) < len(self.publications) or not all(self.publications):
+            raise ValueError("publications names one twice, or one without a name")
+        if len(self.publications) > 1 and self.publication_tables:
+            raise ValueError(
+                "publication_tables makes one publication: of several in publications, create each by SQL instead"
+            )
+        return self
+
 
 class Topics(_Section):
     """How data topics are created; checked at every start."""
@@ -63,6 +95,43 @@ class Topics(_Section):
     retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=-1)
     names: dict[str, str] = Field(default_factory=dict)
     """Operator's own topic names: ``"schema.table" = "topic"``."""
+    format: Literal["auto", "single-object", "confluent"] = "auto"
+    """What stands before the Avro body of keys and values. ``auto``: what the pipeline's topics have; of a new pipeline
+    ``confluent`` where ``registry_url`` is set, else ``single-object``. Another one copies tables into new topics."""
+    registry_url: str | None = None
+    """Of a schema registry with Confluent's API."""
+    registry_user: str | None = None
+    registry_password: SecretStr | None = None
+    registry_password_file: str | None = None
+    """Holds the password and nothing else."""
+    registry_ca_file: str | None = None
+    """PEM certificates of the authorities to trust; not set: the system's."""
+    registry_certificate_file: str | None = None
+    """PEM certificate that the registry knows this producer by; with ``registry_key_file``."""
+    registry_key_file: str | None = None
+
+    @field_validator("registry_url")
+    @classmethod
+    def _registry_url_is_an_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            address = urlsplit(value)
+            if address.scheme not in ("http", "https") or not address.hostname:
+                raise ValueError("not an http or https address")
+            if address.username is not None or address.password is not None:
+                raise ValueError("holds a user: use registry_user and registry_password_file, which are never shown")
+        return value
+
+    @model_validator(mode="after")
+    def _ids_have_a_registry(self) -> Self:
+        if self.format == "confluent" and self.registry_url is None:
+            raise ValueError('format = "confluent" needs registry_url, the address of a schema registry')
+        return self
+
+    @field_validator("retention_ms")
+    @classmethod
+    def _rows_can_be_read(cls, value: int) -> int:
+        refuse_brief_retention(value)
+        return value
 
 
 class Kafka(_Section):
@@ -81,6 +150,17 @@ class Kafka(_Section):
     @classmethod
     def _flatten(cls, value: Any) -> Any:
         return flatten(value) if isinstance(value, Mapping) else value
+
+    @model_validator(mode="after")
+    def _properties_agree(self) -> Self:
+        client, spark = (
+            {name: value.get_secret_value() for name, value in each.items()} for each in (self.client, self.spark)
+        )
+        in_files = frozenset(
+            name for name, each in (("client", self.client_files), ("spark", self.spark_files)) if each
+        )
+        refuse_two_protocols(client, spark, in_files)
+        return self
 
 
 class Producer(_Section):
@@ -179,6 +259,8 @@ class Metrics(_Section):
     job_port: int = Field(default=9471, ge=0, le=65535)
     stalled_after_s: int = Field(default=300, ge=1)
     """Without progress for so long, a program is unhealthy."""
+    state_dir: str | None = None
+    """Where a program leaves why it ended, if its peer cannot be told; not set: below TMPDIR, /var/tmp or /tmp."""
 
 
 class Settings(BaseSettings):
@@ -247,6 +329,8 @@ def effective(settings: Settings) -> dict[str, Any]:
     """The settings in force, secrets masked; the DSN keeps all but its password."""
     shown: dict[str, Any] = settings.model_dump(mode="json")
     shown["postgres"]["dsn"] = mask_dsn(settings.postgres.dsn.get_secret_value())
+    if not settings.postgres.publications:
+        (shown["postgres"]["publication"],) = settings.postgres.publication_names
     conf = settings.spark.conf
     shown["spark"]["conf"] = {name: MASK if _SPARK_REDACTS.search(name) else conf[name] for name in conf}
     return shown

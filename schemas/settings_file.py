@@ -25,13 +25,13 @@ ENV_NOT_SETTINGS = {"CONFIG", "HOME", "JAVA", "KILL_POINT", "TEST_SERVERS"}
 def load_settings(
     path: str | os.PathLike[str] | None = None,
     *,
-    secrets: Collection[str] = ("postgres", "client"),
+    secrets: Collection[str] = ("postgres", "client", "registry"),
     **overrides: Any,
 ) -> Settings:
     """Read the settings file (``WALBRIDGE_CONFIG`` or ``walbridge.toml`` when not given).
 
     Args:
-        secrets: whose files are read too, of postgres, client, spark: a machine has only those it needs.
+        secrets: whose files are read too, of postgres, client, spark, registry: a machine has only those it needs.
 
     Raises:
         OperatorError: no such file, not TOML, an unknown key or variable, a value out of range.
@@ -83,7 +83,11 @@ def _with_secrets(settings: Settings, of: Collection[str]) -> Settings:
         if client in of and files:
             read = {name: SecretStr(_secret_in(path, f"[kafka] {client}_files")) for name, path in files.items()}
             kafka = kafka.model_copy(update={client: getattr(kafka, client) | read})
-    return settings.model_copy(update={"postgres": postgres, "kafka": kafka})
+    topics = settings.topics
+    if "registry" in of and topics.registry_password_file:
+        password = SecretStr(_secret_in(topics.registry_password_file, "[topics] registry_password_file"))
+        topics = topics.model_copy(update={"registry_password": password})
+    return settings.model_copy(update={"postgres": postgres, "kafka": kafka, "topics": topics})
 
 
 def _secret_in(path: str, setting: str) -> str:

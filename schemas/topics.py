@@ -86,6 +86,11 @@ def progress_topic(pipeline: str) -> str:
     return f"{pipeline}.progress"
 
 
+def status_topic(pipeline: str) -> str:
+    """The topic of what the producer says of itself."""
+    return f"{pipeline}.status"
+
+
 def messages_topic(pipeline: str) -> str:
     """The topic of logical messages, which no table has: theirs have two dots."""
     return f"{pipeline}.messages"

@@ -18,18 +18,23 @@ from walbridge.runtime.crash_report import report_bug
 from walbridge.runtime.health import STOPPED
 from walbridge.runtime.http_endpoint import HttpEndpoint
 from walbridge.runtime.logs import FORMATS, configure_logs
-from walbridge.schemas.errors import OperatorError, report
+from walbridge.runtime.run_report import RunReport
+from walbridge.schemas.control.run_record import JOB
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import report as say
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
+from walbridge.spark_consumer.delta.manifest.status_files import LakeStatus
 from walbridge.spark_consumer.errors import sorting_errors
-from walbridge.spark_consumer.executors import told_if_without_executors
 from walbridge.spark_consumer.job import Job
-from walbridge.spark_consumer.jvm_end import silence_py4j, stop_session, told_if_jvm_ends
-from walbridge.spark_consumer.jvm_shutdown import stopping_with_jvm
+from walbridge.spark_consumer.jvm.executors import told_if_without_executors
+from walbridge.spark_consumer.jvm.jvm_end import silence_py4j, stop_session, told_if_jvm_ends
+from walbridge.spark_consumer.jvm.jvm_shutdown import stopping_with_jvm
+from walbridge.spark_consumer.jvm.spark_session import spark_session
 from walbridge.spark_consumer.metrics import JobMetrics
+from walbridge.spark_consumer.other_job import naming_other_job, wait_for_other_job
 from walbridge.spark_consumer.preflight import preflight
 from walbridge.spark_consumer.retry import keep_going
-from walbridge.spark_consumer.spark_session import spark_session
 
 log = structlog.get_logger()
 
@@ -42,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(load_settings(options.config, secrets=("spark",)), once=options.once)
     except OperatorError as error:
-        return report(error)
+        return say(error)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of delta-rs is no Exception
@@ -52,11 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(settings: Settings, *, once: bool) -> None:
     where = settings.metrics
-    metrics = JobMetrics(where.stalled_after_s)
-    with HttpEndpoint(where.host, where.job_port, metrics.registry, metrics.pulse.health, "job_port") as http:
+    metrics = JobMetrics(where.stalled_after_s, settings.name, settings.lake.path)
+    report = RunReport(settings, JOB, LakeStatus(settings), lambda: metrics.state)
+    endpoint = where.host, where.job_port, metrics.registry, metrics.health, "job_port"
+    with report, HttpEndpoint(*endpoint) as http:
         log.info("metrics", host=where.host, port=http.port)
         try:
-            _materialize(settings, metrics, once=once)
+            _materialize(settings, metrics, report, once=once)
         except BaseException as error:
             metrics.failed(error)
             raise
@@ -64,30 +71,51 @@ def _run(settings: Settings, *, once: bool) -> None:
             metrics.enter(STOPPED)
 
 
-def _materialize(settings: Settings, metrics: JobMetrics, *, once: bool) -> None:
+def _materialize(settings: Settings, metrics: JobMetrics, report: RunReport, *, once: bool) -> None:
     stop = threading.Event()
     _stop_on_signals(stop)
     preflight(settings, stop)
     if stop.is_set():
         return
-    spark = spark_session(settings)
+    spark = _started(settings, stop)
+    if spark is None:
+        return
     # Spark's Python side takes Ctrl-C for itself when it starts.
     _stop_on_signals(stop)
-    with stopping_with_jvm(spark, stop):
+    # The report ends inside: under spark-submit the JVM takes this process with it once it goes on.
+    with stopping_with_jvm(spark, stop), report:
         try:
             with told_if_jvm_ends(spark):
-                _Attempts(spark, settings, stop, metrics).run(once=once)
+                _Attempts(spark, settings, stop, metrics, report).run(once=once)
         finally:
             stop_session(spark)
-        # Under spark-submit the JVM takes this process with it once it goes on.
         log.info("stopped")
+
+
+def _started(settings: Settings, stop: threading.Event) -> SparkSession | None:
+    """None: a stop was asked for meanwhile. Service managers tell all processes, and a JVM that starts just ends."""
+    try:
+        with sorting_errors():  # scratch files, before any attempt
+            return spark_session(settings)
+    except OperatorError:
+        if stop.is_set():
+            return None
+        raise
 
 
 class _Attempts:
     """Runs one job after another, as long as each ends in a RetryableError."""
 
-    def __init__(self, spark: SparkSession, settings: Settings, stop: threading.Event, metrics: JobMetrics) -> None:
-        self._spark, self._settings, self._stop, self._metrics = spark, settings, stop, metrics
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        stop: threading.Event,
+        metrics: JobMetrics,
+        report: RunReport,
+    ) -> None:
+        self._spark, self._settings, self._stop, self._metrics, self._report = spark, settings, stop, metrics, report
+        self._status = LakeStatus(settings)
         self._is_started = False
 
     def run(self, *, once: bool) -> None:
@@ -105,7 +133,13 @@ class _Attempts:
         with told_if_without_executors(self._spark, timeout_s), sorting_errors():
             job = Job(self._spark, self._settings, self._stop, self._metrics)
             try:
-                job.run(once=once)
+                if not self._report.has_begun:  # the lake is this pipeline's: its manifest says so
+                    wait_for_other_job(self._status, self._settings.lake.start_timeout_s, self._stop)
+                if self._stop.is_set():
+                    return
+                self._report.begin()
+                with naming_other_job(self._status, self._report.is_own):
+                    job.run(once=once)
             finally:
                 self._is_started = self._is_started or job.is_started
                 job.close()

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from walbridge.runtime.heap import MORE_HEAP
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError, WalbridgeError
+from walbridge.schemas.control.cut import Cut
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError, TableError, WalbridgeError
 
 FIND_THE_WRITER = "find who else writes to this topic"
 CHANGED_FROM_OUTSIDE = f"the topic was changed from outside: {COPY_AGAIN}"
@@ -68,7 +69,7 @@ _OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
 )
 _DISK = re.compile(
     r"No space left on device|Disk quota exceeded|Permission denied|Operation not permitted|Read-only file system"
-    r"|Input/output error|Stale file handle|AccessDeniedException"
+    r"|Input/output error|Stale file handle|AccessDeniedException|No usable temporary directory"
 )
 """The system's own words: they reach us through Java, Rust and Python alike."""
 _AWAY = re.compile(
@@ -113,6 +114,46 @@ def sorting_errors() -> Iterator[None]:
         if found is error:  # as its own cause it would be reported without an end
             raise
         raise found from error
+
+
+def cuts_unfit(applied: Cut | None, next_cut: Cut, fault: str) -> OperatorError:
+    """The next cuts do not follow what this lake has applied."""
+    if applied is not None and applied.epoch != next_cut.epoch:
+        return _of_another_time(applied, next_cut)
+    return OperatorError(f"the cuts do not fit together: {fault}", remedy=CHANGED_FROM_OUTSIDE)
+
+
+def _of_another_time(applied: Cut, next_cut: Cut) -> OperatorError:
+    """An epoch begins with cut 1: this one was under way elsewhere, or before."""
+    return OperatorError(
+        f"the lake is at cut {applied.cut_id} of epoch {applied.epoch}, and the cuts topic goes on with cut "
+        f"{next_cut.cut_id} of epoch {next_cut.epoch}: one of them is from another time",
+        remedy=f"if topics or lake were restored from an older state, or [lake] path names another copy, correct that; "
+        f"else {COPY_AGAIN}",
+    )
+
+
+def cuts_made_anew() -> OperatorError:
+    """The lake is further than the topic."""
+    return OperatorError(
+        "the cuts topic ends before what this lake has applied: it was made anew",
+        remedy=COPY_AGAIN,
+    )
+
+
+def doubting_empty(path: str, error: OperatorError) -> OperatorError:
+    """A new copy is the remedy only if the lake is really new."""
+    if COPY_AGAIN not in error.remedy:
+        return error
+    return OperatorError(
+        f"the lake {path} was empty at the start, and {error.what}",
+        remedy=f"if it held tables before, mount its storage or correct [lake] path; else {error.remedy}",
+    )
+
+
+def table_lost(path: str, how: str) -> TableError:
+    """A table of the lake that is not what the lake's newest row names."""
+    return TableError(f"the lake's table {path} {how}")
 
 
 def unwritable_lake(path: str, reason: str | None) -> OperatorError:

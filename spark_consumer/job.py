@@ -17,9 +17,9 @@ from itertools import groupby
 import structlog
 from pyspark.sql import SparkSession
 
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
+from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE
+from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE, cuts_made_anew, cuts_unfit, doubting_empty
 from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
@@ -79,10 +79,7 @@ class Job:
             log.info("the lake is empty: filling it from the first cut on", path=self._settings.lake.path)
             self._state = LakeState(self._settings.name, next_offset=start)
         elif self._state.next_offset > end:
-            raise OperatorError(
-                "the cuts topic ends before what this lake has applied: it was made anew",
-                remedy=COPY_AGAIN,
-            )
+            raise cuts_made_anew()
         if opened is not None:
             self._finish(opened)
 
@@ -142,10 +139,7 @@ class Job:
         previous = self._state.last_cut
         for _, cut in cuts:
             if fault := cut_fault(previous, cut):
-                raise OperatorError(
-                    f"the cuts do not fit together: {fault}",
-                    remedy=CHANGED_FROM_OUTSIDE,
-                )
+                raise cuts_unfit(previous, cut, fault)
             previous = cut
 
 
@@ -155,9 +149,7 @@ def _doubting_an_empty_lake(path: str) -> Iterator[None]:
     try:
         yield
     except OperatorError as error:
-        if COPY_AGAIN not in error.remedy:
+        doubting = doubting_empty(path, error)
+        if doubting is error:
             raise
-        raise OperatorError(
-            f"the lake {path} was empty at the start, and {error.what}",
-            remedy=f"if it held tables before, mount its storage or correct [lake] path; else {error.remedy}",
-        ) from error
+        raise doubting from error

@@ -5,19 +5,22 @@ In: one call for each plan, table and change of state. Out: a registry of its ow
 states and classes, never a row value or a setting (I10).
 """
 
+import shutil
 import time
 from collections import Counter as CountOf
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 
-from prometheus_client import Counter, Enum, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
-from walbridge.runtime.health import STARTING, STOPPED, WAITING, Pulse
-from walbridge.runtime.http_endpoint import new_registry
+from walbridge.runtime.health import STARTING, STOPPED, WAITING, WAITING_FOR_KAFKA, Health, Pulse
+from walbridge.runtime.registry import StateGauge, new_registry
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.plan import Plan
 
 RUNNING = "running"
-STATES = (STARTING, RUNNING, WAITING, STOPPED)
+STATES = (STARTING, RUNNING, WAITING_FOR_KAFKA, STOPPED)
 _PHASE_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _PREFIX = "walbridge_job"
 
@@ -25,9 +28,11 @@ _PREFIX = "walbridge_job"
 class JobMetrics:
     """Counters of one process, over all attempts. Written by the job, read by the endpoint's thread."""
 
-    def __init__(self, stalled_after_s: float = 300) -> None:
-        self.registry = new_registry()
+    def __init__(self, stalled_after_s: float = 300, pipeline: str = "", lake: str = "") -> None:
+        self.registry = new_registry(pipeline)
         self.pulse = Pulse(stalled_after_s)
+        self._lake = lake
+        self._begun_s: float | None = None
         self._published_s = float("nan")
         self._plans = self._counter("plans", "Plans carried out, by what they ended as", "kind")
         self._rows = self._counter("rows", "Records read and applied")
@@ -50,12 +55,37 @@ class JobMetrics:
         self._gauge("since_progress_seconds", "Since a step of a plan got on or nothing was left to do").set_function(
             lambda: self.pulse.since_progress_s
         )
-        self._state = Enum(f"{_PREFIX}_state", "What it is doing", states=list(STATES), registry=self.registry)
+        self._gauge("plan_age_seconds", "Of the plan in work").set_function(self._plan_age_s)
+        self._plan_rows = self._gauge("plan_rows", "Records of the plan in work")
+        self._plan_tables = self._gauge("plan_tables", "Tables of the plan in work")
+        self._gauge("lake_free_bytes", "Free on the disk of the lake").set_function(self._free_bytes)
+        self.registry.register(StateGauge(_PREFIX, STATES, lambda: self.state))
 
     def enter(self, state: str) -> None:
         """Go over to a state."""
         self.pulse.enter(state)
-        self._state.state(state)
+
+    @property
+    def state(self) -> str:
+        """What the program is doing; the only peer that it waits for is Kafka."""
+        return WAITING_FOR_KAFKA if self.pulse.state == WAITING else self.pulse.state
+
+    def health(self) -> Health:
+        """What ``/healthz`` answers."""
+        return replace(self.pulse.health(), state=self.state)
+
+    @contextmanager
+    def in_work(self, plan: Plan) -> Iterator[None]:
+        """A block that carries out a plan."""
+        self._begun_s = time.monotonic()
+        self._plan_rows.set(plan.rows)
+        self._plan_tables.set(len(plan.tables))
+        try:
+            yield
+        finally:
+            self._begun_s = None
+            self._plan_rows.set(0)
+            self._plan_tables.set(0)
 
     def plan_done(self, plan: Plan, row: CutRow, laps_ms: Mapping[str, int]) -> None:
         """A plan was carried out, and ``row`` says so in the lake."""
@@ -90,6 +120,17 @@ class JobMetrics:
     def failed(self, error: BaseException) -> None:
         """Count an error by its class; its text is for the log."""
         self._errors.labels(type(error).__name__).inc()
+
+    def _plan_age_s(self) -> float:
+        begun_s = self._begun_s
+        return 0.0 if begun_s is None else time.monotonic() - begun_s
+
+    def _free_bytes(self) -> float:
+        """Not a number where the lake is no folder: an object store has no such limit that anybody could ask for."""
+        try:
+            return float(shutil.disk_usage(self._lake).free) if "://" not in self._lake else float("nan")
+        except OSError:
+            return float("nan")
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return Counter(f"{_PREFIX}_{name}_total", meaning, labels, registry=self.registry)

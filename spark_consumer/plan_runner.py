@@ -24,7 +24,8 @@ from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.delta.maintenance import Maintenance
-from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.jvm.spark_progress import SparkProgress, hearing
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
 from walbridge.spark_consumer.kafka.copy_requests import CopyRequests
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog, RecordsLost, TopicGone
@@ -33,13 +34,13 @@ from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
 from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.pace import Pace
 from walbridge.spark_consumer.plan.dropped_tables import may_have_left, taken_out, without_folders
-from walbridge.spark_consumer.plan.lake_state import LakeState, Relations
+from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas
+from walbridge.spark_consumer.plan.next_entries import Relations
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
 from walbridge.spark_consumer.plan.segments import LEFT
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
-from walbridge.spark_consumer.spark_progress import SparkProgress, hearing
 from walbridge.spark_consumer.stopwatch import Stopwatch
 
 log = structlog.get_logger()
@@ -84,6 +85,10 @@ class PlanRunner:
             OperatorError: only a person can go on; the plan stays open.
             RetryableError: Kafka is away.
         """
+        with self._metrics.in_work(plan):
+            return self._carry_out(plan, state, is_open=is_open)
+
+    def _carry_out(self, plan: Plan, state: LakeState, *, is_open: bool) -> LakeState:
         watch, begun_s = Stopwatch(), self._pace.now_s()
         known, relations = self.known(plan)
         if is_open and not known.tables:

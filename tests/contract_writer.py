@@ -16,10 +16,10 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.contract_events import Barriers, ColumnSpec, Event, Row, copy_barriers, described, encode_event, encode_key
 from tests.log_ends import LogEnds
-from walbridge.schemas.avro_codec import schema_id
-from walbridge.schemas.avro_schema import key_schema, value_schema
-from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
-from walbridge.schemas.metadata_record import RelationRecord, encode_metadata
+from walbridge.schemas.avro.codec import schema_id
+from walbridge.schemas.avro.schema import key_schema, value_schema
+from walbridge.schemas.control.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.control.metadata_record import RelationRecord, encode_metadata
 from walbridge.schemas.table_schema import TableSchema
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic
 

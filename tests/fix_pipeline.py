@@ -41,6 +41,7 @@ class PipelineUnderTest:
     lake: Path
     plan_rows_max: int = 250_000
     dropped_tables: str = "keep"
+    applier: str = "auto"
 
     @property
     def database(self) -> Any:
@@ -57,6 +58,7 @@ class PipelineUnderTest:
                 "path": str(self.lake),
                 "plan_rows_max": self.plan_rows_max,
                 "dropped_tables": self.dropped_tables,
+                "applier": self.applier,
             },
         )
 

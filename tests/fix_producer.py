@@ -28,7 +28,7 @@ from tests.topic_reader import READ_S, Topics
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.schemas.cut import Cut
+from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.position import parse_lsn
 
 ROOT = Path(__file__).parent.parent
@@ -199,9 +199,12 @@ class ProducerUnderTest:
             self.caught_up(topics, timeout_s)
             replayed = topics.replay()
             topics.check_nothing_else()
+        postgres = self._all_settings()["postgres"]
+        names = postgres.get("publications", [postgres.get("publication", "walbridge")])
         published = self.database.rows(
-            "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s AND tablename <> ALL (%s)",
-            (self._all_settings()["postgres"].get("publication", "walbridge"), sorted(never_copied)),
+            "SELECT schemaname, tablename FROM pg_publication_tables "
+            "WHERE pubname = ANY (%s) AND tablename <> ALL (%s)",
+            (names, sorted(never_copied)),
         )
         check_no_table_is_absent({(str(namespace), str(name)) for namespace, name in published}, replayed)
         for relation in replayed:

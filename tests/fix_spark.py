@@ -21,7 +21,7 @@ from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.server_process import tail
 from walbridge.spark_consumer.fold import fold
-from walbridge.spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY, ending, exit_code, is_up, stop_session
+from walbridge.spark_consumer.jvm.jvm_end import EXIT_ON_OUT_OF_MEMORY, ending, exit_code, is_up, stop_session
 from walbridge.spark_consumer.kafka import change_reader
 from walbridge.spark_consumer.kafka.slices import Volume
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from walbridge.schemas.avro_codec import decode_control, encode_control
-from walbridge.schemas.progress_record import Progress, encode_progress
+from walbridge.schemas.avro.codec import decode_control, encode_control
+from walbridge.schemas.control.progress_record import Progress, encode_progress
 
 
 def encode_format_1(progress: Progress) -> bytes:

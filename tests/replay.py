@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from walbridge.schemas.cut import Cut
-from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.cut import Cut
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
 
 Row = dict[str, Any]

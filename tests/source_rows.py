@@ -13,7 +13,7 @@ from psycopg import sql
 
 from tests.fix_postgres import Database
 from tests.replay import Replay, Row, Text
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import ColumnType
 
 

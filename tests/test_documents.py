@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 
 from tests.documents import PAGES, ROOT, anchors, blocks, code, links, table
 from walbridge.cli import app
-from walbridge.producer.kafka.topics import control_topics, data_topic_spec
+from walbridge.producer.kafka.topic_specs import control_topics, data_topic_spec, status_topic_spec
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.role import administrator_sql
 from walbridge.schemas import pg_types
@@ -86,7 +86,7 @@ def test_page_of_settings_has_the_settings_of_every_topic_that_walbridge_makes()
         for topic in re.findall(r"`(name\.[^`]+)`", topics.replace("<name>", "name"))
     }
 
-    for spec in (*control_topics(settings), of_tables, of_messages):
+    for spec in (*control_topics(settings), status_topic_spec(settings), of_tables, of_messages):
         told = re.findall(r"`([a-z.]+)(?:=(\w+))?`(?: = (?:(\d) × )?`topics.retention_ms`)?", documented[spec.name])
         assert {name for name, *_ in told} | {"max.message.bytes"} == spec.config.keys()
         for name, value, factor in told:

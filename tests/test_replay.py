@@ -9,8 +9,8 @@ import pytest
 
 from tests.replay import Event, Replay
 from tests.source_rows import check_no_table_is_absent, comparable
-from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.table_schema import TableSchema
 

@@ -32,7 +32,7 @@ def kill(server: Server) -> None:
 # Of every server the first test lets it die and finds nothing wrong itself; the next needs it.
 TESTS_OF_SPARK = """\
 import contextlib, threading
-from walbridge.spark_consumer.jvm_shutdown import stopping_with_jvm
+from walbridge.spark_consumer.jvm.jvm_shutdown import stopping_with_jvm
 from tests.spark_consumer.fold.test_fold import folded_scenarios
 
 

@@ -19,11 +19,12 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tests.log_ends import LogEnds
 from tests.replay import Event, Replay, Row, Text, check_chain
-from walbridge.schemas.avro_codec import decode_body, schema_id_of
-from walbridge.schemas.cut import Cut, PartitionRange, decode_cut
-from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata
+from walbridge.schemas.avro.codec import decode_body
+from walbridge.schemas.avro.framing import frame_of
+from walbridge.schemas.control.cut import Cut, PartitionRange, decode_cut
+from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord, decode_metadata
+from walbridge.schemas.control.progress_record import Progress, read_back
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.progress_record import Progress, read_back
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 READ_S = 60.0
@@ -238,18 +239,18 @@ class Topics:
 
     def envelope(self, value: bytes) -> tuple[RelationRecord, dict[str, Any]]:
         """The relation version and the envelope as Avro has it."""
-        relation, parsed = self._schema(schema_id_of(value))
+        relation, parsed = self._schema(frame_of(value).frame_id)
         return relation, decode_body(value, parsed)
 
-    def _schema(self, schema_id: str) -> tuple[RelationRecord, Any]:
-        if schema_id not in self._schemas:
+    def _schema(self, frame_id: str) -> tuple[RelationRecord, Any]:
+        if frame_id not in self._schemas:
             self._read_versions()
-        return self._schemas[schema_id]
+        return self._schemas[frame_id]
 
     def _read_versions(self) -> None:
         for record in self.relations():
             parsed = fastavro.parse_schema(json.loads(record.value_schema))
-            self._schemas.setdefault(record.schema_id, (record, parsed))
+            self._schemas.setdefault(record.frame_id, (record, parsed))
             self._versions[record.schema_id, record.table.relation_id] = record
 
     def replay(self) -> Replay:

@@ -226,6 +226,29 @@ def verify(
 
 
 @app.command()
+def sql(
+    query: Annotated[str, typer.Argument(metavar="SQL", help="What DuckDB takes; tables as in the source.")],
+    config: Config = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="LSN|TIME", help="The newest published cut that ends by then.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines, an object a row, instead of a table.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV instead of a table.")] = False,
+    any_state: Annotated[
+        bool, typer.Option("--any-state", help="Also tables that are not current: they do not equal the source.")
+    ] = False,
+) -> None:
+    """Query all tables of the lake at one LSN, with DuckDB."""
+    from walbridge.schemas.settings_file import load_settings
+    from walbridge.sql import sql as run_sql
+
+    if as_json and as_csv:
+        raise typer.BadParameter("say --json or --csv")
+    form = "json" if as_json else "csv" if as_csv else "table"
+    raise typer.Exit(run_sql(load_settings(config, secrets=()), query, at, form=form, any_state=any_state, say=_say))
+
+
+@app.command()
 def drop(
     config: Config = None,
     slot_only: Annotated[

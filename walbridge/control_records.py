@@ -13,11 +13,11 @@ from confluent_kafka import Message
 
 from walbridge.producer.kafka.control_topics import read_metadata, slot_progress
 from walbridge.producer.kafka.partition_log import PartitionLog
-from walbridge.schemas.cut import Cut, changes_tables, decode_cut
+from walbridge.schemas.control.cut import Cut, changes_tables, decode_cut
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import ProtocolError, unreadable_record
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
@@ -51,22 +51,43 @@ def newest_progress(settings: Settings, topics: Container[str], *, all_tables: b
         return slot_progress(log, settings, all_tables=all_tables)
 
 
+@dataclass(frozen=True, slots=True)
+class CutsKept:
+    """What the cuts topic has from an offset on: its bounds, and the first cut that is still there."""
+
+    start: int
+    end: int
+    first: Cut | None
+
+
+def cuts_kept(settings: Settings, topics: Container[str], offset: int) -> CutsKept:
+    """``offset``: where a reader wants to go on. Raises as ``newest_progress``."""
+    topic = cuts_topic(settings.name)
+    if topic not in topics:
+        return CutsKept(0, 0, None)
+    with PartitionLog(settings, topic, 0) as log:
+        start, end = log.bounds()
+        message = next(log.read(max(offset, start)), None) if offset < end else None
+    return CutsKept(start, end, None if message is None else _decoded_cut(topic, message))
+
+
+def _decoded_cut(topic: str, message: Message) -> Cut:
+    try:
+        return decode_cut(message.value() or b"")
+    except ProtocolError as error:
+        raise unreadable_record(topic, error, message.offset()) from None
+
+
 def newest_cut(settings: Settings, topics: Container[str]) -> WrittenCut | None:
     """The newest cut; None where there is none. Raises as ``newest_progress``."""
     topic = cuts_topic(settings.name)
     if topic not in topics:
         return None
 
-    def cut(message: Message) -> Cut:
-        try:
-            return decode_cut(message.value() or b"")
-        except ProtocolError as error:
-            raise unreadable_record(topic, error, message.offset()) from None
-
     newest: WrittenCut | None = None
     with PartitionLog(settings, topic, 0) as log:
         for message in islice(log.backwards(), UNCHANGED_CUTS_MAX):
-            found = cut(message)
+            found = _decoded_cut(topic, message)
             if newest is None:
                 newest = WrittenCut(found, message.timestamp()[1], Lsn(found.end_lsn))
             if changes_tables(found):

@@ -18,8 +18,9 @@ from psycopg import sql
 
 from walbridge.control_records import newest_progress, relations
 from walbridge.producer.guards.start import refuse_bad_copy, refuse_foreign_slot
-from walbridge.producer.kafka.topics import TopicAdmin, client_config
-from walbridge.producer.postgres import catalog, slot
+from walbridge.producer.kafka.client_config import client_config
+from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import (
     NoAnswer,
     SqlConnection,
@@ -29,13 +30,14 @@ from walbridge.producer.postgres.connection import (
     retry_at_start,
 )
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
+from walbridge.producer.postgres.slots import slot
 from walbridge.quantities import bytes_text
+from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.table_names import qualified
-from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
+from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic, status_topic
 
 ANSWER_S = 10.0
 LEAVE_S = 2.0
@@ -71,14 +73,14 @@ class Removal:
     pipeline: str
     slot: str | None
     retained_bytes: int | None
-    publication: str | None
+    publications: tuple[str, ...]
     topics: tuple[str, ...]
     stays: tuple[str, ...]
 
     @property
     def is_empty(self) -> bool:
         """Nothing is left to remove."""
-        return not (self.slot or self.publication or self.topics)
+        return not (self.slot or self.publications or self.topics)
 
     def lines(self) -> list[str]:
         """For a person who is about to say yes."""
@@ -94,7 +96,7 @@ class Removal:
         return [f"  slot         {self.slot}{held}"]
 
     def _publication_line(self) -> list[str]:
-        return [f"  publication  {self.publication}"] if self.publication else []
+        return [f"  publication  {name}" for name in self.publications]
 
     def _why(self) -> list[str]:
         if self.is_empty:
@@ -162,10 +164,11 @@ def _asked(settings: Settings, connection: SqlConnection) -> InKafka:
     existing = TopicAdmin(settings).partition_counts()
     recorded = {record.topic for record in relations(settings, existing)}
     # Those that walbridge init made and no producer has written to yet.
-    published = catalog.published_tables(connection, settings.postgres.publication)
+    published = catalog.published_tables(connection, settings.postgres.publication_names)
     named = {data_topic(settings.name, each.namespace, each.name, settings.topics.names) for each in published}
     # Metadata last: it is what tells a second run which topics are ours.
-    control = [progress_topic(settings.name), cuts_topic(settings.name), metadata_topic(settings.name)]
+    name = settings.name
+    control = [status_topic(name), progress_topic(name), cuts_topic(name), metadata_topic(name)]
     ours = [*sorted(recorded | named), *control]
     foreign = {name for name in existing if name.startswith(f"{settings.name}.")} - set(ours)
     progress = newest_progress(settings, existing, all_tables=False)
@@ -215,11 +218,12 @@ def _removal(
     keep_publication: bool,
 ) -> Removal:
     stays = [f"the lake     {settings.lake.path}"]
-    publication = None
-    if catalog.publication_exists(connection, settings.postgres.publication):
-        why = "kept, as asked" if keep_publication else _why_not_ours(connection, settings)
-        publication = None if why else settings.postgres.publication
-        stays += [f"publication  {settings.postgres.publication}: {why}"] if why else []
+    publications = []
+    for name in settings.postgres.publication_names:
+        if catalog.publication_exists(connection, name):
+            why = "kept, as asked" if keep_publication else _why_not_ours(connection, name, settings)
+            publications += [] if why else [name]
+            stays += [f"publication  {name}: {why}"] if why else []
     if isinstance(kafka, InKafka):
         stays += [
             f"topic        {name}: it is named like this pipeline's topics, but belongs to no table that it knows"
@@ -233,7 +237,7 @@ def _removal(
         pipeline=settings.name,
         slot=None if found is None else settings.postgres.slot,
         retained_bytes=retained[0] if retained else None,
-        publication=publication,
+        publications=tuple(publications),
         topics=kafka.topics if isinstance(kafka, InKafka) else (),
         stays=tuple(stays),
     )
@@ -246,11 +250,11 @@ def _row(connection: SqlConnection, query: str, name: str) -> tuple[Any, ...] | 
         raise classified(error) from None
 
 
-def _why_not_ours(connection: SqlConnection, settings: Settings) -> str | None:
+def _why_not_ours(connection: SqlConnection, publication: str, settings: Settings) -> str | None:
     """Why the publication stays; None when walbridge made it, as far as that can be told."""
     if not settings.postgres.publication_tables:
         return "not made by walbridge ([postgres] publication_tables is empty)"
-    row = _row(connection, _OURS, settings.postgres.publication)
+    row = _row(connection, _OURS, publication)
     wanted = set(map(qualified, settings.postgres.publication_tables))
     if row is None or not row[0] or set(row[1]) != wanted:
         return "it is not what [postgres] publication_tables makes, or not of this role"
@@ -261,12 +265,12 @@ def _remove(connection: SqlConnection, settings: Settings, removal: Removal, say
     if removal.slot is not None:
         slot.drop(connection, removal.slot, timeout_s=LEAVE_S)
         say(f"slot {removal.slot}: dropped")
-    if removal.publication is not None:
+    for name in removal.publications:
         try:
-            connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(removal.publication)))
+            connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(name)))
         except psycopg.Error as error:
             raise classified(error) from None
-        say(f"publication {removal.publication}: dropped")
+        say(f"publication {name}: dropped")
     if removal.topics:
         _delete_topics(settings, removal.topics, say)
 

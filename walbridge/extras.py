@@ -13,6 +13,7 @@ _EXTRAS = {
     "deltalake": "spark",
     "pyarrow": "spark",
     "numpy": "spark",
+    "duckdb": "sql",
 }
 """Package → the extra of ours that brings it; each is imported by a verb that needs it."""
 

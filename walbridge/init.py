@@ -13,14 +13,17 @@ import psycopg
 
 from walbridge.producer import errors
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
-from walbridge.producer.kafka.topics import TopicAdmin, TopicSpec, control_topics, data_topic_spec
-from walbridge.producer.postgres import catalog, slot
+from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
+from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import connect_sql, retry_at_start
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server
+from walbridge.producer.postgres.slots import slot
 from walbridge.producer.relations.relation_cache import announced, describe
 from walbridge.producer.start import reserve_slot
 from walbridge.role import DEFAULT_ROLE, role_sql
+from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.topics import data_topic, refuse_topic_collisions
@@ -38,15 +41,16 @@ def initialise(settings: Settings, role: str | None, say: Callable[[str], None])
     dsn = dsn_of(settings)
     timeout_s = settings.postgres.start_timeout_s
     with retry_at_start(lambda: connect_sql(dsn, "walbridge init"), timeout_s) as connection:
-        _ensure_publication(connection, settings, say)
-        tables = catalog.published_tables(connection, settings.postgres.publication)
+        _ensure_publications(connection, settings, say)
+        tables = catalog.published_tables(connection, settings.postgres.publication_names)
         if not tables:
-            raise errors.not_published(settings.postgres.publication)
+            raise errors.not_published(settings.postgres.publication_names)
         refuse_unfit_identities(connection, settings, tables)
         specs = [*control_topics(settings), *_data_topics(connection, settings, tables)]
         counts = retry_at_start(lambda: TopicAdmin(settings).ensure(specs), timeout_s)
         for name, count in counts.items():
             say(f"topic {name}: partitions {count}")
+        _ensure_status_topic(settings, say)
         made = retry_at_start(lambda: reserve_slot(settings), timeout_s)
         found = "created; it keeps WAL until walbridge produce runs" if made else "exists"
         say(f"slot {settings.postgres.slot}: {found}")
@@ -57,14 +61,28 @@ def initialise(settings: Settings, role: str | None, say: Callable[[str], None])
         return role_sql(connection.info.dbname, role, [(table.namespace, table.name) for table in tables])
 
 
-def _ensure_publication(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
-    name = settings.postgres.publication
-    existed = catalog.publication_exists(connection, name)
+def _ensure_status_topic(settings: Settings, say: Callable[[str], None]) -> None:
+    """The pipeline goes on without it."""
+    spec = status_topic_spec(settings)
+    try:
+        TopicAdmin(settings).ensure([spec])
+    except OperatorError as error:
+        say(f"topic {spec.name}: {error.what}; without it nobody is told why walbridge produce ended: {error.remedy}")
+    except RetryableError as error:
+        say(f"topic {spec.name}: {error}; walbridge produce makes it")
+    else:
+        say(f"topic {spec.name}: partitions {spec.partition_count}")
+
+
+def _ensure_publications(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
+    names = settings.postgres.publication_names
+    missing = [name for name in names if not catalog.publication_exists(connection, name)]
     refuse_unfit_server(connection, settings)
-    if not existed and slot.inspect(connection, settings.postgres.slot) is not None:
-        raise errors.publication_gone(name)
+    if missing and slot.inspect(connection, settings.postgres.slot) is not None:
+        raise errors.publication_gone(missing)
     ensure_publication(connection, settings)
-    say(f"publication {name}: {'exists' if existed else 'created'}")
+    for name in names:
+        say(f"publication {name}: {'created' if name in missing else 'exists'}")
 
 
 def _data_topics(
@@ -79,5 +97,5 @@ def _data_topics(
         types = catalog.type_facts(connection, {column.type_oid for column in relation.columns})
         topic = data_topic(settings.name, table.namespace, table.name, settings.topics.names)
         specs.append(data_topic_spec(settings, topic, has_key=bool(describe(relation, facts, types).key_columns)))
-    refuse_topic_collisions(spec.name for spec in [*control_topics(settings), *specs])
+    refuse_topic_collisions(spec.name for spec in [*control_topics(settings), status_topic_spec(settings), *specs])
     return specs

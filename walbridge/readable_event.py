@@ -17,9 +17,10 @@ from typing import Any, cast
 import fastavro
 from confluent_kafka import Message
 
-from walbridge.schemas.avro_codec import decode_body, schema_id_of
+from walbridge.schemas.avro.codec import decode_body
+from walbridge.schemas.avro.framing import frame_of
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position, format_lsn
 
 _OPERATIONS = {"r": "copy", "c": "insert", "u": "update", "d": "delete", "t": "truncate", "m": "message"}
@@ -43,7 +44,7 @@ class EventDecoder:
     """Decodes the events of all tables of a pipeline.
 
     Args:
-        read_relations: reads the metadata topic; called again for a schema id that is not known
+        read_relations: reads the metadata topic; called again for a frame id that is not known
             yet, since a schema is there before any event that names it (I2).
     """
 
@@ -72,7 +73,7 @@ class EventDecoder:
 
     def _decode(self, message: Message) -> ReadableEvent:
         value = message.value() or b""
-        relation, parsed = self._schema(schema_id_of(value))
+        relation, parsed = self._schema(frame_of(value).frame_id)
         record = decode_body(value, parsed)
         source = record["source"]
         position = Position(Lsn(source["commit_lsn"]), source["ordinal"])
@@ -93,33 +94,33 @@ class EventDecoder:
         }
         return ReadableEvent(position, {name: value for name, value in shown.items() if value not in (None, [])})
 
-    def _schema(self, schema_id: str) -> tuple[RelationRecord, Any]:
-        if schema_id not in self._values:
+    def _schema(self, frame_id: str) -> tuple[RelationRecord, Any]:
+        if frame_id not in self._values:
             self._learn()
         try:
-            return self._values[schema_id]
+            return self._values[frame_id]
         except KeyError:
-            raise ProtocolError(f"its schema {schema_id} is not in the metadata topic") from None
+            raise ProtocolError(f"its schema {frame_id} is not in the metadata topic") from None
 
     def _key(self, key: bytes | None) -> dict[str, Any] | None:
         if key is None:
             return None
-        schema_id = schema_id_of(key)
-        if schema_id not in self._keys:
+        frame_id = frame_of(key).frame_id
+        if frame_id not in self._keys:
             self._learn()
-        if schema_id not in self._keys:
-            raise ProtocolError(f"the schema {schema_id} of its key is not in the metadata topic")
-        names, parsed = self._keys[schema_id]
+        if frame_id not in self._keys:
+            raise ProtocolError(f"the schema {frame_id} of its key is not in the metadata topic")
+        names, parsed = self._keys[frame_id]
         record = decode_body(key, parsed)
         return _row(record, names, record.get("_exceptional"))
 
     def _learn(self) -> None:
         for relation in self._read_relations():
             value = json.loads(relation.value_schema)
-            self._values.setdefault(relation.schema_id, (relation, fastavro.parse_schema(value)))
-            if relation.key_schema is not None and relation.key_schema_id is not None:
+            self._values.setdefault(relation.frame_id, (relation, fastavro.parse_schema(value)))
+            if relation.key_schema is not None and relation.key_frame_id is not None:
                 key = json.loads(relation.key_schema)
-                self._keys.setdefault(relation.key_schema_id, (_names(key["fields"]), fastavro.parse_schema(key)))
+                self._keys.setdefault(relation.key_frame_id, (_names(key["fields"]), fastavro.parse_schema(key)))
 
 
 def _subject(record: Mapping[str, Any], relation: RelationRecord) -> dict[str, Any]:

@@ -66,7 +66,9 @@ def administrator_sql(settings: Settings, role: str | None) -> str:
         raise OperatorError(
             "[postgres] dsn names no database, so there is none to give rights on", remedy="add dbname=... to it"
         )
-    return _whole(settings.postgres.publication, tables, str(database), role or str(given.get("user", DEFAULT_ROLE)))
+    return _whole(
+        settings.postgres.publication_names[0], tables, str(database), role or str(given.get("user", DEFAULT_ROLE))
+    )
 
 
 def _whole(publication: str, tables: Sequence[str], database: str, role: str) -> str:

@@ -19,9 +19,9 @@ from walbridge.producer.kafka.partition_log import SLICE_S, PartitionLog, lookin
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.connection import retry_at_start
 from walbridge.readable_event import EventDecoder, ReadableEvent
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError
-from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import COPIED_ORDINAL, Position, parse_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import messages_topic

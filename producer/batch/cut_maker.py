@@ -16,9 +16,9 @@ from walbridge.producer.pgoutput.messages import Begin, Commit
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.control.progress_record import Split
+from walbridge.schemas.control.table_progress import DROPPED
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.progress_record import Split
-from walbridge.schemas.table_progress import DROPPED
 
 log = structlog.get_logger()
 
@@ -181,7 +181,7 @@ class CutMaker:
         All that committed before ``lsn`` is in this cut or an earlier one, so none of their events is behind this
         barrier, and none is in a transaction that is open now.
         """
-        for record in self._tables.newest(self._watch.take_dropped(lsn)):
+        for record in self._tables.versions.newest(self._watch.take_dropped(lsn)):
             table = record.table
             self._out.drop_table(record, Position(lsn, 0), DROPPED)
             self._on_dropped(table.relation_id)

@@ -17,15 +17,15 @@ from walbridge.producer.encoding.value_encoders import NULL
 from walbridge.producer.errors import row_too_large
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_progress
 from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
-from walbridge.producer.kafka.topics import record_limit
+from walbridge.producer.kafka.topic_specs import record_limit
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.avro_codec import long_bytes
-from walbridge.schemas.cut import Barrier, Cut, PartitionRange, encode_cut
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.avro.codec import long_bytes
+from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, encode_cut
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.progress_record import Progress, Split
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.position import COPIED_ORDINAL, Position, format_lsn
-from walbridge.schemas.progress_record import Progress, Split
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import TableProgress
 from walbridge.schemas.topics import cuts_topic, progress_topic
 
 log = structlog.get_logger()

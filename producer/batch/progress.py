@@ -10,16 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from walbridge.producer.copying.next_epoch import without_beginning
-from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges
-from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import (
+from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, TableChanges
+from walbridge.schemas.control.progress_record import (
     MESSAGE_PREFIXES_OPTION,
     OWN_OPTIONS,
     Progress,
     Split,
     encode_progress,
 )
-from walbridge.schemas.table_progress import (
+from walbridge.schemas.control.table_progress import (
     CURRENT,
     FORMAT_VERSION,
     QUARANTINED,
@@ -27,6 +26,7 @@ from walbridge.schemas.table_progress import (
     encode_table,
     table_key,
 )
+from walbridge.schemas.position import Lsn
 
 ALL_TABLES_CUTS = 10_000
 """After so many cuts the records of all tables are written again: a start looks no further back for them, however

@@ -1,1 +1,4 @@
-"""Copies of a table while the stream runs: what a chunk of rows is worth, by the values that Postgres gives. No I/O."""
+"""What copies of tables beside the stream rest on, as pure rules: states, windows, visibility. No I/O.
+
+The copies themselves are made in ``session/copies/table_copies.py``, the first copy of a pipeline in ``copy.py``.
+"""

@@ -16,8 +16,16 @@ without a key is copied in one piece, and after a restart from its beginning.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from walbridge.schemas.control.table_progress import (
+    COPYING,
+    CURRENT,
+    DROPPED,
+    IN_ONE_PIECE,
+    QUARANTINED,
+    STALE,
+    TableCopy,
+)
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import COPYING, CURRENT, DROPPED, IN_ONE_PIECE, QUARANTINED, STALE, TableCopy
 
 LISTED_BYTES_READ = 2**15
 """Of keys to read again: from here on they are a chunk of their own, before the next range."""

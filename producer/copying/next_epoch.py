@@ -10,9 +10,9 @@ something else on this server, or in this publication.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from walbridge.schemas.progress_record import METADATA_OPTION, Progress
-from walbridge.schemas.table_progress import COPYING, CURRENT, DROPPED, STALE, TableProgress
-from walbridge.schemas.table_request import (
+from walbridge.schemas.control.progress_record import METADATA_OPTION, Progress
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, STALE, TableProgress
+from walbridge.schemas.control.table_request import (
     BEGINS_OPTION,
     FORGET,
     READ_OPTION,

@@ -7,9 +7,10 @@ the table's ``RecordWriter`` makes, equal for a value as text and in binary.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from walbridge.producer.encoding.record import RecordWriter, encode_tuple, fill
+from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Delete, Insert, Unsent, Update
+from walbridge.producer.pgoutput.tuple_data import encode_tuple, fill
 
 
 class KeyNotSent(Exception):

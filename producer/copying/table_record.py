@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from walbridge.producer.copying.copy_state import TableState
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import TableProgress
 
 
 def state_of(table: TableProgress) -> TableState:

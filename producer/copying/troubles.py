@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from walbridge.schemas.control.table_progress import QUARANTINED, STALE, TableProgress
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import QUARANTINED, STALE, TableProgress
 
 WITHIN_S = 3600
 AGAIN_MAX = 10

@@ -26,8 +26,8 @@ from enum import StrEnum
 
 from walbridge.producer.copying.row_keys import KeyNotSent, RowKeys, Step
 from walbridge.producer.copying.visibility import Before, Snapshot
-from walbridge.producer.encoding.record import fill
 from walbridge.producer.pgoutput.messages import Change, Truncate
+from walbridge.producer.pgoutput.tuple_data import fill
 from walbridge.schemas.position import Lsn
 
 WINDOW_BYTES_MAX = 32 * 2**20

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from walbridge.producer.encoding.record import INTERPRETED_ROWS
 from walbridge.producer.encoding.transcoder import LineEncoder, make_line_encoder
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 
 EncodedRow = tuple[bytes | None, bytes]
 """Key; value up to the relation's part of ``source``."""

@@ -20,7 +20,7 @@ from walbridge.producer.encoding.value_encoders import (
     VALUE_OF_LENGTH,
     VALUE_SHORT,
 )
-from walbridge.schemas.avro_codec import CONTINUED, SHORT, long_bytes
+from walbridge.schemas.avro.codec import CONTINUED, SHORT, long_bytes
 from walbridge.schemas.pg_types import ColumnType
 
 SCOPE: dict[str, Any] = {

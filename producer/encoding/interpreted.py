@@ -18,9 +18,10 @@ from walbridge.producer.encoding.transcoder import (
     key_exceptional,
 )
 from walbridge.producer.encoding.value_encoders import NULL, VALUE, Encoder, encoder_of
-from walbridge.schemas.avro_codec import header, long_bytes
+from walbridge.schemas.avro.codec import long_bytes
+from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
-from walbridge.schemas.metadata_record import RelationRecord
 
 _unpack_count = Struct(">h").unpack_from
 _unpack_length = Struct(">I").unpack_from
@@ -93,7 +94,7 @@ class _KeyJoin:
     """The key of a row from the pieces of its columns; None without one, or where a key value was not sent."""
 
     def __init__(self, record: RelationRecord) -> None:
-        self._header = None if record.key_schema_id is None else header(record.key_schema_id)
+        self._header = None if record.key_frame_id is None else prefix_of(record.key_frame_id)
         columns = record.table.columns
         self._at = [i for i, column in enumerate(columns) if column.is_key]
         self._names = tuple(columns[i].name for i in self._at)
@@ -108,7 +109,7 @@ class _KeyJoin:
 
 def interpreting_plain_encoder(record: RelationRecord, transcode: Transcoder) -> PlainEncoder:
     """The same for rows whose values are all known and fit their types; of any other row it makes None."""
-    head = header(record.schema_id) + NULL + VALUE
+    head = prefix_of(record.frame_id) + NULL + VALUE
 
     def encode(
         data: bytes, at: int, part: bytes, transaction: bytes, ordinal: int, rest: bytes

@@ -22,11 +22,12 @@ from walbridge.producer.encoding.transcoder import (
 )
 from walbridge.producer.encoding.value_encoders import NULL, VALUE
 from walbridge.producer.errors import ON_UNKNOWN_VALUE, copied_again
-from walbridge.producer.pgoutput.decoder import decode_tuple
-from walbridge.producer.pgoutput.messages import Binary, Delete, Field, Insert, Unsent, Update
-from walbridge.schemas.avro_codec import header, long_bytes, string_value
+from walbridge.producer.pgoutput.messages import Delete, Insert, Update
+from walbridge.producer.pgoutput.tuple_data import fill
+from walbridge.schemas.avro.codec import long_bytes, string_value
+from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.version import VERSION
 
 INTERPRETED_ROWS = 3
@@ -120,7 +121,7 @@ class RecordWriter:
         # Under FULL an UPDATE without its old row is refused.
         self.plain_ops = ("c",) if record.table.replica_identity == "f" else ("c", "u")
         self.has_key = record.key_schema_id is not None
-        self._header = header(record.schema_id)
+        self._header = prefix_of(record.frame_id)
         self._insert_head = self._header + NULL + VALUE  # before is null, after follows
         table = record.table
         self._names = pipeline, database, table.namespace, table.name
@@ -310,30 +311,3 @@ def records_of(
             return writer.update(change, source, ordinal, ts_ms)
         case Delete():
             return writer.delete(change, source, ordinal, ts_ms)
-
-
-def fill(new: bytes, old: bytes, wanted: tuple[bool, ...] | None) -> bytes:
-    """``new`` with its unchanged TOAST fields taken from ``old``, all of them or the wanted ones."""
-    if b"u" not in new:
-        return new
-    olds = decode_tuple(old)
-    news = decode_tuple(new)
-    if len(olds) != len(news) or (wanted is not None and len(wanted) != len(news)):
-        raise ProtocolError(f"an old tuple of {len(olds)} fields beside a new one of {len(news)}")
-    fields = [
-        before if after is Unsent.UNCHANGED_TOAST and (wanted is None or wanted[i]) else after
-        for i, (after, before) in enumerate(zip(news, olds, strict=True))
-    ]
-    return encode_tuple(fields)
-
-
-def encode_tuple(fields: list[Field]) -> bytes:
-    """TupleData of these fields, as pgoutput writes it."""
-    return len(fields).to_bytes(2, "big") + b"".join(map(_encode_field, fields))
-
-
-def _encode_field(field: Field) -> bytes:
-    if isinstance(field, Unsent):
-        return field.value.encode()
-    kind, data = (b"b", field.data) if isinstance(field, Binary) else (b"t", field)
-    return kind + len(data).to_bytes(4, "big") + data

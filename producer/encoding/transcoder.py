@@ -22,9 +22,10 @@ from walbridge.producer.encoding import inline_encoders
 from walbridge.producer.encoding.binary import lines
 from walbridge.producer.encoding.value_encoders import NULL, VALUE, encoder_of
 from walbridge.producer.pgoutput.copy_text import unescaped
-from walbridge.schemas.avro_codec import header, long_bytes, string_value
+from walbridge.schemas.avro.codec import long_bytes, string_value
+from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.table_schema import Column
 
 
@@ -176,9 +177,9 @@ def make_line_encoder(record: RelationRecord) -> LineEncoder:
 
 def _scope(record: RelationRecord) -> dict[str, Any]:
     """What generated code names."""
-    scope = _SCOPE | {"ENVELOPE_HEAD": header(record.schema_id) + NULL + VALUE}
-    if record.key_schema_id is not None:
-        scope["KEY_HEADER"] = header(record.key_schema_id)
+    scope = _SCOPE | {"ENVELOPE_HEAD": prefix_of(record.frame_id) + NULL + VALUE}
+    if record.key_frame_id is not None:
+        scope["KEY_HEADER"] = prefix_of(record.key_frame_id)
     return scope
 
 

@@ -13,7 +13,7 @@ from datetime import date
 from fractions import Fraction
 from struct import Struct
 
-from walbridge.schemas.avro_codec import CONTINUED, SHORT, bytes_value, long_bytes
+from walbridge.schemas.avro.codec import CONTINUED, SHORT, bytes_value, long_bytes
 from walbridge.schemas.pg_types import ColumnType
 
 Encoder = Callable[[bytes], bytes | None]

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from walbridge.producer.guards.look_pace import LookPace
-from walbridge.producer.postgres.catalog import published_tables_unless_locked, tables_facts, type_facts
+from walbridge.producer.postgres.catalog import Publications, published_tables_unless_locked, tables_facts, type_facts
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
-from walbridge.producer.postgres.publication import insert_lsn
+from walbridge.producer.postgres.publications.publication import insert_lsn
 from walbridge.producer.relations.tables import Tables
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 
@@ -33,8 +33,8 @@ class AlteredTable:
 class AlteredTables:
     """Those of one session."""
 
-    def __init__(self, publication: str, connection: SqlConnection, tables: Tables) -> None:
-        self._publication, self._connection, self._tables = publication, connection, tables
+    def __init__(self, publications: Publications, connection: SqlConnection, tables: Tables) -> None:
+        self._publications, self._connection, self._tables = publications, connection, tables
         self._pace = LookPace()
         self._found: dict[int, AlteredTable] = {}
         self._compared: dict[int, tuple[RelationRecord, TableFacts]] = {}
@@ -64,7 +64,7 @@ class AlteredTables:
             self._describe({each: found for each, found in altered.items() if each not in self._found})
 
     def _describe(self, altered: Mapping[int, tuple[RelationRecord, TableFacts]]) -> None:
-        published = published_tables_unless_locked(self._connection, self._publication) or []
+        published = published_tables_unless_locked(self._connection, self._publications) or []
         oids = {column.type_oid for _, now in altered.values() for column in now.columns}
         types = type_facts(self._connection, oids)
         since = insert_lsn(self._connection)

@@ -6,14 +6,15 @@ Pure. What is of one table rides in its record of progress; what is of all, in `
 names of its own. So it is compared across restarts too; a progress without it takes what there is as given.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from walbridge.producer import errors
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.postgres.facts import PublicationState
-from walbridge.schemas.progress_record import OWN_OPTIONS, Progress, pairs
-from walbridge.schemas.table_progress import TableProgress
+from walbridge.producer.postgres.publications.combined_publications import changed_members
+from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, pairs
+from walbridge.schemas.control.table_progress import TableProgress
 
 _PUBLICATION, _TOPICS, GENERATED_OPTION = (f"{OWN_OPTIONS}{name}" for name in ("publication", "topics", "generated"))
 PARTITIONS_OPTION = OWN_OPTIONS + "partitions"
@@ -22,13 +23,13 @@ PARTITIONS_OPTION = OWN_OPTIONS + "partitions"
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """``tables``: by relation id; ``control_topics``: topic → id; ``generated_columns`` as in
-    ``PublicationState``, None where earlier code did not write it down.
+    """``publications``: their ids; ``tables``: by relation id; ``control_topics``: topic → id; ``generated_columns``
+    as in ``PublicationState``, None where earlier code did not write it down.
 
     A progress of format 1 has the ids of all topics in ``control_topics``, until ``with_topics``.
     """
 
-    publication: int
+    publications: frozenset[int]
     tables: Mapping[int, TableProgress]
     control_topics: Mapping[str, str]
     generated_columns: str | None = None
@@ -39,14 +40,15 @@ class Baseline:
         options = progress.options
         if _PUBLICATION not in options:
             return None
-        return cls(int(options[_PUBLICATION]), progress.tables, pairs(options[_TOPICS]), options.get(GENERATED_OPTION))
+        publications = frozenset(map(int, options[_PUBLICATION].split()))
+        return cls(publications, progress.tables, pairs(options[_TOPICS]), options.get(GENERATED_OPTION))
 
     @property
     def options(self) -> dict[str, str]:
         """What a progress carries of it beside its tables."""
         generated = {} if self.generated_columns is None else {GENERATED_OPTION: self.generated_columns}
         return generated | {
-            _PUBLICATION: str(self.publication),
+            _PUBLICATION: " ".join(map(str, sorted(self.publications))),
             _TOPICS: " ".join(f"{topic}:{an_id}" for topic, an_id in self.control_topics.items()),
         }
 
@@ -78,23 +80,34 @@ class Baseline:
         """The same of one table alone."""
         return replace(self, tables={each: table for each, table in self.tables.items() if each == relation_id})
 
-    def dropped(self, name: str, now: PublicationState | None) -> set[int]:
-        """The relations that are members no more. ``name``: of the publication.
+    def dropped(self, names: Sequence[str], now: PublicationState) -> set[int]:
+        """The relations that are members no more. ``names``: of the publications.
 
         Raises:
             OperatorError: changes of all tables may be missing.
         """
-        if now is None:
-            raise errors.publication_gone(name)
-        if now.oid != self.publication:
-            raise errors.publication_remade(name)
+        if gone := [name for name in names if name not in now.oids]:
+            raise errors.publication_gone(gone)
+        if remade := [name for name in names if now.oids[name] not in self.publications]:
+            raise errors.publication_remade(remade)
         if now.missing_operations:
-            raise errors.operations_missing(name, now.missing_operations)
+            raise errors.operations_missing(names, now.missing_operations)
         return self._members.keys() - now.members.keys()
 
-    def changed(self, now: PublicationState) -> set[int]:
-        """The relations that are members for another reason than they were: some of their changes may be missing."""
-        return {each for each, token in self._members.items() if now.members.get(each, token) != token}
+    def is_of(self, now: PublicationState) -> bool:
+        """Whether these are the publications that it was taken of."""
+        return frozenset(now.oids.values()) == self.publications
+
+    def changed(self, now: PublicationState) -> dict[int, list[str]]:
+        """The relations that are members for another reason than they were, and of which publications: some of their
+        changes may be missing."""
+        found = {}
+        for each, before in self._members.items():
+            token = now.members.get(each, before)
+            if token != before:
+                oids = changed_members(before, token)
+                found[each] = [name for name, oid in now.oids.items() if oid in oids] or [*now.oids]
+        return found
 
     def has_other_generated_columns(self, now: PublicationState) -> bool:
         """Whether stored generated columns are published that were not, or the other way round."""

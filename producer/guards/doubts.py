@@ -13,14 +13,15 @@ from types import MappingProxyType
 from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
-from walbridge.producer.guards import rewrites
+from walbridge.producer.guards import altered_types, rewrites
 from walbridge.producer.guards.baseline import GENERATED_OPTION, Baseline
 from walbridge.producer.guards.rewrites import as_text, by_relation, from_text
 from walbridge.producer.guards.truncations import Truncations
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage
-from walbridge.producer.postgres.publication import insert_lsn, with_generated_columns
+from walbridge.producer.postgres.publications.publication import insert_lsn, with_generated_columns
 from walbridge.producer.postgres.table_files import added_columns, are_empty, table_storages
+from walbridge.producer.postgres.used_types import used_types
 from walbridge.producer.relations.partition_sessions import SINCE_VERSION
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import OperatorError
@@ -50,6 +51,11 @@ class Doubts:
 
     def __contains__(self, relation_id: int) -> bool:
         return relation_id in self._doubted
+
+    @property
+    def reasons(self) -> Mapping[int, OperatorError]:
+        """By table, those that nothing which the stream may still bring explains."""
+        return dict(self._doubted)
 
     def truncate(self, relation_ids: Iterable[int], xid: int) -> None:
         """The stream brings a TRUNCATE of these, in this transaction."""
@@ -91,14 +97,15 @@ class Doubts:
         """Why this table is not current, told once."""
         return self._doubted.pop(relation_id, None)
 
-    def compare_publication(self, name: str, baseline: Baseline, now: PublicationState) -> None:
+    def compare_publication(self, baseline: Baseline, now: PublicationState) -> None:
         """Whether tables are members for another reason, or with other columns."""
-        changed = baseline.changed(now) & set(self._tracker.progress.relation_ids)
-        self.add({each: errors.membership_changed(name, self._name(each)) for each in changed})
+        changed = baseline.changed(now)
+        followed = changed.keys() & set(self._tracker.progress.relation_ids)
+        self.add({each: errors.membership_changed(changed[each], self._name(each)) for each in followed})
         if baseline.has_other_generated_columns(now):
             concerned = with_generated_columns(self._connection, self._tracker.progress.relation_ids)
             self.add(
-                {each: errors.generated_columns_changed(name, self._name(each)) for each in concerned},
+                {each: errors.generated_columns_changed([*now.oids], self._name(each)) for each in concerned},
                 {GENERATED_OPTION: str(now.generated_columns)},
             )
 
@@ -112,21 +119,23 @@ class Doubts:
         its rows with it."""
         return root not in self._announced
 
-    def compare_storage(self, relation_ids: Iterable[int], snapshot: Snapshot | None) -> None:
+    def compare_storage(self, relation_ids: Iterable[int], snapshot: Snapshot | None) -> set[int]:
         """Whether rows came, went or changed unsaid; what is no doubt is remembered for the next comparison.
+
+        Returns those that are gone: nobody knows what was done to them before.
 
         Args:
             snapshot: of a moment before.
         """
-        tables = self._tracker.progress.tables
-        found = table_storages(self._connection, relation_ids)
+        tables, wanted = self._tracker.progress.tables, set(relation_ids)
+        found = table_storages(self._connection, wanted)
         known = {each: self._known(each) for each in found}
-        filled = self._with_added_values(known, found)
+        filled, altered = self._with_added_values(known, found), self._with_altered_types(known, found)
         reasons: dict[int, OperatorError] = {}
         unexplained: dict[int, tuple[list[TableFile], OperatorError]] = {}
         others = {}
         for relation_id, now in found.items():
-            reason = self._reason(relation_id, known[relation_id], now, filled)
+            reason = self._reason(relation_id, known[relation_id], now, filled, altered)
             if reason is not None:
                 reasons[relation_id] = reason
             elif new := self._rewritten(relation_id, known[relation_id], now, may_be_truncated=False):
@@ -139,6 +148,7 @@ class Doubts:
             self._announced.pop(relation_id, None)
         if others:
             self._tracker.remember_tables(others)
+        return wanted - found.keys()
 
     def note_look(self, state: PublicationState, snapshot: Snapshot | None) -> None:
         """All tables were looked at when the publication was in this state."""
@@ -156,17 +166,22 @@ class Doubts:
         added = added_columns(self._connection, counts) if counts else []
         return {each.relation_id for each in added if each.has_value or self._is_made_again(each)}
 
+    def _with_altered_types(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
+        """Those that got a column of a type that was altered since, before anybody looked at it."""
+        new = {each: types for each, now in found.items() if (types := altered_types.new_types(known[each], now))}
+        return altered_types.altered_tables(new, used_types(self._connection, new)) if new else set()
+
     def _is_made_again(self, column: AddedColumn) -> bool:
         """Whether it looks as one that went: the stream does not tell the values of one from those of the other."""
         wanted = column.name, column.type_oid, column.typmod
         return any(
             (each.name, each.type_oid, each.typmod) == wanted and each.attnum != column.attnum
-            for version in self._tables.versions_of(column.relation_id)
+            for version in self._tables.versions.versions_of(column.relation_id)
             for each in version.table.columns
         )
 
     def _reason(
-        self, relation_id: int, known: TableStorage, now: TableStorage, filled: set[int]
+        self, relation_id: int, known: TableStorage, now: TableStorage, filled: set[int], altered: set[int]
     ) -> OperatorError | None:
         """Why the table may not equal its source any more."""
         before, files = by_relation(known), by_relation(now)
@@ -178,7 +193,7 @@ class Doubts:
             return errors.table_rewritten(self._name(relation_id))
         if filled & files.keys():
             return errors.column_added_with_values(self._name(relation_id))
-        if rewrites.is_printed_otherwise(known, now):
+        if relation_id in altered or altered_types.is_printed_otherwise(known, now):
             return errors.labels_changed(self._name(relation_id))
         return None
 
@@ -225,4 +240,4 @@ class Doubts:
         return from_text((table.storage if table is not None else None) or "")
 
     def _name(self, relation_id: int) -> str:
-        return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")
+        return self._tables.versions.names([relation_id]).get(relation_id, f"relation {relation_id}")

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from walbridge.producer.errors import row_filter_loses_values
 from walbridge.producer.guards.partitions import identity_faults, unsent_faults
+from walbridge.producer.guards.publication_faults import combination_faults, unsent_operations
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
-from walbridge.producer.postgres.row_filters import LossyFilter, lossy_filters
+from walbridge.producer.postgres.publications.row_filters import LossyFilter, lossy_filters
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 
@@ -23,11 +24,18 @@ def refuse_unfit_identities(connection: SqlConnection, settings: Settings, table
         OperatorError: the first of them.
         RetryableError: the server is away.
     """
-    for fault in partition_faults(connection, tables):
+    for fault in [*publication_faults(settings, tables), *partition_faults(connection, tables)]:
         raise fault
     if settings.producer.on_unknown_value == "refuse":
         for fault in filter_faults(connection, settings, tables):
             raise fault
+
+
+def publication_faults(settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
+    """Tables of which several publications do not publish one and the same, or too little."""
+    if len(settings.postgres.publication_names) > 1:  # else what is missing is missing of all tables
+        yield from unsent_operations(tables)
+        yield from combination_faults(tables)
 
 
 def partition_faults(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
@@ -42,7 +50,7 @@ def filter_faults(
     connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
 ) -> Iterator[OperatorError]:
     """Tables whose row filter makes an INSERT of an UPDATE, without what it left alone (I6)."""
-    for lossy in lossy_filters(connection, settings.postgres.publication, tables):
+    for lossy in lossy_filters(connection, settings.postgres.publication_names, tables):
         yield row_filter_loses_values(lossy.table.qualified_name, lossy.columns, _mend(lossy))
 
 

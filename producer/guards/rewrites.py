@@ -25,8 +25,7 @@ ADD COLUMN with a constant default rewrites nothing: rows that were there have a
 A partition below a published root that was detached, or dropped, takes its rows with it; one that was attached brings
 those that it had. Who was made as a partition, and lies in its first file, never had any: all came as the root's.
 
-ALTER TYPE rewrites nothing. A row holds a label's id and prints the label; a composite prints the attributes that its
-type has now, also those that came later.
+What becomes of their types is told by ``altered_types.py``.
 """
 
 from collections.abc import Mapping
@@ -47,15 +46,16 @@ def as_text(storage: TableStorage) -> str:
 
 def from_text(text: str) -> TableStorage:
     """Earlier code did not write when partitions joined, nor labels."""
-    files, labels = [], ""
+    files, labels, knows_labels = [], "", True
     for each in text.split():
         if each.startswith(_LABELS):
             labels = each.removeprefix(_LABELS)
             continue
         relation_id, file, toast, count, columns, *joined = each.split(":")
         joined_at = joined[0] if joined else ""
+        knows_labels = knows_labels and bool(joined)
         files.append(TableFile(int(relation_id), int(file), int(toast), int(count), columns, joined_at))
-    return TableStorage(tuple(files), frozenset(labels.split(",") if labels else ()))
+    return TableStorage(tuple(files), frozenset(labels.split(",") if labels else ()), knows_labels)
 
 
 def by_relation(storage: TableStorage) -> dict[int, TableFile]:
@@ -81,12 +81,6 @@ def is_in_first_file(file: TableFile) -> bool:
 
 def _is_other_time(before: TableFile, now: TableFile) -> bool:
     return before.joined != now.joined and bool(before.joined)
-
-
-def is_printed_otherwise(before: TableStorage, now: TableStorage) -> bool:
-    """Whether a label or an attribute that rows may hold is called otherwise, or is gone; not so with its column."""
-    types = {each.partition("-")[0] for each in now.labels}
-    return any(each.partition("-")[0] in types for each in before.labels - now.labels)
 
 
 def is_rewritten(

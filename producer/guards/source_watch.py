@@ -23,25 +23,26 @@ from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.guards.rewrites import as_text, from_text
 from walbridge.producer.guards.topic_watch import TopicWatch
 from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.pgoutput.options import names_in
 from walbridge.producer.postgres.catalog import published_tables_unless_locked, table_names
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
-from walbridge.producer.postgres.publication import insert_lsn, next_xid, other_members, publication_state
+from walbridge.producer.postgres.publications.publication import insert_lsn, next_xid, other_members, publication_state
 from walbridge.producer.postgres.table_files import table_storages
 from walbridge.producer.relations.binary_support import refuse_unreadable
 from walbridge.producer.relations.partition_sessions import SINCE_VERSION
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.control.table_progress import DROPPED, TableProgress
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import DROPPED, TableProgress
-from walbridge.schemas.table_schema import quoted
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 
 log = structlog.get_logger()
 
+_BEGINNING = Lsn(0)
 _SINGLY_MAX = 3
 """Tables that are looked at one by one between two looks at all of them."""
 
@@ -52,7 +53,7 @@ def refuse_unknown(tables: Tables, copied: Iterable[int], metadata: str) -> None
     Raises:
         OperatorError: records are missing from the metadata topic, so old events cannot be read.
     """
-    known = tables.names(copied)
+    known = tables.versions.names(copied)
     if missing := [str(relation_id) for relation_id in copied if relation_id not in known]:
         raise errors.metadata_gone(metadata, missing)
 
@@ -81,11 +82,14 @@ class SourceWatch:
         self._left: dict[int, int] = {}
         """By table: transactions below this xid may still bring changes of it."""
         self._leaving: dict[int, Lsn] = {}
-        """By table: nothing of it comes after this LSN."""
+        """By table: nothing of it comes, or is to be published, after this LSN."""
+        self.gone: set[int] = set()
+        """Tables that are gone from the catalogue."""
         self._renamed: dict[int, tuple[Name, Lsn]] = {}
         """By table: its new name, and from where on nothing comes under an earlier one."""
         self.doubts = Doubts(settings, connection, tables, tracker)
-        self._altered = AlteredTables(settings.postgres.publication, connection, tables)
+        self._publications = settings.postgres.publication_names
+        self._altered = AlteredTables(self._publications, connection, tables)
         self.topics = TopicWatch(settings, admin, tables, tracker, self.doubts)
         self._shown: Snapshot | None = None
         """What the last look at all tables showed."""
@@ -110,13 +114,16 @@ class SourceWatch:
             followed_tables = [progress.tables[each] for each in progress.relation_ids]
             self._remember(self.baseline(followed_tables, self._connection))
         else:
-            newest = self._tables.newest(progress.tables)
+            newest = self._tables.versions.newest(progress.tables)
             self._remember(baseline.with_topics({each.table.relation_id: each.topic for each in newest}))
         lost = self.topics.open()  # first: a metadata topic that was made anew lacks records, too
         refuse_unknown(self._tables, progress.relation_ids, metadata_topic(self._settings.name))
-        self._tables.check_topics(each for each in progress.relation_ids if each not in lost)
+        recorded = self._tables.versions.newest(progress.relation_ids)
+        kept = [each for each in recorded if each.table.relation_id not in lost]
+        self._tables.topics.check(kept)
+        self._tables.registry.compare(kept)
         self.look()
-        published = published_tables_unless_locked(self._connection, self._settings.postgres.publication)
+        published = published_tables_unless_locked(self._connection, self._publications)
         if published is None:
             # The stream would fail on the same faults, but later and with a less helpful message.
             log.warning("a published table is being altered: types and replica identities are not checked")
@@ -146,12 +153,10 @@ class SourceWatch:
     def baseline(self, tables: Iterable[TableProgress], connection: SqlConnection) -> Baseline:
         """As things are now, by the catalogue that this connection sees; these tables with what is known of them."""
         wanted = {table.relation_id: table for table in tables}
-        state = publication_state(connection, self._settings.postgres.publication, wanted)
-        members = dict(state.members) if state else {}
+        state = publication_state(connection, self._publications, wanted)
         storages = table_storages(connection, wanted)
         control = [metadata_topic(self._settings.name), cuts_topic(self._settings.name)]
-        topics = {relation.table.relation_id: relation.topic for relation in self._tables.newest(wanted)}
-        generated = state.generated_columns if state else None
+        topics = {relation.table.relation_id: relation.topic for relation in self._tables.versions.newest(wanted)}
         ids = self._ids_of([*control, *topics.values()])
         if unknown := sorted({*control, *topics.values()} - ids.keys()):
             # A broker may not have heard of them yet, and the baseline is written only once.
@@ -161,12 +166,13 @@ class SourceWatch:
                 table,
                 topic=topics.get(each),
                 topic_id=ids.get(topics.get(each, "")),
-                membership=members.get(each),
+                membership=state.members.get(each),
                 storage=as_text(storages[each]) if each in storages else None,
             )
             for each, table in wanted.items()
         }
-        return Baseline(state.oid if state else 0, known, {topic: ids[topic] for topic in control}, generated)
+        oids = frozenset(state.oids.values())
+        return Baseline(oids, known, {topic: ids[topic] for topic in control}, state.generated_columns)
 
     def _remember(self, baseline: Baseline) -> None:
         self._tracker.remember_options(baseline.options)
@@ -208,36 +214,34 @@ class SourceWatch:
         baseline = Baseline.of(progress)
         if baseline is None:
             return
-        name = self._settings.postgres.publication
-        now = publication_state(self._connection, name, progress.relation_ids)
-        followed = progress.options.get("publication_names", quoted(name))
-        if followed not in (name, quoted(name)) and (now is None or now.oid != baseline.publication):
-            raise errors.other_publication(name, followed)
-        gone = baseline.dropped(name, now)
-        assert now is not None
+        names = self._publications
+        now = publication_state(self._connection, names, progress.relation_ids)
+        followed = names_in(progress.options["publication_names"]) if "publication_names" in progress.options else names
+        if {*followed} != {*names}:
+            raise errors.other_publication(names, followed)
+        gone = baseline.dropped(names, now)
         for relation_id in now.members.keys() & self._left.keys():
             del self._left[relation_id]  # it is back
             self._leaving.pop(relation_id, None)
-        self.doubts.compare_publication(name, baseline, now)
+        self.doubts.compare_publication(baseline, now)
         self._shown, self._looks_singly = _snapshot_of(now), 0
-        self.doubts.compare_storage(progress.relation_ids, self._shown)
+        self._compare_storage(progress.relation_ids, self._shown)
         self.doubts.note_look(now, self._shown)
         leaving = gone & set(progress.relation_ids) - set(self._leaving)
         if new := leaving - self._left.keys():
             # Changes count as of when they were made: an open or prepared transaction may hold some.
             self._left |= dict.fromkeys(new, next_xid(self._connection))
-            now = publication_state(self._connection, name, progress.relation_ids)
+            now = publication_state(self._connection, names, progress.relation_ids)
         for relation_id in leaving:
-            if now is not None and now.oldest_xid >= self._left[relation_id]:
+            if now.oldest_xid >= self._left[relation_id]:
                 self._leaving[relation_id] = now.lsn
-        if now is not None:
-            self._notice_names(now)
+        self._notice_names(now)
         self._altered.look_if_due(progress.relation_ids)
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
-            self.appeared |= other_members(self._connection, name, there)
+            self.appeared |= other_members(self._connection, names, there)
         self.topics.look()
-        self._tables.notice_types(progress.relation_ids, self._connection)
+        self._tables.versions.notice_types(progress.relation_ids, self._connection)
         trees = partition_trees(self._connection, progress.relation_ids)
         self.doubts.add(dict(identity_faults(trees)))
 
@@ -269,7 +273,7 @@ class SourceWatch:
         return table_names(self._connection, relation_ids)
 
     def _table_name(self, relation_id: int) -> str:
-        return self._tables.names([relation_id]).get(relation_id, f"relation {relation_id}")
+        return self._tables.versions.names([relation_id]).get(relation_id, f"relation {relation_id}")
 
     def look_at(self, relation_id: int, xid: int) -> None:
         """Look at a table that the stream announced, before its first change is published.
@@ -291,13 +295,19 @@ class SourceWatch:
             self.look()
             return
         baseline = Baseline.of(self._tracker.progress)
-        name = self._settings.postgres.publication
         if baseline is None:
             return
-        now = publication_state(self._connection, name, [relation_id])
-        if now is not None and now.oid == baseline.publication:
-            self.doubts.compare_publication(name, baseline.of_table(relation_id), now)
-        self.doubts.compare_storage([relation_id], _snapshot_of(now) if now is not None else None)
+        now = publication_state(self._connection, self._publications, [relation_id])
+        if baseline.is_of(now):
+            self.doubts.compare_publication(baseline.of_table(relation_id), now)
+        self._compare_storage([relation_id], _snapshot_of(now))
+
+    def _compare_storage(self, relation_ids: Iterable[int], snapshot: Snapshot | None) -> None:
+        """A table that is gone leaves with the next cut, whatever comes of it: it may have been altered before it was
+        dropped, and nobody can say any more how (I8)."""
+        gone = self.doubts.compare_storage(relation_ids, snapshot)
+        self.gone |= gone
+        self._leaving |= dict.fromkeys(gone, _BEGINNING)
 
     def take_appeared(self) -> set[int]:
         """Relations that came to the publication. Each is returned once a look."""

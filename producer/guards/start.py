@@ -7,14 +7,35 @@ Out: nothing, or a refusal that says what mends it (I7). Pure.
 import shlex
 from collections.abc import Mapping
 
+from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
+from walbridge.schemas.control.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, TIMELINE_OPTION, Progress
 from walbridge.schemas.errors import NEW_PIPELINE, OperatorError, StreamLost
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, TIMELINE_OPTION, Progress
 
 _TWO_PHASE_CLEARED_SINCE = 180000
 _SAME_CHANGES = {"proto_version", "streaming", "two_phase"}
 """Options that change when a transaction is sent, but neither which changes come nor a byte of them."""
+
+
+def refuse_start(
+    progress: Progress | None,
+    server: ServerIdentity,
+    slot: SlotState | None,
+    options: Mapping[str, str],
+    slot_name: str,
+) -> None:
+    """All that a start compares, whatever was published until now; asked once older producers are fenced.
+
+    Raises:
+        OperatorError: as those that follow.
+    """
+    if progress is not None and progress.state == "streaming":
+        refuse_bad_start(progress, server, slot, options)
+    elif progress is not None and begins_again(progress):
+        refuse_bad_beginning(progress, server, slot)
+    else:
+        refuse_before_copy(progress, server, slot, slot_name)
 
 
 def refuse_bad_start(

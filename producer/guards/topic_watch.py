@@ -9,6 +9,7 @@ of all tables is refused (I7).
                                  its id is another one; afterwards by its offsets (``kafka/publisher.py``)
     partitions added             likewise; before the first commit of rows to it (I3)
     [topics] partitions changed  at a start
+    [topics] format changed      likewise
 
 So nothing is ever committed to a topic that somebody else made under a name of ours.
 """
@@ -23,11 +24,12 @@ from walbridge.producer.guards.baseline import PARTITIONS_OPTION, Baseline
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.kafka.topics import AskedTopics, TopicAdmin
+from walbridge.producer.relations.registry_ids import format_name
 from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.table_progress import GIVEN_UP, QUARANTINED, STALE, TableProgress
 from walbridge.schemas.errors import KafkaAway, OperatorError, RetryableError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import GIVEN_UP, QUARANTINED, STALE, TableProgress
 from walbridge.schemas.topics import free_topic
 
 _UNKNOWN = TableProgress(0, STALE)
@@ -84,7 +86,7 @@ class TopicWatch:
     def _ask(self) -> AskedTopics:
         baseline, followed = Baseline.of(self._tracker.progress), self._tracker.progress.relation_ids
         control = baseline.control_topics if baseline is not None else ()
-        return self._admin.ask([*control, *(record.topic for record in self._tables.newest(followed))])
+        return self._admin.ask([*control, *(record.topic for record in self._tables.versions.newest(followed))])
 
     def _compare(self, asked: Collection[str], found: Mapping[str, TopicFound]) -> dict[int, OperatorError]:
         """Tables that are followed, and need another topic."""
@@ -92,7 +94,7 @@ class TopicWatch:
         if baseline is not None:
             baseline.refuse_other_control_topics(found)
         lost = {}
-        for record in self._tables.newest(self._tracker.progress.relation_ids):
+        for record in self._tables.versions.newest(self._tracker.progress.relation_ids):
             if record.topic in asked and (reason := self._reason(record, found)) is not None:
                 lost[record.table.relation_id] = reason
         self._doubts.add(lost)
@@ -109,9 +111,12 @@ class TopicWatch:
             return errors.table_topic_gone(table, topic)
         if is_known and known.topic_id not in (None, here.topic_id):
             return errors.table_topic_remade(table, topic)
-        counts = self._tables.partition_counts_of(relation_id, topic)
+        counts = self._tables.topics.partition_counts_of(relation_id, topic)
         if counts and here.partition_count not in counts:
             return errors.topic_grown(table, topic, here.partition_count, max(counts))
+        registry = self._tables.registry
+        if registry.is_other_format(record):
+            return errors.format_set(table, topic, format_name(record.framing), format_name(registry.wanted))
         return None
 
     def _compare_setting(self) -> None:
@@ -122,7 +127,7 @@ class TopicWatch:
             return
         concerned = {
             record.table.relation_id: record
-            for record in self._tables.newest(progress.tables)
+            for record in self._tables.versions.newest(progress.tables)
             if record.table.key_columns and record.partition_count != self._partitions
         }
         left = {each: table for each, table in progress.tables.items() if table.state in (STALE, QUARANTINED)}

@@ -11,6 +11,8 @@ as that of a table that was rewritten, of which rows may be others (``rewrites.p
 
 A cut between the two says that the table is stale, which may cost a copy and is never wrong. Mostly there is none, as
 the next cut waits a moment for the stream.
+
+What a TRUNCATE becomes in the topic is not decided here, but in ``session/changes.py``.
 """
 
 import time

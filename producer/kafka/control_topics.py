@@ -10,12 +10,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from walbridge.producer.kafka.client_config import client_config, refusing_properties
 from walbridge.producer.kafka.instance import SERVE_S, Instance
 from walbridge.producer.kafka.partition_log import PartitionLog
-from walbridge.producer.kafka.topics import client_config, message_bytes_max, refusing_properties
+from walbridge.producer.kafka.topic_specs import message_bytes_max
+from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
+from walbridge.schemas.control.progress_record import Progress, TablesGone, decode_progress, progress_key, read_back
 from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError, ProtocolError, unreadable_record
-from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
-from walbridge.schemas.progress_record import Progress, TablesGone, decode_progress, progress_key, read_back
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import metadata_topic, progress_topic
 
@@ -32,7 +33,7 @@ class MetadataWriter:
     def __init__(self, settings: Settings, on_wait: Callable[[], None], end_offset: int) -> None:
         self._settings = settings
         self._topic = metadata_topic(settings.name)
-        self._on_wait = on_wait
+        self.on_wait = on_wait
         self.end_offset = end_offset
         """Offset after the last record, for cuts."""
         self._read_offset = end_offset
@@ -80,7 +81,7 @@ class MetadataWriter:
                 value = encode_metadata(record)
                 instance.produce(self._topic, value, record.key, partition=0, on_delivery=self._delivered)
             while instance.flush(SERVE_S):
-                self._on_wait()
+                self.on_wait()
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -4,8 +4,9 @@ In: calls. Out: what they give, or a ``KafkaException`` with the client's reason
 of it. A fatal error is raised by the call that happens to serve callbacks. If another callback
 runs before that call returns, it runs with the exception set, and Python makes a ``SystemError`` of
 that: the reason is behind it, or lost if the callback caught an exception of its own (error_cb,
-dr_msg_cb and CallState_end in confluent_kafka's C sources). An instance that is fenced is let go at
-the first sign, and never called again, not even to be destroyed.
+dr_msg_cb and CallState_end in confluent_kafka's C sources). A second producer of the same slot fences this one: an
+instance that is fenced is let go at the first sign, and never called again, not even to be destroyed. What its
+operator reads is ``another_runs`` of ``errors.py``.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from walbridge.producer.errors import another_runs
-from walbridge.producer.kafka.topics import refusing_properties, transactional_config
+from walbridge.producer.kafka.client_config import refusing_properties, transactional_config
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Settings

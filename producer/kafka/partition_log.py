@@ -13,7 +13,8 @@ from typing import Any, Self, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from walbridge.producer.kafka.topics import CONTACT_TIMEOUT_S, client_config, refusing_properties
+from walbridge.producer.kafka.client_config import client_config, refusing_properties
+from walbridge.producer.kafka.topics import CONTACT_TIMEOUT_S
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Settings
 
@@ -52,14 +53,21 @@ def looking_consumer(settings: Settings, properties: dict[str, Any]) -> Consumer
 
 
 class PartitionLog:
-    """A context manager: it holds a consumer. ``next_offset`` is where the next read would go on."""
+    """A context manager: it holds a consumer. ``next_offset`` is where the next read would go on.
 
-    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+    Args:
+        is_over: whether nobody waits for what is read any more; then a read gives up instead of waiting for an answer.
+    """
+
+    def __init__(
+        self, settings: Settings, topic: str, partition: int, is_over: Callable[[], bool] = lambda: False
+    ) -> None:
         # The broker would hold the fetch that finds the end for as long as this.
         self._consumer = looking_consumer(settings, {"fetch.wait.max.ms": 10})
         self._group = reader_config(settings)["group.id"]
         self._topic = topic
         self._partition = partition
+        self._is_over = is_over
         self.next_offset = 0
 
     def __enter__(self) -> Self:
@@ -118,8 +126,9 @@ class PartitionLog:
                 self._refuse_silence(heard_s)
 
     def _refuse_silence(self, heard_s: float) -> None:
-        if time.monotonic() - heard_s > SILENCE_S:
-            raise KafkaAway(f"topic {self._topic} cannot be read: no answer within {SILENCE_S:g} s")
+        silent_s = time.monotonic() - heard_s
+        if silent_s > SILENCE_S or self._is_over():
+            raise KafkaAway(f"topic {self._topic} cannot be read: no answer within {min(silent_s, SILENCE_S):.0f} s")
 
     def last(self, count: int) -> list[Message]:
         """The last ``count`` messages, oldest first; fewer where there are no more."""

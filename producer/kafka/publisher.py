@@ -10,7 +10,8 @@ flight. Every wait is cut into slices so that Postgres hears from us.
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import structlog
@@ -22,10 +23,10 @@ from walbridge.producer.errors import another_runs, record_too_large, row_too_la
 from walbridge.producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
 from walbridge.producer.kafka.instance import SERVE_S, SLICE_S, Instance, opened
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.avro_codec import schema_id_of
-from walbridge.schemas.cut import PartitionRange
+from walbridge.schemas.avro.framing import frame_of
+from walbridge.schemas.control.cut import PartitionRange
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import KafkaAway, OperatorError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -79,6 +80,7 @@ class Publisher:
         """Called now and then while rows of these topics are not taken; raises likewise."""
         self.instance_count = 0
         self.aborted_count = 0
+        self._waits_since_s: float | None = None
 
     def open_instance(self, timeout_s: float = math.inf) -> None:
         """A new instance: fences older ones and ends their open transaction.
@@ -92,9 +94,25 @@ class Publisher:
         self._instance = None
         self.in_transaction = False
         self._ends.clear()
-        self._instance = opened(self._settings, self._id, self._on_error, self._on_wait, timeout_s)
+        with self._waiting():
+            self._instance = opened(self._settings, self._id, self._on_error, self._on_wait, timeout_s)
         self._suspect = False
         self.instance_count += 1
+
+    @property
+    def waits_s(self) -> float:
+        """How long the step that goes on has waited for Kafka; another thread may ask."""
+        since_s = self._waits_since_s
+        return 0.0 if since_s is None else time.monotonic() - since_s
+
+    @contextmanager
+    def _waiting(self) -> Iterator[float]:
+        """A step that Kafka has to answer; since when."""
+        since_s = self._waits_since_s = time.monotonic()
+        try:
+            yield since_s
+        finally:
+            self._waits_since_s = None
 
     def begin(self) -> None:
         """Open a Kafka transaction, on a new instance if the last one is in doubt.
@@ -118,7 +136,7 @@ class Publisher:
     def expect(self, relation: RelationRecord) -> None:
         """Declare a relation version, and its topic: more partitions are noticed before a commit (I3)."""
         self._partition_counts[relation.topic] = relation.partition_count
-        self._relations[relation.schema_id] = relation
+        self._relations[relation.frame_id] = relation
 
     def send(self, topic: str, key: bytes | None, value: bytes, headers: Headers = None, partition: int = -1) -> None:
         """Queue one row; blocks, bounded by the transaction, while the queue is full.
@@ -186,8 +204,10 @@ class Publisher:
                 else:
                     send(topic, value, key, partition, on_delivery=callback)
                 self._deliveries.in_flight += callback is not None
+                self._waits_since_s = None
                 return
             except BufferError:
+                self._waits_since_s = since_s
                 self._poll(SERVE_S)
                 self._look_if_late(since_s)
             except KafkaException as error:
@@ -198,7 +218,7 @@ class Publisher:
 
     def _too_large(self, topic: str, value: bytes) -> OperatorError:
         """Rows are refused before they come here (``OpenBatch.refuse_too_large``); logical messages are not."""
-        relation, row_bytes_max = self._relations.get(schema_id_of(value)), self._settings.producer.row_bytes_max
+        relation, row_bytes_max = self._relations.get(frame_of(value).frame_id), self._settings.producer.row_bytes_max
         if relation is not None:
             return row_too_large(relation, value, row_bytes_max)
         return record_too_large(topic, value, row_bytes_max)
@@ -213,10 +233,10 @@ class Publisher:
             if lane.held is not None:
                 row, lane.held = lane.held, None
                 self._produce(topic, row, -1, lane.delivered)
-        since_s = time.monotonic()
-        while self._deliveries.in_flight:
-            self._flush()
-            self._look_if_late(since_s)
+        with self._waiting() as since_s:
+            while self._deliveries.in_flight:
+                self._flush()
+                self._look_if_late(since_s)
         spans = self._deliveries.spans()
         self._refuse_growth(spans)
         self._refuse_remade(spans)
@@ -272,23 +292,26 @@ class Publisher:
         for topic, key, value in control_records:
             self._produce(topic, (key, value, None), 0, self._deliveries.control_delivered)
         kill_point("produce:control-records")
-        started_s = time.monotonic()
-        while True:
-            try:
-                self._instance.commit(SLICE_S)
-                break
-            except KafkaException as error:
-                reason = error.args[0]
-                if reason.code() == KafkaError._TIMED_OUT or reason.retriable():
-                    # Our own slice ran out; the same call continues the same commit.
-                    self._poll(0.01)  # an error that comes at once must not make us spin
-                    continue
-                raise self._aborted(reason) from None
+        with self._waiting() as started_s:
+            self._commit_in_slices()
         self.in_transaction = False
         if self._deliveries.failure is not None:
             raise self._aborted(self._deliveries.failure)
         if (time.monotonic() - started_s) * 1000 > self._settings.producer.commit_suspect_ms:
             self._suspect = True
+
+    def _commit_in_slices(self) -> None:
+        assert self._instance is not None
+        while True:
+            try:
+                self._instance.commit(SLICE_S)
+                return
+            except KafkaException as error:
+                reason = error.args[0]
+                if reason.code() != KafkaError._TIMED_OUT and not reason.retriable():
+                    raise self._aborted(reason) from None
+                # Our own slice ran out; the same call continues the same commit.
+                self._poll(0.01)  # an error that comes at once must not make us spin
 
     def abort(self) -> None:
         """Give the open transaction up. The instance is not used again.

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from walbridge.producer.kafka.partition_log import PartitionLog
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_request import ALL_TABLES, COPY, TableRequest, read_until, request_of
 from walbridge.schemas.errors import ProtocolError, RetryableError, unreadable_record
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_request import ALL_TABLES, COPY, TableRequest, read_until, request_of
 from walbridge.schemas.topics import progress_topic
 
 LOOK_S = 2.0
@@ -70,7 +70,7 @@ class TableRequests:
 
     def _run(self) -> None:
         try:
-            with PartitionLog(self._settings, self._topic, 0) as log:
+            with PartitionLog(self._settings, self._topic, 0, self._is_over.is_set) as log:
                 while True:
                     with suppress(RetryableError):  # who writes to Kafka notices too, and says so
                         self._look(log)

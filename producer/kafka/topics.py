@@ -9,9 +9,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -25,13 +22,12 @@ from confluent_kafka.admin import (
     TopicDescription,
 )
 
+from walbridge.producer.kafka.client_config import client_config, refusing_properties
 from walbridge.producer.kafka.topic_found import TOPIC_ID_LENGTH, TopicFound
+from walbridge.producer.kafka.topic_specs import SIZE, TopicSpec
 from walbridge.runtime.back_off import BackOff
-from walbridge.runtime.heap import record_bytes_max
-from walbridge.schemas.dsn import MASK
-from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, KafkaAway, KafkaRefuses, OperatorError
+from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 log = structlog.get_logger()
 
@@ -39,17 +35,6 @@ CONTACT_TIMEOUT_S = 3.0
 """Time limit of the first request, which cannot be interrupted: the caller tries again."""
 REQUEST_TIMEOUT_S = 10.0
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
-FRAMING_BYTES = 256
-"""More than a batch (61 bytes) and a record in it (36) take around key, value and headers."""
-_SIZE = "max.message.bytes"
-_RESERVED = {
-    "acks",
-    "enable.idempotence",
-    "partitioner",
-    "request.required.acks",
-    "transaction.timeout.ms",
-    "transactional.id",
-}
 _MADE_AT_ONCE = 1_000
 """Topics, partitions and settings in one request: a controller refuses more than 10,000 records at once, and has as
 long for a large request as for a small one."""
@@ -59,103 +44,6 @@ _COLLIDES = (
     'Kafka takes "." and "_" in topic names for equal: give the table another topic in [topics.names], '
     "or this pipeline another name"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSpec:
-    """``fixed_partitions`` False: a topic that exists already may have any number of partitions."""
-
-    name: str
-    partition_count: int
-    config: Mapping[str, str]
-    fixed_partitions: bool = True
-
-
-def control_topics(settings: Settings) -> list[TopicSpec]:
-    """Metadata, cuts and progress: one partition each."""
-    retention = settings.topics.retention_ms
-    cuts = {"cleanup.policy": "delete", "retention.ms": str(-1 if retention < 0 else 2 * retention)}
-    size = {_SIZE: str(message_bytes_max(settings))}
-    compact = {"cleanup.policy": "compact"}
-    return [
-        TopicSpec(metadata_topic(settings.name), 1, compact | size),
-        TopicSpec(cuts_topic(settings.name), 1, cuts | size),
-        TopicSpec(progress_topic(settings.name), 1, compact | size),
-    ]
-
-
-def data_topic_spec(settings: Settings, topic: str, *, has_key: bool) -> TopicSpec:
-    """A table's topic. A table without a key has one partition: its rows have no other order."""
-    config = {
-        "cleanup.policy": "delete",
-        "retention.ms": str(settings.topics.retention_ms),
-        "message.timestamp.type": "LogAppendTime",
-        _SIZE: str(message_bytes_max(settings)),
-    }
-    return TopicSpec(topic, settings.topics.partitions if has_key else 1, config, fixed_partitions=not has_key)
-
-
-def message_bytes_max(settings: Settings) -> int:
-    """Of one record with its envelope; a row may stand in it twice, before and after."""
-    return record_bytes_max(settings.producer.row_bytes_max)
-
-
-def record_limit(settings: Settings) -> int:
-    """Bytes of key, value and headers that Kafka takes of one record: the rest is the framing of record and batch."""
-    return message_bytes_max(settings) - FRAMING_BYTES
-
-
-def client_config(settings: Settings) -> dict[str, Any]:
-    """What every librdkafka client of ours shares."""
-    passed = {name: value.get_secret_value() for name, value in settings.kafka.client.items()}
-    if reserved := sorted(_RESERVED & passed.keys()):
-        raise OperatorError(
-            f"[kafka.client] has {', '.join(reserved)}, on which exactly-once or the order of rows rests",
-            remedy="leave it out of [kafka.client]: walbridge sets it",
-        )
-    return {
-        "bootstrap.servers": settings.kafka.bootstrap_servers,
-        "client.id": f"walbridge-{settings.name}",
-    } | passed
-
-
-@contextmanager
-def refusing_properties(settings: Settings) -> Iterator[None]:
-    """Around the making of a client, which is when librdkafka looks at its properties.
-
-    Raises:
-        OperatorError: it does not take one; the values that it quotes are masked (I10).
-    """
-    try:
-        yield
-    except KafkaException as error:
-        reason = error.args[0].str()
-        for value in sorted((each.get_secret_value() for each in settings.kafka.client.values()), key=len)[::-1]:
-            reason = reason.replace(value, MASK) if value else reason
-        raise OperatorError(f"[kafka.client] is not accepted: {reason}", remedy=MEND_PROPERTY) from None
-
-
-def transactional_config(settings: Settings, transactional_id: str) -> dict[str, Any]:
-    """Of the producer that writes rows, progress and cuts."""
-    timeout_ms = settings.producer.transaction_timeout_ms
-    return {
-        "acks": "all",
-        "enable.idempotence": True,
-        "compression.type": "lz4",
-        "linger.ms": 20,  # a flush ends the wait; until then larger batches cost less
-        "batch.num.messages": 10_000,
-        "queue.buffering.max.kbytes": 64 * 1024,
-        "queue.buffering.max.messages": 200_000,
-        "partitioner": "murmur2_random",  # as Java clients do
-        # A topic that was deleted is never made anew by writing to it: its rows fail, and its table gets another topic.
-        "allow.auto.create.topics": False,
-        "topic.metadata.propagation.max.ms": 10_000,
-        "transactional.id": transactional_id,
-        "transaction.timeout.ms": timeout_ms,
-        "message.timeout.ms": timeout_ms,
-        "message.max.bytes": message_bytes_max(settings),
-        "log_level": 0,
-    } | client_config(settings)
 
 
 class AskedTopics:
@@ -262,13 +150,8 @@ class TopicAdmin:
             self._create(some)
             self._wait_for({spec.name for spec in some})
         present = [spec for name, spec in wanted.items() if name in existing]
-        for spec in present:
-            if spec.fixed_partitions and existing[spec.name] != spec.partition_count:
-                raise OperatorError(
-                    f"topic {spec.name} has {existing[spec.name]} partitions, it must have {spec.partition_count}",
-                    remedy="if this pipeline has not begun, delete that topic or give the pipeline another name; "
-                    f"else {COPY_AGAIN}",
-                )
+        for fault in _partition_faults(present, existing):
+            raise fault
         self._check_config(present)
         return {name: existing.get(name, spec.partition_count) for name, spec in wanted.items()}
 
@@ -308,12 +191,29 @@ class TopicAdmin:
             time.sleep(due.pause_s)
             due.grow()
 
+    def faults(self, specs: Iterable[TopicSpec]) -> Iterator[OperatorError]:
+        """All that ``ensure`` would refuse of topics that exist, where it raises the first.
+
+        Raises:
+            RetryableError: no broker answers.
+        """
+        present = list(specs)
+        yield from _partition_faults(present, self.partition_counts())
+        yield from self._config_faults(present, {})
+
     def _check_config(self, specs: list[TopicSpec]) -> None:
+        small: dict[str, str] = {}
+        for fault in self._config_faults(specs, small):
+            raise fault
+        if small and self._alters:
+            self._allow_larger(small)
+
+    def _config_faults(self, specs: list[TopicSpec], small: dict[str, str]) -> Iterator[OperatorError]:
+        """``small`` is filled with topics that take too small records, and what they have to take."""
         if not specs:
             return
         resources = {spec.name: ConfigResource(ResourceType.TOPIC, spec.name) for spec in specs}
         futures = self._admin.describe_configs(list(resources.values()), request_timeout=REQUEST_TIMEOUT_S)
-        small: dict[str, str] = {}
         for spec in specs:
             try:
                 found = futures[resources[spec.name]].result()
@@ -321,13 +221,11 @@ class TopicAdmin:
                 raise _sorted(f"settings of topic {spec.name} cannot be read", error.args[0]) from None
             for name, value in spec.config.items():
                 if name in found and found[name].value != value:
-                    if name != _SIZE:
+                    if name != SIZE:
                         what = f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}"
-                        raise OperatorError(what, remedy=f"{self._by_hand(spec.name, name, value)}; or mend [topics]")
-                    if int(found[name].value) < int(value):
+                        yield OperatorError(what, remedy=f"{self._by_hand(spec.name, name, value)}; or mend [topics]")
+                    elif int(found[name].value) < int(value):
                         small[spec.name] = value
-        if small and self._alters:
-            self._allow_larger(small)
 
     def _by_hand(self, topic: str, name: str, value: str) -> str:
         servers = self._settings.kafka.bootstrap_servers
@@ -340,7 +238,7 @@ class TopicAdmin:
             ConfigResource(
                 ResourceType.TOPIC,
                 topic,
-                incremental_configs=[ConfigEntry(_SIZE, value, incremental_operation=operation)],
+                incremental_configs=[ConfigEntry(SIZE, value, incremental_operation=operation)],
             )
             for topic, value in topics.items()
         ]
@@ -354,11 +252,21 @@ class TopicAdmin:
                 if reason.retriable() or reason.code() in _AWAY:
                     raise KafkaAway(f"topic {topic} could not be altered: {reason.str()}") from None
                 raise OperatorError(
-                    f"topic {topic} takes smaller records than [producer] row_bytes_max needs, and {_SIZE} could not "
+                    f"topic {topic} takes smaller records than [producer] row_bytes_max needs, and {SIZE} could not "
                     f"be raised: {reason.str()}",
-                    remedy=f"{self._by_hand(topic, _SIZE, value)}; or lower [producer] row_bytes_max",
+                    remedy=f"{self._by_hand(topic, SIZE, value)}; or lower [producer] row_bytes_max",
                 ) from None
             log.info("topic takes larger records from here on", topic=topic, bytes=value)
+
+
+def _partition_faults(specs: Iterable[TopicSpec], counts: Mapping[str, int]) -> Iterator[OperatorError]:
+    for spec in specs:
+        if spec.fixed_partitions and counts.get(spec.name, spec.partition_count) != spec.partition_count:
+            yield OperatorError(
+                f"topic {spec.name} has {counts[spec.name]} partitions, it must have {spec.partition_count}",
+                remedy="if this pipeline has not begun, delete that topic or give the pipeline another name; "
+                f"else {COPY_AGAIN}",
+            )
 
 
 def _portions(specs: Iterable[TopicSpec]) -> Iterator[list[TopicSpec]]:

@@ -8,6 +8,7 @@ it cannot send is refused here, with the version that can. Source: PostgreSQL ``
 """
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -72,6 +73,13 @@ def start_options(publications: Iterable[str], server_version: int, wishes: Stre
     protocol = max((need.protocol for need in asked.values()), default=1)
     options = {"proto_version": str(protocol), "publication_names": ",".join(map(_quoted, publications))}
     return options | {name: need.sent for name, need in asked.items()}
+
+
+def names_in(option: str) -> tuple[str, ...]:
+    """The publications that ``publication_names`` named, or earlier code did, without quotes."""
+    if not option.startswith('"'):
+        return (option,)
+    return tuple(name.replace('""', '"') for name in re.findall(r'"((?:[^"]|"")*)"', option))
 
 
 def _too_old(name: str, value: object, server_version: int) -> OperatorError:

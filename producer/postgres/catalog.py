@@ -14,11 +14,14 @@ from psycopg import sql
 
 from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.postgres.connection import TableLocked, classified
-from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.producer.postgres.facts import ColumnFacts, Membership, PublishedTable, TableFacts
+from walbridge.producer.postgres.publications.combined_publications import OPERATIONS, row_filter_of, sent_by_name
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
 from walbridge.schemas.table_names import split_name
 
+Publications = tuple[str, ...]
+"""Names of publications that are followed together."""
 ALTERED_S = 1.0
 LOCKED_MS = 1_000
 LOOK_AGAIN_S = 0.005
@@ -98,36 +101,73 @@ def publication_sql(publication: str, tables: Iterable[str], *, via_root: bool) 
     )
 
 
-def published_tables(connection: psycopg.Connection[Any], publication: str) -> list[PublishedTable]:
-    """The tables of a publication, in name order, with column lists and row filters.
+_PUBLISHED = """
+    SELECT c.oid, n.nspname, c.relname, c.relreplident, c.relkind = 'p',
+           ARRAY(SELECT f.relid::oid FROM pg_partition_ancestors(c.oid) f WHERE f.relid <> c.oid),
+           t.pubname, ARRAY[p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate],
+           ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+                 AND NOT a.attisdropped {generated} {listed} ORDER BY a.attnum),
+           {row_filter}, {attnames}, {has_list}, p.puballtables OR {by_schema}
+    FROM pg_publication_tables t
+    JOIN pg_publication p ON p.pubname = t.pubname
+    JOIN pg_namespace n ON n.nspname = t.schemaname
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+    WHERE t.pubname = ANY (%s) ORDER BY 2, 3, p.oid"""
+_HAS_LIST = (
+    "EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid AND r.prattrs IS NOT NULL)"
+)
+_IN_SCHEMA = "EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = n.oid)"
+
+
+def published_tables(connection: psycopg.Connection[Any], publications: Publications) -> list[PublishedTable]:
+    """The tables that these publications publish together, in name order, with column lists and row filters.
 
     Generated columns come from Postgres 18 on only, though 15 names them among the published.
     """
-    lists = connection.info.server_version >= 150000
-    listed = "AND a.attname = ANY (t.attnames)" if lists else ""
-    row_filter = "t.rowfilter" if lists else "NULL"
-    generated = "" if connection.info.server_version >= 180000 else "AND a.attgenerated = ''"
-    query = f"""
-        SELECT c.oid, n.nspname, c.relname, c.relreplident, {row_filter}, c.relkind = 'p',
-               ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
-                     AND NOT a.attisdropped {generated} {listed} ORDER BY a.attnum)
-        FROM pg_publication_tables t
-        JOIN pg_namespace n ON n.nspname = t.schemaname
-        JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-        WHERE t.pubname = %s ORDER BY 2, 3"""
-    return [
-        PublishedTable(oid, namespace, name, identity, tuple(names), row_filter, partitioned)
-        for oid, namespace, name, identity, row_filter, partitioned, names in rows_of(connection, query, (publication,))
-    ]
+    version = connection.info.server_version
+    query = _PUBLISHED.format(
+        generated="" if version >= 180000 else "AND a.attgenerated = ''",
+        listed="AND a.attname = ANY (t.attnames)" if version >= 150000 else "",
+        row_filter="t.rowfilter" if version >= 150000 else "NULL",
+        attnames="t.attnames::text[]" if version >= 150000 else "NULL",
+        has_list=_HAS_LIST if version >= 150000 else "false",
+        by_schema=_IN_SCHEMA if version >= 150000 else "false",
+    )
+    rows: dict[int, list[tuple[Any, ...]]] = {}
+    for row in rows_of(connection, query, (list(publications),)):
+        rows.setdefault(row[0], []).append(row)
+    sent = sent_by_name({oid: of[0][5] for oid, of in rows.items()})
+    return [_published(of) for oid, of in rows.items() if oid in sent]
+
+
+def _published(rows: Sequence[tuple[Any, ...]]) -> PublishedTable:
+    oid, namespace, name, identity, partitioned, *_ = rows[0]
+    members = tuple(_membership(*row[6:]) for row in rows)
+    columns, row_filter = members[0].column_names, row_filter_of(members)
+    return PublishedTable(oid, namespace, name, identity, columns, row_filter, partitioned, members)
+
+
+def _membership(
+    publication: str,
+    published: Sequence[bool],
+    columns: Sequence[str],
+    row_filter: str | None,
+    listed: Sequence[str] | None,
+    has_list: bool,
+    is_whole: bool,
+) -> Membership:
+    operations = tuple(operation for operation, is_there in zip(OPERATIONS, published, strict=True) if is_there)
+    names = frozenset(columns if listed is None else listed)
+    return Membership(publication, operations, tuple(columns), row_filter, names, has_list, is_whole)
 
 
 def published_tables_unless_locked(
-    connection: psycopg.Connection[Any], publication: str
+    connection: psycopg.Connection[Any], publications: Publications
 ) -> list[PublishedTable] | None:
     """The same; None where one of them is being altered, which may take hours: the server opens each to list it."""
     try:
         with waiting_for_locks(connection):
-            return published_tables(connection, publication)
+            return published_tables(connection, publications)
     except TableLocked:
         return None
 

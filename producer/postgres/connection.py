@@ -20,14 +20,17 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walbridge.producer.errors import BINARY_OFF
+from walbridge.producer.postgres import certificates
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import (
     COPY_ALL,
     START_BROKER,
+    START_REGISTRY,
     KafkaAway,
     KafkaRefuses,
     OperatorError,
+    RegistryAway,
     RetryableError,
 )
 
@@ -70,13 +73,14 @@ PINNED = {
 }
 PINNED_SINCE = {140000: {"idle_session_timeout": "0"}, 170000: {"transaction_timeout": "0"}}
 
+_WAL_KEEPS = f"the WAL keeps what it holds, so then walbridge drop --slot-only, and {COPY_ALL}"
 # Retrying cannot mend these; the operator's remedy is the same for each of a class.
 _DEFINITE = {
     "28": "check user and password in [postgres] dsn and the server's pg_hba.conf",
     "3D": "check the database name in [postgres] dsn",
     "42": "grant the role what it lacks: walbridge init prints the SQL",
     "22": "a row filter of the publication fails on a row, or a value has no place in UTF-8: mend the filter or the "
-    f"row; the WAL keeps what it holds, so then {COPY_ALL}",
+    f"row; {_WAL_KEEPS}",
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",
 }
 _MISSING = "start again: the start says what is missing from the publication or the database"
@@ -88,6 +92,8 @@ _BY_CODE = {
     "needs: walbridge check counts them",
 }
 """Where the remedy of the class would be wrong."""
+_OTHER_COLUMNS = "in different publications"
+"""Of two errors of class 0A: publications of one table no longer agree, as after ADD COLUMN where one has a list."""
 _LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"
 _START_POSTGRES = "start the server, or correct the address in [postgres] dsn; if it answered, its words above say why"
 _NO_BINARY = "42883"
@@ -211,6 +217,8 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
     remedy = _BY_CODE.get(sqlstate) or _DEFINITE.get(sqlstate[:2])
     if sqlstate == _NO_BINARY:
         remedy = f"start again, which names table and column if [postgres] binary = true is the cause; or {BINARY_OFF}"
+    if sqlstate[:2] == "0A" and _OTHER_COLUMNS in message:
+        remedy = f"have those publications publish the same columns of the table; {_WAL_KEEPS}"
     if remedy is not None:
         return OperatorError(f"Postgres refused ({sqlstate}): {message}", remedy)
     return RetryableError(f"Postgres ({sqlstate or 'no SQLSTATE'}): {message}")
@@ -226,8 +234,13 @@ def _name_of(sqlstate: str) -> str:
 def _by_text(message: str) -> OperatorError | RetryableError:
     # A failed connection attempt carries no SQLSTATE through libpq.
     first = message.strip().splitlines()[0] if message.strip() else "connection failed"
+    if certificates.is_certificates(message):
+        return OperatorError(f"Postgres and walbridge do not trust each other: {first}", certificates.REMEDY)
     for words, sqlstate in (
         ("password authentication failed", "28P01"),
+        ("Ident authentication failed", "28000"),  # others, such as LDAP, fail also where their own server is away
+        ("Peer authentication failed", "28000"),
+        ("certificate authentication failed", "28000"),
         ("no password supplied", "28P01"),
         ("no pg_hba.conf entry", "28000"),
         ("is not permitted to log in", "28000"),
@@ -297,7 +310,12 @@ def retry_at_start(
             if clock() + due.pause_s > deadline:
                 if isinstance(error, KafkaRefuses):
                     raise OperatorError(str(error), remedy=_LET_IN) from None
-                remedy = START_BROKER if isinstance(error, KafkaAway) else _START_POSTGRES
-                raise NoAnswer(f"no answer within {timeout_s:g} s: {error}", remedy) from None
+                raise NoAnswer(f"no answer within {timeout_s:g} s: {error}", _remedy(error)) from None
             pause(due.pause_s)
             due.grow()
+
+
+def _remedy(away: RetryableError) -> str:
+    if isinstance(away, KafkaAway):
+        return START_BROKER
+    return START_REGISTRY if isinstance(away, RegistryAway) else _START_POSTGRES

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from walbridge.schemas.position import Lsn
+from walbridge.schemas.table_schema import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,17 @@ class CreatedSlot:
 
 @dataclass(frozen=True, slots=True)
 class PublicationState:
-    """A publication at one moment. ``members``: relation id → what makes it a member; others are none.
+    """Publications at one moment. ``members``: relation id → what makes it a member; others are none.
 
+    ``oids``: by name, of those that are there. ``missing_operations``: which none of them publishes.
     ``lsn``: where the server's WAL stood. ``oldest_xid``: transactions below it have ended.
-    ``generated_columns``: "s" where stored ones are published without being named (18 and newer).
+    ``generated_columns``: "s" where stored ones are published without being named (18 and newer); of several
+    publications ``combined_publications.generated_text``.
     ``names``: schema and table of each relation that was asked for and is there.
     ``snapshot``: of a moment before.
     """
 
-    oid: int
+    oids: Mapping[str, int]
     missing_operations: tuple[str, ...]
     members: Mapping[int, str]
     lsn: Lsn
@@ -62,8 +65,27 @@ class PublicationState:
 
 
 @dataclass(frozen=True, slots=True)
+class Membership:
+    """A table in one publication. ``row_filter``: None where all rows are published.
+
+    ``operations``: those of insert, update, delete and truncate that it publishes. ``listed_names``: columns as the
+    server compares them between publications, with generated ones on 15. ``has_list``: they are named in there.
+    ``is_whole``: the table is in there with all tables, or with all of its schema.
+    """
+
+    publication: str
+    operations: tuple[str, ...]
+    column_names: tuple[str, ...]
+    row_filter: str | None
+    listed_names: frozenset[str]
+    has_list: bool = False
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """One row of pg_publication_tables. ``column_names`` and ``row_filter`` are what is published."""
+    """A table of pg_publication_tables. ``column_names`` and ``row_filter`` are what is published, by all of its
+    ``memberships`` together."""
 
     relation_id: int
     namespace: str
@@ -72,11 +94,17 @@ class PublishedTable:
     column_names: tuple[str, ...]
     row_filter: str | None
     is_partitioned: bool
+    memberships: tuple[Membership, ...] = ()
 
     @property
     def qualified_name(self) -> str:
         """``schema.table``."""
         return f"{self.namespace}.{self.name}"
+
+    @property
+    def quoted_name(self) -> str:
+        """The same for SQL."""
+        return f"{quoted(self.namespace)}.{quoted(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +169,39 @@ class AddedColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class RowVersion:
+    """A row of the catalogue as it was written last. ``xid``: 64 bits, or 0 long ago; ``command``: which one of that
+    transaction, unless somebody stamped the row since: a lock, or what was rolled back."""
+
+    xid: int
+    command: int
+    is_stamped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UsedType:
+    """A type that a column is of, or that is within its type. ``column``: the row that says so, which stays as it is
+    while the column is of that type; ``facts``: the rows by which values are printed, and which a change of them
+    wrote."""
+
+    relation_id: int
+    type_oid: int
+    column: RowVersion
+    facts: tuple[RowVersion, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TableStorage:
     """What tells that rows of a table are others, or read otherwise, though no change of them was sent.
 
     ``files``: its own, and those of the partitions below it. ``labels``: type and digest of each fact of its columns'
     types that rows are printed by: the labels of enums, by their ids, and which attributes composites have.
+    ``knows_labels``: they were asked for, which earlier code did not.
     """
 
     files: tuple[TableFile, ...]
     labels: frozenset[str] = frozenset()
+    knows_labels: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from psycopg import pq, sql
 
 from walbridge.producer.pgoutput.frames import encode_standby_status
 from walbridge.producer.postgres.connection import classified, hung_up_after, raise_for_result, walsender_query
+from walbridge.schemas.control.progress_record import OWN_OPTIONS
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn, format_lsn
-from walbridge.schemas.progress_record import OWN_OPTIONS
 
 # A third of wal_sender_timeout, where 0 means none: the server's own keepalive queues behind a large
 # transaction, so we may not wait to be asked.

@@ -11,8 +11,9 @@ from walbridge.producer import errors
 from walbridge.producer.pgoutput.options import STREAMING_SINCE, Streaming, StreamWishes, start_options
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.slots import slot
+from walbridge.schemas.control.progress_record import MESSAGE_PREFIXES_OPTION
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION
 from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -34,7 +35,7 @@ def stream_options(settings: Settings, server_version: int) -> dict[str, str]:
         origin=postgres.origin,
     )
     prefixes = {MESSAGE_PREFIXES_OPTION: json.dumps(sorted(postgres.message_prefixes))} if postgres.messages else {}
-    return start_options([postgres.publication], server_version, wishes) | prefixes
+    return start_options(postgres.publication_names, server_version, wishes) | prefixes
 
 
 def _streaming(settings: Settings, server_version: int) -> Streaming:
@@ -66,16 +67,31 @@ def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:
         raise errors.wal_level_too_low(level)
     if (encoding := catalog.setting(connection, "server_encoding")) == "SQL_ASCII":
         raise errors.not_utf8(encoding)
-    if not settings.postgres.publication_tables and not catalog.publication_exists(
-        connection, settings.postgres.publication
+    if (missing := _missing_publication(connection, settings)) is not None and (
+        # Beside a slot it was there before: making it again would hide a gap, and the guards know what mends that.
+        slot.inspect(connection, settings.postgres.slot) is None
     ):
-        raise errors.publication_missing(settings.postgres.publication)
+        raise missing
 
 
 def ensure_publication(connection: SqlConnection, settings: Settings) -> None:
     """Make a missing publication, if settings name its tables. Before a copy only: later the
-    changes between the drop and this would be missing, without a word."""
-    publication, tables = settings.postgres.publication, settings.postgres.publication_tables
-    if not catalog.publication_exists(connection, publication):
-        catalog.create_publication(connection, publication, tables)
-        log.info("publication created", publication=publication, tables=list(tables))
+    changes between the drop and this would be missing, without a word.
+
+    Raises:
+        OperatorError: one is missing, and no settings say what is to be in it.
+    """
+    if (missing := _missing_publication(connection, settings)) is not None:
+        raise missing
+    tables = settings.postgres.publication_tables
+    for publication in settings.postgres.publication_names:
+        if not catalog.publication_exists(connection, publication):
+            catalog.create_publication(connection, publication, tables)
+            log.info("publication created", publication=publication, tables=list(tables))
+
+
+def _missing_publication(connection: SqlConnection, settings: Settings) -> OperatorError | None:
+    for publication in settings.postgres.publication_names:
+        if not settings.postgres.publication_tables and not catalog.publication_exists(connection, publication):
+            return errors.publication_missing(publication)
+    return None

@@ -1,13 +1,14 @@
-"""The Postgres that a pipeline follows: a connection to ask the catalogue, and walsenders.
+"""The Postgres that a pipeline follows: a connection to ask the catalogue, walsenders, and the lock of its slot.
 
 In: settings. Out: connections that name themselves in ``pg_stat_activity``.
 """
 
 from psycopg import pq
 
-from walbridge.producer.postgres import slot
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql, connect_walsender
 from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.producer.postgres.slots import slot
+from walbridge.producer.postgres.slots.slot_lock import SlotLock
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 
@@ -23,6 +24,7 @@ class Source:
         self._dsn = dsn_of(settings)
         self._answer_s = settings.postgres.silence_timeout_ms / 1000
         self._open: list[SqlConnection] = []
+        self.lock = SlotLock(settings)
 
     def connect(self) -> SqlConnection:
         """A new connection to the catalogue; the last one is closed.

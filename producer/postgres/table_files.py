@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from walbridge.producer.postgres.catalog import rows_of, waiting_for_locks
 from walbridge.producer.postgres.connection import SqlConnection, TableLocked
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
-from walbridge.schemas.pg_types import FIRST_USER_OID
+from walbridge.producer.postgres.used_types import USED_TYPES, ranges_of
 
 # What is out of line lies in a table of its own, which only a rewrite of values replaces: see guards/rewrites.py.
 # The versions of the columns' rows are asked for only where there is none. One that is being detached is detached: so
@@ -32,23 +32,15 @@ _FILES = """
              WHERE y.oid = c.reltype AND y.xmin::text::bigint = t.joined),
            c.relkind = 'p' OR (c.relkind = 'r' AND c.relpersistence = 'p'), c.xmin::text::bigint
     FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY t.root, c.oid"""
-# The types of columns, and all that are within them.
+# A composite may have no attribute left.
 _LABELS = f"""
-    WITH RECURSIVE used AS (
-      SELECT a.attrelid AS relid, a.atttypid AS oid FROM pg_attribute a
-      WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= {FIRST_USER_OID}
-      UNION SELECT u.relid, x.oid FROM used u JOIN pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
-        SELECT t.typelem UNION ALL SELECT t.typbasetype
-        UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN ({{ranges}})
-        UNION ALL SELECT a.atttypid FROM pg_attribute a
-                  WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
-        ) x (oid) WHERE x.oid >= {FIRST_USER_OID}),
+    {USED_TYPES},
     fact AS (
       SELECT e.enumtypid AS oid, e.oid::text || ' ' || e.enumlabel AS said FROM pg_enum e
       WHERE e.enumtypid IN (SELECT oid FROM used)
-      UNION ALL SELECT t.oid, t.oid::text || ' ' || (
+      UNION ALL SELECT t.oid, t.oid::text || ' ' || coalesce((
         SELECT string_agg(a.attnum::text, ',' ORDER BY a.attnum) FROM pg_attribute a
-        WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped)
+        WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped), '')
       FROM pg_type t WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used))
     SELECT u.relid, array_agg(DISTINCT f.oid::text || '-' || left(md5(f.said), 8))
     FROM used u JOIN fact f ON f.oid = u.oid GROUP BY 1"""
@@ -68,8 +60,7 @@ def table_storages(connection: SqlConnection, relation_ids: Iterable[int]) -> di
     """
     wanted = list(relation_ids)
     attached = "AND NOT i.inhdetachpending" if connection.info.server_version >= 140000 else ""
-    ranges = "r.rngtypid, r.rngmultitypid" if connection.info.server_version >= 140000 else "r.rngtypid"
-    labels = dict(rows_of(connection, _LABELS.format(ranges=ranges), (wanted,)))
+    labels = dict(rows_of(connection, _LABELS.format(ranges=ranges_of(connection)), (wanted,)))
     files: dict[int, list[TableFile]] = {}
     for root, *file in rows_of(connection, _FILES.format(attached=attached), (wanted,)):
         files.setdefault(root, []).append(TableFile(*file))

@@ -59,7 +59,7 @@ def naming_unreadable(connection: SqlConnection, settings: Settings) -> Iterator
     except OperatorError:
         if settings.postgres.binary:
             with contextlib.suppress(RetryableError):
-                published = catalog.published_tables(connection, settings.postgres.publication)
+                published = catalog.published_tables(connection, settings.postgres.publication_names)
                 for fault in binary_faults(connection, settings, published):
                     if NOT_SENT in fault.what:
                         raise fault from None

@@ -18,7 +18,8 @@ from collections.abc import Collection, Sequence
 
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.pg_types import FIRST_USER_OID
 
 Numbers = list[int | None]
 
@@ -64,6 +65,25 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
         if number is not None and number not in ever and any(before < each < behind for each in untold):
             found.append(column.name)
     return found
+
+
+def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
+    """Columns of user types that are told for the first time, and that the catalogue has with another type. Where no
+    row was rewritten for that, as between a domain and the type under it, nothing tells any more whether their type
+    was altered before, too."""
+    if facts is None or not versions:
+        return []
+    ever = {(each.name, each.type_oid) for version in versions for each in version.table.columns}
+    by_number = {each.attnum: each.type_oid for each in facts.columns}
+    by_name = {each.name: each.type_oid for each in facts.columns}
+    numbers = column_numbers(relation, facts, versions)
+    return [
+        column.name
+        for column, number in zip(relation.columns, numbers, strict=True)
+        if column.type_oid >= FIRST_USER_OID
+        and (column.name, column.type_oid) not in ever
+        and (by_name.get(column.name) if number is None else by_number.get(number)) not in (None, column.type_oid)
+    ]
 
 
 def catalogue_key(

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.column_matching import catalogue_key, column_numbers, described_columns
-from walbridge.schemas.avro_codec import schema_id
-from walbridge.schemas.avro_schema import Json, key_schema, value_schema
+from walbridge.schemas.avro.codec import schema_id
+from walbridge.schemas.avro.schema import Json, key_schema, value_schema
+from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.errors import NEW_PIPELINE, OperatorError
-from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts, column_type, domain_base
 from walbridge.schemas.table_schema import Column, TableSchema
 
@@ -204,7 +204,8 @@ class RelationCache:
         return told == (record.topic, record.table.qualified_name)
 
     def version_of(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
-        """The record of this schema: the known equal one, or a new one with a free id, which is then taken.
+        """The record of this schema: the known equal one, or a new one with a free id, which is then taken. A new one
+        has no ids of a registry yet.
 
         An id may be of two relations only where all but the relation is equal: readers look a record up by its id.
         """
@@ -212,8 +213,11 @@ class RelationCache:
         revision = 0
         while True:
             value_id, value = self._identified(value_schema(self._pipeline, table, revision))
-            record = RelationRecord(table, place.topic, place.partition_count, value_id, value, key_id, key, revision)
             others = self._by_schema.get(value_id, ())
+            registered = (others[0].value_registry_id, others[0].key_registry_id) if others else (None, None)
+            record = RelationRecord(
+                table, place.topic, place.partition_count, value_id, value, key_id, key, revision, *registered
+            )
             if self._is_free(value_id, value) and all(_is_alike(each, record) for each in others):
                 self._reserve(record)
                 return record
@@ -242,6 +246,10 @@ class RelationCache:
 
     def _is_free(self, an_id: str, schema: str) -> bool:
         return self._schemas.get(an_id, schema) == schema
+
+    def records(self) -> list[RelationRecord]:
+        """All that the metadata topic holds, of whatever cluster."""
+        return [record for record in self._by_key.values() if isinstance(record, RelationRecord)]
 
     def newest_of(self, relation_id: int) -> RelationRecord | None:
         """The record that was written last of this relation."""

@@ -5,7 +5,7 @@ after its metadata record is acknowledged (I2). The first event of a table in a 
 first of each new version, gets a shape barrier: the job makes the shape so, whatever it was.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -13,29 +13,29 @@ import structlog
 
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.errors import column_uncertain, dropped_meanwhile, key_lost, not_published, topic_grown
+from walbridge.producer.errors import column_uncertain, dropped_meanwhile, not_published
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
-from walbridge.producer.kafka.topics import TopicAdmin, data_topic_spec
+from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation
-from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
-from walbridge.producer.relations.column_matching import uncertain_columns
+from walbridge.producer.relations.column_matching import retyped_columns, uncertain_columns
 from walbridge.producer.relations.partition_sessions import PartitionSessions
+from walbridge.producer.relations.recorded_versions import RecordedVersions
+from walbridge.producer.relations.registry_ids import RegistryIds
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
-from walbridge.producer.relations.table_names import Name, TableNames, first_topics
-from walbridge.runtime.kill_points import kill_point
+from walbridge.producer.relations.table_names import Name, TableNames
+from walbridge.producer.relations.table_topics import TableTopics
+from walbridge.schemas.control.message_schema import message_relation
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError
-from walbridge.schemas.message_schema import message_relation
-from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
-from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
+from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import DROPPED, TableProgress
 from walbridge.schemas.table_schema import TableSchema
-from walbridge.schemas.topics import data_topic, messages_topic
 
 log = structlog.get_logger()
 
@@ -57,9 +57,10 @@ class Tables:
     ) -> None:
         self._settings = settings
         self._facts = CatalogueFacts(connection)
-        self._admin = admin
         self._cache = cache
-        self._metadata = metadata
+        self.registry = RegistryIds(settings, metadata.on_wait)
+        self.versions = RecordedVersions(cache, metadata, self.registry)
+        self.topics = TableTopics(settings, admin, cache)
         self._publisher = publisher
         self.database = database
         self.partition_sessions = PartitionSessions()
@@ -67,10 +68,6 @@ class Tables:
         self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()
         self._names = TableNames()
-        self._displaced: set[int] = set()
-        self._places: dict[tuple[str, bool], TopicPlace] = {}
-        """By topic, and whether its rows have a key: what this session made or compared. Partitions that are added
-        later are noticed before a commit (``Publisher.expect``)."""
         self._readers = type_readers(connection, self._settings)
         """With ``binary``: of the types of this session."""
 
@@ -78,28 +75,11 @@ class Tables:
         """A new session announces every relation again; until then none is known."""
         self._facts = CatalogueFacts(connection)
         self._readers = type_readers(connection, self._settings)
-        self._places.clear()
+        self.topics.forget_session()
         self._writers.clear()
         self._foreign.clear()
         self._unbarred.clear()
         self._names = TableNames()
-
-    def read_metadata(self) -> int:
-        """Another producer may have announced versions between our sessions: their numbers and ids are taken.
-
-        Returns the end of the metadata topic.
-
-        Raises:
-            OperatorError: a record that this code cannot read.
-            RetryableError: Kafka is away.
-        """
-        for record in self._metadata.written_since():
-            self._cache.remember(record)
-        return self._metadata.end_offset
-
-    def begin_metadata_at(self, offset: int) -> None:
-        """As ``RelationCache.begin_at``."""
-        self._cache.begin_at(offset)
 
     def message_relation(self) -> RelationRecord:
         """Of logical messages: their topic is there, and their schema in the metadata topic (I2).
@@ -107,9 +87,9 @@ class Tables:
         Raises:
             OperatorError: the topic is not what it must be.
         """
-        record = message_relation(self._settings.name)
-        self._admin.ensure([data_topic_spec(self._settings, record.topic, has_key=False)])
-        self._write_metadata({}, [record])
+        record = self.registry.framed(message_relation(self._settings.name))
+        self.topics.ensure({record.topic: False})
+        self.versions.write({}, [record])
         self._publisher.expect(record)
         return record
 
@@ -152,10 +132,6 @@ class Tables:
             raise self._unknown(relation_id)
         return record.table.qualified_name
 
-    def had_name(self, relation_ids: Iterable[int], name: str) -> bool:
-        """Whether one of these relations was last recorded under this name."""
-        return name in self.names(relation_ids).values()
-
     def forget(self, relation_id: int) -> None:
         """Stop following the table: a later change of it is one of a table without a copy."""
         self._writers.pop(relation_id, None)
@@ -183,7 +159,8 @@ class Tables:
             return
         facts, types = self._facts.of(relation, xid, copied)
         called = self._names.receive(relation)
-        for column in uncertain_columns(relation, facts, self._cache.versions_of(relation.relation_id)):
+        versions = self._cache.versions_of(relation.relation_id)
+        for column in uncertain_columns(relation, facts, versions) or retyped_columns(relation, facts, versions):
             raise column_uncertain(f"{called.namespace}.{called.name}", column)
         record = self._record(called, facts, types)
         old = self._writers.get(relation.relation_id)
@@ -202,8 +179,8 @@ class Tables:
             OperatorError: the publication is empty, or two tables want one topic, or one cannot come in binary.
         """
         if not tables:
-            raise not_published(self._settings.postgres.publication)
-        self._first_topics(tables, known)
+            raise not_published(self._settings.postgres.publication_names)
+        self.topics.first(tables, known)
         refuse_unreadable(connection, self._settings, tables)
 
     def prepare_copy(
@@ -219,11 +196,11 @@ class Tables:
         """
         self.forget_session(connection)
         self.refuse_unfit(tables, connection, known)
-        topics = self._first_topics(tables, known)
+        topics = self.topics.first(tables, known)
         described, types = self._described(tables)
-        self._ensure_topics({topics[table.relation_id]: bool(table.key_columns) for table in described})
-        records = [self._cache.version_of(table, self._place(table, topics[table.relation_id])) for table in described]
-        self._write_metadata(types, records)
+        self.topics.ensure({topics[table.relation_id]: bool(table.key_columns) for table in described})
+        records = [self._version(table, self.topics.place(table, topics[table.relation_id])) for table in described]
+        self.versions.write(types, records)
         writers = [self._install(record) for record in records]
         self._unbarred.clear()
         return writers
@@ -252,14 +229,15 @@ class Tables:
         All else is as it was announced last in this session, or as the newest version. The caller adds its barrier.
 
         Raises:
+            UnfitTable: it is to leave its topic, where the new name would need the schema registry.
             RetryableError: Kafka is away.
         """
         known = self.announced_last(relation_id)
         if known is None or (known.table.namespace, known.table.name) == name:
             return None
         table = replace(known.table, namespace=name[0], name=name[1])
-        record = self._cache.version_of(table, TopicPlace(known.topic, known.partition_count))
-        self._write_metadata({}, [record])
+        record = self._version(table, TopicPlace(known.topic, known.partition_count))
+        self.versions.write({}, [record])
         self._names.tell(relation_id, name)
         renamed = self._install(record)
         self._unbarred.discard(relation_id)
@@ -295,37 +273,6 @@ class Tables:
         known = self.announced_last(relation_id)
         return None if known is None else (known.table.namespace, known.table.name)
 
-    def is_free_name(self, name: Name) -> bool:
-        """Whether no relation was last recorded under it."""
-        return self._cache.called(".".join(name)) is None
-
-    def take_displaced(self) -> set[int]:
-        """Relations whose name another one has got since the last call."""
-        displaced, self._displaced = self._displaced, set()
-        return displaced
-
-    def topic_of(self, table: PublishedTable) -> str:
-        """Where its events go: a table that has records keeps the topic that they are in."""
-        newest = self._cache.newest_of(table.relation_id)
-        return self.topic_of_name(table) if newest is None else newest.topic
-
-    def topic_of_name(self, table: PublishedTable) -> str:
-        """The topic of a new table, if no other one has it."""
-        return self._topic(table.namespace, table.name)
-
-    def _first_topics(self, tables: Iterable[PublishedTable], known: Mapping[int, TableProgress]) -> dict[int, str]:
-        named = {table.relation_id: self.topic_of_name(table) for table in tables}
-        own = {
-            table.relation_id: before.topic
-            for table in tables
-            if table.qualified_name not in self._settings.topics.names
-            and (before := known.get(table.relation_id)) is not None
-            and before.topic is not None
-            and before.state != DROPPED
-        }
-        messages = [messages_topic(self._settings.name)] if self._settings.postgres.messages else []
-        return first_topics(named, own, messages)
-
     def _record(
         self, relation: Relation, facts: TableFacts | None, types: Mapping[int, TypeFacts], topic: str | None = None
     ) -> RelationRecord:
@@ -336,21 +283,10 @@ class Tables:
         """
         versions = self._cache.versions_of(relation.relation_id)
         table = describe(relation, facts, types, versions)
-        self._refuse_lost_key(table)
-        record = self._cache.version_of(table, self._place_of(relation, table, topic))
-        self._write_metadata(types, [record])
+        self.topics.refuse_lost_key(table)
+        record = self._version(table, self.topics.place_of(relation, table, topic))
+        self.versions.write(types, [record])
         return record
-
-    def _place_of(self, relation: Relation, table: TableSchema, topic: str | None) -> TopicPlace:
-        """A table that is followed has its topic: what became of that is for the source watch to say, and it is never
-        made anew for a Relation."""
-        newest = self._cache.newest_of(relation.relation_id)
-        if topic is None and newest is not None:
-            known = (self._places.get((newest.topic, has_key)) for has_key in (True, False))
-            return next(filter(None, known), TopicPlace(newest.topic, newest.partition_count))
-        place = self._place(table, topic or self._topic(relation.namespace, relation.name))
-        self._refuse_grown(table, place)
-        return place
 
     def _described(self, tables: list[PublishedTable]) -> tuple[list[TableSchema], dict[int, TypeFacts]]:
         """As they are now; a snapshot does not move, and nobody alters a table that it has locked."""
@@ -367,44 +303,9 @@ class Tables:
             described.append(describe(relation, facts, types))
         return described, all_types
 
-    def newest(self, relation_ids: Iterable[int]) -> list[RelationRecord]:
-        """The last known record of each of these relations, as far as there is one."""
-        return [record for relation_id in relation_ids if (record := self._cache.newest_of(relation_id)) is not None]
-
-    def versions_of(self, relation_id: int) -> list[RelationRecord]:
-        """All records of this relation, the oldest first."""
-        return self._cache.versions_of(relation_id)
-
-    def names(self, relation_ids: Iterable[int]) -> dict[int, str]:
-        """``schema.table`` by relation id."""
-        return {record.table.relation_id: record.table.qualified_name for record in self.newest(relation_ids)}
-
-    def check_topics(self, copied: Iterable[int]) -> None:
-        """Settings of the copied tables' topics, which are there.
-
-        Raises:
-            OperatorError: one differs from what its events were written with.
-        """
-        counts = self._admin.partition_counts()
-        places = {
-            (record.topic, record.key_schema_id is not None): TopicPlace(
-                record.topic, counts.get(record.topic, record.partition_count)
-            )
-            for record in self.newest(copied)
-        }
-        self._admin.check(data_topic_spec(self._settings, topic, has_key=has_key) for topic, has_key in places)
-        self._places |= places
-
-    def partition_counts_of(self, relation_id: int, topic: str) -> set[int]:
-        """Over how many partitions of this topic the rows of this relation were spread."""
-        return self._cache.partition_counts_of(relation_id, topic)
-
-    def topics_of(self, relation_id: int) -> set[str]:
-        """Every topic that this relation ever had."""
-        return {record.topic for record in self._cache.versions_of(relation_id)}
-
-    def _topic(self, namespace: str, name: str) -> str:
-        return data_topic(self._settings.name, namespace, name, self._settings.topics.names)
+    def _version(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
+        """The known or new version of this schema, with the ids that its topic's framing needs."""
+        return self.registry.framed(self._cache.version_of(table, place))
 
     def _install(self, record: RelationRecord) -> RecordWriter:
         self._publisher.expect(record)
@@ -413,69 +314,3 @@ class Tables:
         self._writers[record.table.relation_id] = writer
         self._unbarred.add(record.table.relation_id)
         return writer
-
-    def notice_types(self, copied: Iterable[int], connection: SqlConnection) -> None:
-        """New versions of the user types of these relations: the stream tells no new label of an enum."""
-        columns = (column for record in self.newest(copied) for column in record.table.columns)
-        if wanted := {column.type_oid for column in columns if column.type_oid >= FIRST_USER_OID}:
-            self._write_metadata(catalog.type_facts(connection, wanted))
-
-    def _write_metadata(self, types: Mapping[int, TypeFacts], records: Iterable[RelationRecord] = ()) -> None:
-        """Write those records that the metadata topic lacks; all are acknowledged when this returns (I2)."""
-        user_types = {oid: fact for oid, fact in types.items() if oid >= FIRST_USER_OID}
-        new: list[RelationRecord | TypeRecord] = [*self._cache.type_records(user_types)]
-        new += [record for record in records if not self._cache.is_known(record)]
-        if not new:
-            return
-        self._notice_displaced(new)
-        kill_point("metadata:before-write")
-        self._metadata.write(new)
-        kill_point("metadata:acknowledged")
-        for each in new:
-            self._cache.remember(each)
-            _log_new(each)
-
-    def _notice_displaced(self, new: Iterable[RelationRecord | TypeRecord]) -> None:
-        for record in new:
-            if isinstance(record, RelationRecord):
-                other = self._cache.called(record.table.qualified_name)
-                if other is not None and other.table.relation_id != record.table.relation_id:
-                    self._displaced.add(other.table.relation_id)
-
-    def _refuse_lost_key(self, table: TableSchema) -> None:
-        """Refuse a table that lost its key while its topic has several partitions."""
-        counts = self._cache.partition_counts_of(table.relation_id)
-        if not table.key_columns and max(counts, default=1) > 1:
-            raise key_lost(table.qualified_name, max(counts))
-
-    def _refuse_grown(self, table: TableSchema, place: TopicPlace) -> None:
-        """Refuse a topic whose partition count changed: keys would leave the partition of their older events (I3)."""
-        counts = self._cache.partition_counts_of(table.relation_id, place.topic)
-        if counts and place.partition_count not in counts:
-            raise topic_grown(table.qualified_name, place.topic, place.partition_count, max(counts))
-
-    def _place(self, table: TableSchema, topic: str) -> TopicPlace:
-        """The topic is there, and what it must be: made or compared once a session, not for each announcement."""
-        wanted = topic, bool(table.key_columns)
-        if wanted not in self._places:
-            self._ensure_topics(dict([wanted]))
-        return self._places[wanted]
-
-    def _ensure_topics(self, wanted: Mapping[str, bool]) -> None:
-        """``wanted``: whether the rows of each have a key."""
-        specs = [data_topic_spec(self._settings, topic, has_key=has_key) for topic, has_key in wanted.items()]
-        counts = self._admin.ensure(specs)
-        self._places |= {(topic, has_key): TopicPlace(topic, counts[topic]) for topic, has_key in wanted.items()}
-
-
-def _log_new(record: RelationRecord | TypeRecord) -> None:
-    if isinstance(record, TypeRecord):
-        log.info("new type", type=f"{record.facts.namespace}.{record.facts.name}", version=record.version)
-    else:
-        table = record.table
-        log.info(
-            "new relation version",
-            table=table.qualified_name,
-            schema_id=record.schema_id,
-            columns=len(table.columns),
-        )

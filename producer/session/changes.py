@@ -1,8 +1,8 @@
 """Changes of the open transaction: into the open batch, each with its ordinal.
 
-In: changes, and the transaction that they are of. Out: records of their tables; barriers where a
-version begins and where a table is emptied. A relation version that has begun is told to the fast path, unless the
-table is being copied: then each change is shown to its copy.
+In: changes, and the transaction that they are of. Out: records of their tables; barriers where a version begins and
+where a TRUNCATE empties a table (``plan/segments.py`` of the job ends a segment there). A relation version that has
+begun is told to the fast path, unless the table is being copied: then each change is shown to its copy.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, Unknow
 from walbridge.producer.errors import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
 from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.producer.session.copies.table_copies import TableCopies
-from walbridge.producer.session.copies.whole_copy import WholeCopy
 from walbridge.producer.session.dropped_tables import Change, DroppedTables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables

@@ -24,10 +24,10 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.table_progress import QUARANTINED, STALE, TableProgress, is_begun_anew
 from walbridge.schemas.errors import COPY_AGAIN, copy_command
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
-from walbridge.schemas.table_progress import QUARANTINED, STALE, TableProgress, is_begun_anew
 
 log = structlog.get_logger()
 
@@ -91,7 +91,7 @@ class DroppedTables:
         if relation_id in tables:
             why = CAME_BACK
         else:
-            why = MADE_AGAIN if self._tables.had_name(tables, name) else ADDED
+            why = MADE_AGAIN if self._tables.versions.had_name(tables, name) else ADDED
         known = tables.get(relation_id, TableProgress(relation_id, STALE))
         since = transaction.begin.final_lsn
         tracker.remember_tables({relation_id: replace(known, state=STALE, name=name, since=since, why=why)})

@@ -41,7 +41,7 @@ class FollowedTables:
         self._announced = relation_id, at
         if at is None or at != before_at or before not in self._relation_ids or relation_id in self._relation_ids:
             return None
-        if not any(each.table.is_root for each in self._tables.newest([before])):
+        if not any(each.table.is_root for each in self._tables.versions.newest([before])):
             return None
         self._fast_path.forget(before)
         return before

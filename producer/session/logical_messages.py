@@ -14,9 +14,9 @@ from walbridge.producer.encoding.value_encoders import VALUE
 from walbridge.producer.pgoutput.messages import LogicalMessage
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.transaction import OpenTransaction
-from walbridge.schemas.avro_codec import bytes_value, string_value
+from walbridge.schemas.avro.codec import bytes_value, string_value
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, format_lsn
 from walbridge.schemas.settings import Settings
 

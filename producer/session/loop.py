@@ -21,14 +21,14 @@ from walbridge.producer.kafka.table_requests import TableRequests
 from walbridge.producer.pgoutput.decoder import decode_message, decoders_for
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, PrimaryKeepalive, decode_keepalive, sent_us
 from walbridge.producer.pgoutput.messages import Begin, Commit, LogicalMessage, Message, Origin, Relation, Type
-from walbridge.producer.postgres.copy_reader import CopyReader
 from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.changes import Changes
-from walbridge.producer.session.copies.copy_progress import CopyStanding
-from walbridge.producer.session.copies.record_queue import RecordQueue
 from walbridge.producer.session.copies.records import CopyRecords
-from walbridge.producer.session.copies.requested_tables import RequestedTables
+from walbridge.producer.session.copies.state.copy_progress import CopyStanding
+from walbridge.producer.session.copies.state.record_queue import RecordQueue
+from walbridge.producer.session.copies.state.requested_tables import RequestedTables
 from walbridge.producer.session.copies.table_copies import TableCopies
 from walbridge.producer.session.dropped_tables import Change
 from walbridge.producer.session.fast_path import FastPath
@@ -72,7 +72,7 @@ class Session:
         requests: TableRequests | None = None,
     ) -> None:
         limits, progress = settings.producer, out.tracker.progress
-        self._stream, self._out, self._tables = stream, out, tables
+        self._stream, self._out, self._tables, self._watch = stream, out, tables, watch
         self._batch_age_max_s = limits.transaction_timeout_ms / 1000 * _AGE_SHARE
         self._wait_s = min(WAIT_S, limits.idle_cut_interval_ms / 1000, self._batch_age_max_s)
         self._decoders = decoders_for(progress.options)
@@ -150,6 +150,8 @@ class Session:
 
     def _on_dropped(self, relation_id: int) -> None:
         self._followed.drop(relation_id)
+        if relation_id in self._watch.gone:
+            self._changes.dropped.add(relation_id)  # its last changes may be yet to come
         if self._copies is not None:
             self._copies.let_go(relation_id)
 

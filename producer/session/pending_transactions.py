@@ -88,10 +88,10 @@ class PendingTransactions:
     """
 
     def __init__(
-        self, spool: Spool, announced: SessionRelations, decoders: Mapping[int, Decoder], server_version: int, done: Lsn
+        self, spool: Spool, relations: SessionRelations, decoders: Mapping[int, Decoder], server_version: int, done: Lsn
     ) -> None:
         self._spool = spool
-        self._announced = announced
+        self._relations = relations
         self._decoders = decoders
         self._server_version = server_version
         self._done = done
@@ -159,7 +159,7 @@ class PendingTransactions:
         if tag in _CHANGES and tag[0] in self._decoders:
             subxid, payload = split_xid(data, _BODY)
             if tag == b"R":
-                spooled.arrivals.append((subxid, self._announced.arrive()))
+                spooled.arrivals.append((subxid, self._relations.arrive()))
             spooled.append(subxid, payload)
             return
         message = decode_message(data[_BODY:], self._decoders)
@@ -199,7 +199,7 @@ class PendingTransactions:
     # -- prepared --------------------------------------------------------------------------------
 
     def _begin_prepare(self, message: BeginPrepare) -> None:
-        self._preparing = _Prepared(message, self._spool.add(), self._announced.known())
+        self._preparing = _Prepared(message, self._spool.add(), self._relations.known())
         self.takes = self._take_prepared
 
     def _take_prepared(self, data: bytes) -> None:
@@ -214,7 +214,7 @@ class PendingTransactions:
         elif message is None or isinstance(message, Relation | Origin):
             self._preparing.spooled.append(xid, payload)
             if isinstance(message, Relation):
-                self._announced.note(message)
+                self._relations.note(message)
         else:
             raise ProtocolError(f"{type(message).__name__} inside a prepared transaction")
 

@@ -18,8 +18,8 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.fast_path import FastPath
+from walbridge.schemas.control.table_progress import CURRENT
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.table_progress import CURRENT
 
 log = structlog.get_logger()
 
@@ -33,10 +33,10 @@ class RenamedTables:
     def tell(self, lsn: Lsn) -> None:
         """Add to the open batch, which ends at ``lsn``, what is known of names and columns there."""
         self._rename(self._watch.take_renamed(lsn), lsn)
-        if displaced := self._tables.take_displaced() & {*self._out.tracker.progress.relation_ids}:
+        if displaced := self._tables.versions.take_displaced() & {*self._out.tracker.progress.relation_ids}:
             names = self._watch.names_of(displaced)
             # What the catalogue says may be later than this cut: a name that another table has here is none yet.
-            self._rename({each: name for each, name in names.items() if self._tables.is_free_name(name)}, lsn)
+            self._rename({each: name for each, name in names.items() if self._tables.versions.is_free_name(name)}, lsn)
 
         self._alter(lsn)
 
@@ -66,7 +66,10 @@ class RenamedTables:
             if table is None or table.state != CURRENT or relation_id in self._out.batch.dropped:
                 continue
             was = self._tables.name_of(relation_id)
-            writer = self._tables.rename(relation_id, name)
+            try:
+                writer = self._tables.rename(relation_id, name)
+            except UnfitTable:
+                continue  # it leaves its topic in this cut, and its copy asks what it is called
             if writer is None:
                 continue
             self._fast_path.forget(relation_id)

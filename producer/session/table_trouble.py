@@ -23,11 +23,11 @@ from walbridge.producer.session.copies.table_copies import TableCopies
 from walbridge.producer.session.dropped_tables import DroppedTables
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.table_progress import GIVEN_UP, QUARANTINED, TableProgress
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.settings import Producer
-from walbridge.schemas.table_progress import GIVEN_UP, QUARANTINED, TableProgress
 
 log = structlog.get_logger()
 
@@ -82,7 +82,7 @@ class TableTrouble:
         if reason is None:
             self._watch.look_at(relation_id, transaction.begin.xid)
             reason = self._watch.doubts.take_of(relation_id)
-        for record in self._tables.newest([relation_id]) if reason is not None else []:
+        for record in self._tables.versions.newest([relation_id]) if reason is not None else []:
             assert reason is not None
             self.leave(record, transaction.position, reason)
             return True
@@ -104,7 +104,7 @@ class TableTrouble:
         """
         for relation_id, reason in self._watch.doubts.take(lsn).items():
             if relation_id in self._followed and relation_id not in self._out.batch.dropped:
-                for record in self._tables.newest([relation_id]):
+                for record in self._tables.versions.newest([relation_id]):
                     self.leave(record, Position(lsn, 0), reason)
 
     def leave(

@@ -13,9 +13,9 @@ from hashlib import blake2b
 from walbridge.producer.encoding.record import TransactionSource
 from walbridge.producer.errors import split_differs
 from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
+from walbridge.schemas.control.progress_record import Split
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn, Position, format_lsn
-from walbridge.schemas.progress_record import Split
 
 _HELD_MAX = 1_000
 """Bodies held while a split transaction is skipped; elsewhere the batch limits bound them (I9)."""

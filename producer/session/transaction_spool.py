@@ -234,7 +234,7 @@ def spool_parent(settings: Settings) -> Path:
         return Path(settings.producer.spool_dir)
     if "TMPDIR" not in os.environ and os.access(_DISK_BACKED, os.W_OK | os.X_OK):
         return Path(_DISK_BACKED)
-    return Path(tempfile.gettempdir())
+    return Path(os.environ.get("TMPDIR") or "/tmp")  # whether it takes a file is found where one is written
 
 
 def _is_dead(folder: Path) -> bool:

@@ -16,25 +16,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.changes import write_changes
 from walbridge.spark_consumer.apply.existence import Existence, refuse_other_matches
 from walbridge.spark_consumer.apply.head import is_untouched, segments_done
 from walbridge.spark_consumer.apply.reshape import reshape
-from walbridge.spark_consumer.delta.table import (
-    CREATE,
-    RESTORE,
-    SHAPE,
-    Commit,
-    ConcurrentCommit,
-    DamagedTable,
-    LakeTable,
-    VersionGone,
-    is_lost_file,
-)
-from walbridge.spark_consumer.errors import FIND_THE_WRITER
+from walbridge.spark_consumer.delta.commit import CREATE, RESTORE, SHAPE, Commit
+from walbridge.spark_consumer.delta.table import ConcurrentCommit, DamagedTable, LakeTable, VersionGone, is_lost_file
+from walbridge.spark_consumer.errors import FIND_THE_WRITER, table_lost
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
@@ -233,32 +224,36 @@ class Application:
         return None if relation is None else TableShape(relation)
 
     def _refuse_unknown_schemas(self) -> None:
-        """Each schema id of the topic must be known, and have its segment (I7)."""
-        used = {segment.schema_id for segment in self.table_plan.segments}
+        """The schema of each record must be known, and have its segment (I7)."""
+        used = {self._relation(segment.schema_id).frame_id for segment in self.table_plan.segments}
         topic = self.table_plan.topic
-        for schema_id, volume in self.records.volumes.items():
-            if schema_id is None:
+        for frame_id, volume in self.records.volumes.items():
+            if frame_id is None:
                 raise TableError(
                     f"topic {topic} holds {volume.rows} records that walbridge did not write", first=FIND_THE_WRITER
                 )
-            self._relation(schema_id)
+            if frame_id not in used and all(each.frame_id != frame_id for each in self.relations.values()):
+                raise self._unknown(frame_id)
             # Rows before an emptying barrier are void, whatever schema they have; those after the last segment
             # are a copy's, whose end is not in this plan.
             segments = self.table_plan.segments
-            if schema_id not in used and not segments[0].empties and segments[-1].end is None:
-                raise TableError(f"topic {topic} holds records of schema {schema_id} that no cut announces")
+            if frame_id not in used and not segments[0].empties and segments[-1].end is None:
+                raise TableError(f"topic {topic} holds records of schema {frame_id} that no cut announces")
 
     def _relation(self, schema_id: str) -> RelationRecord:
         relation = self.relations.get(schema_id)
         if relation is None:
-            raise TableError(
-                f"topic {self.table_plan.topic} needs schema {schema_id}, which the metadata topic does not hold",
-                first="compare the pipeline's name and brokers of both programs; newer code may have written it",
-            )
+            raise self._unknown(schema_id)
         return relation
 
+    def _unknown(self, an_id: str) -> TableError:
+        return TableError(
+            f"topic {self.table_plan.topic} needs schema {an_id}, which the metadata topic does not hold",
+            first="compare the pipeline's name and brokers of both programs; newer code may have written it",
+        )
+
     def _lost(self, how: str) -> TableError:
-        return TableError(f"the lake's table {self.path} {how}")
+        return table_lost(self.path, how)
 
     def _head(self, path: str, table: LakeTable) -> TableHead:
         plan = self.table_plan

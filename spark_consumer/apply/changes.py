@@ -24,7 +24,9 @@ from walbridge.spark_consumer.apply.frame_writer import Folded, FrameWriter, Oth
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
-from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, Matches, arrow_schema, scratch_table
+from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
+from walbridge.spark_consumer.delta.commit import Commit, Matches
+from walbridge.spark_consumer.delta.table import LakeTable, scratch_table
 from walbridge.spark_consumer.errors import FIND_THE_WRITER, sorting_errors
 from walbridge.spark_consumer.fold import keyless
 from walbridge.spark_consumer.fold.fold import root_name

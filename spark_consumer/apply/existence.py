@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.arrow_spool import Spool
-from walbridge.spark_consumer.delta.table import Matches
+from walbridge.spark_consumer.delta.commit import Matches
 
 
 class Existence(Enum):

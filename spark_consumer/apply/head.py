@@ -11,7 +11,7 @@ that empties the table does so too where it overwrites; rows that executors add 
 
 from collections.abc import Iterable
 
-from walbridge.spark_consumer.delta.table import DATA, RESTORE, Commit
+from walbridge.spark_consumer.delta.commit import DATA, RESTORE, Commit
 
 
 def segments_done(commits: Iterable[Commit], plan: str, *, first_empties: bool) -> int | None:

@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.topics import LAKE_STRUCT
+from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
+from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.dialect import DELTA_RS
-from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape, shape_steps
 
 

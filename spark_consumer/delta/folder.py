@@ -1,14 +1,36 @@
-"""Deleting a table's folder with all that is in it.
+"""Folders and small files of a lake, on a file system or an object store.
 
-In: a path below the lake. Out: nothing is there; also where a call before this one was killed half way.
+In: the lake's path, and a path below it. Out: where it is on this machine; a file that is written as a whole; nothing
+where a folder was, also where a call before this one was killed half way.
 """
 
 import shutil
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from deltalake.fs import DeltaStorageHandler
+
+
+def local_folder(uri: str) -> Path | None:
+    """The folder that a path or a ``file://`` address names; None on an object store."""
+    if "://" not in uri:
+        return Path(uri)
+    return Path(url2pathname(urlsplit(uri).path)) if uri.startswith("file://") else None
+
+
+def put_object(lake: str, path: str, content: bytes, storage_options: dict[str, str]) -> None:
+    """Write one object of a store.
+
+    Raises:
+        DeltaError, OSError: the store does not take it.
+    """
+    # Past the wrapper of the handler, whose stream hands on a buffer where this one wants bytes.
+    handler: Any = DeltaStorageHandler(lake, storage_options or None)._handler
+    stream = handler.open_output_stream(path, None)
+    stream.write(content)
+    stream.close()
 
 
 def delete_folder(lake: str, path: str, storage_options: dict[str, str]) -> None:
@@ -18,9 +40,8 @@ def delete_folder(lake: str, path: str, storage_options: dict[str, str]) -> None
         DeltaError, OSError: some of it is still there, or whether it is cannot be seen.
     """
     uri = f"{lake}/{path}"
-    if "://" in lake and not lake.startswith("file://"):
+    folder = local_folder(uri)
+    if folder is None:
         DeltaStorageHandler(uri, storage_options or None).delete_dir("")
-        return
-    folder = Path(url2pathname(urlsplit(uri).path)) if "://" in lake else Path(uri)
-    if folder.exists():
+    elif folder.exists():
         shutil.rmtree(folder)

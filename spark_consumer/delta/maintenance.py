@@ -18,7 +18,7 @@ from deltalake.fs import DeltaStorageHandler
 
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.delta.folder import delete_folder
-from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.table import PROPERTIES, RETENTION_DAYS, LakeTable, VersionGone, has_vectors
 from walbridge.spark_consumer.delta.unnamed_files import FileLives
 from walbridge.spark_consumer.plan.kept_cuts import Retention

@@ -13,7 +13,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from walbridge.spark_consumer.delta.table import Commit, ConcurrentCommit, LakeTable
+from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.table import ConcurrentCommit, LakeTable
 
 FILE_ROWS_MAX = 1_000_000
 """Of one task: a merge rewrites each file that holds one of its rows."""

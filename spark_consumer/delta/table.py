@@ -13,16 +13,17 @@ import json
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import Field
 
 from walbridge.schemas.errors import RetryableError, TableError
+from walbridge.spark_consumer.delta.columns import LakeField, delta_schema
+from walbridge.spark_consumer.delta.commit import Commit, Matches
 from walbridge.spark_consumer.delta.opening import table_if_any
 from walbridge.spark_consumer.errors import sorted_error
 
@@ -36,17 +37,12 @@ PROPERTIES: Mapping[str, str] = {
     # it (I8): maintenance.py does it, once no kept row does.
     "delta.enableExpiredLogCleanup": "false",
 }
-WITHOUT_DATA_CHANGE = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
-PLAN, SEGMENT, STEP = "walbridge_plan", "walbridge_segment", "walbridge_step"
-HELD, LACKED = "walbridge_held", "walbridge_lacked"
-APP, TRANSACTION = "walbridge_app", "walbridge_transaction"
 VECTORS = "delta.enableDeletionVectors"
 """Set on a table that Spark has written to."""
 BY_SPARK = "walbridge.spark"
 """Set on a table before Spark appends to it: only then are its commits looked at for Spark's."""
 SPARK_COMMITS = 8
 """Newest ones of a table that Spark writes to, which are looked at for a transaction."""
-DATA, CREATE, SHAPE, RESTORE = "data", "create", "shape", "restore"
 
 _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
 """View types do not cast to their plain ones everywhere in Arrow."""
@@ -54,9 +50,6 @@ _WITHOUT_BOUNDS = {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false
 """Switched off: a join would skip files outside its keys' bounds, and a file's bounds leave NaN out."""
 _UNWRITABLE = re.compile(r"Unsupported table features required: \[[\w, ]+\]|table is append-only")
 """Also a failed commit to delta-rs, but one that no other attempt mends."""
-
-Json = Any
-
 
 _OF_THE_SYSTEM = re.compile(r"os error (?!2\b)")
 """Any other number than that of a file which is not there: too many open files, for instance."""
@@ -83,122 +76,13 @@ class VersionGone(Exception):
     """An old version of a table cannot be read any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """How many rows of a merge the table held, and how many it lacked and was given."""
-
-    held: int
-    lacked: int
-
-    @classmethod
-    def of(cls, metrics: Mapping[str, int]) -> "Matches":
-        """As delta-rs counted them."""
-        held = metrics["num_target_rows_updated"] + metrics["num_target_rows_deleted"]
-        return cls(held, metrics["num_target_rows_inserted"])
-
-    @classmethod
-    def of_spark(cls, metrics: Mapping[str, str]) -> "Matches":
-        """As Spark counted them."""
-        held = int(metrics["numTargetRowsUpdated"]) + int(metrics["numTargetRowsDeleted"])
-        return cls(held, int(metrics["numTargetRowsInserted"]))
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """What a commit says of itself.
-
-    ``step`` is DATA on the one commit that completes ``segment``, which also carries the
-    transaction; other steps (create, shape, restore) prepare for it. ``overwrites``: the table holds
-    nothing that was there before. ``expected``: what a merge should find; ``found``: what it found.
-    Both stand in the log, so that whoever goes on after a crash can compare them.
-    """
-
-    plan: str | None
-    segment: int = 0
-    step: str | None = DATA
-    app_id: str = ""
-    txn_version: int = 0
-    version: int = -1
-    changes_data: bool = True
-    overwrites: bool = False
-    expected: Matches | None = None
-    found: Matches | None = None
-
-    def properties(self) -> CommitProperties:
-        """For delta-rs."""
-        done = [Transaction(self.app_id, self.txn_version)] if self.step == DATA else []
-        return CommitProperties(custom_metadata=self._said(), app_transactions=done, max_commit_retries=0)
-
-    def user_metadata(self) -> str:
-        """For Spark. A transaction of Delta's own would outlive a restore, and Spark would then skip the same commit
-        when it comes again, without a word."""
-        done = {APP: self.app_id, TRANSACTION: self.txn_version} if self.step == DATA else {}
-        return json.dumps(self._said() | done)
-
-    def _said(self) -> dict[str, Json]:
-        said = {PLAN: self.plan, SEGMENT: self.segment, STEP: self.step}
-        if self.expected is not None:
-            said |= {HELD: self.expected.held, LACKED: self.expected.lacked}
-        return {name: value for name, value in said.items() if value is not None}
-
-    @classmethod
-    def of(cls, entry: Mapping[str, Json]) -> "Commit":
-        """As a table's history tells it, whichever engine made it."""
-        of_spark = _user_metadata(entry)
-        said, metrics = of_spark or entry, entry.get("operationMetrics", {})
-        found = Matches.of_spark if of_spark else Matches.of
-        return cls(
-            plan=said.get(PLAN),
-            segment=said.get(SEGMENT, 0),
-            step=said.get(STEP),
-            app_id=said.get(APP, ""),
-            txn_version=said.get(TRANSACTION, 0),
-            version=entry["version"],
-            changes_data=entry.get("operation") not in WITHOUT_DATA_CHANGE,
-            overwrites=(entry.get("operationParameters") or {}).get("mode") == "Overwrite",
-            expected=Matches(said[HELD], said[LACKED]) if HELD in said else None,
-            found=found(metrics) if HELD in said else None,
-        )
-
-
-def _user_metadata(entry: Mapping[str, Json]) -> Mapping[str, Json]:
-    """What our own commits by Spark say there; empty for any other."""
-    with suppress(ValueError):
-        said = json.loads(entry.get("userMetadata") or "{}")
-        if isinstance(said, dict) and PLAN in said:
-            return said
-    return {}
-
-
 def _newest_transaction(*found: int | None) -> int | None:
     return max((version for version in found if version is not None), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class LakeField:
-    """A column of a lake table: Delta type in the protocol's JSON form, and the field's metadata."""
-
-    name: str
-    type: Json
-    metadata: Mapping[str, Json]
-
-    def json(self) -> Json:
-        return {"name": self.name, "type": self.type, "nullable": True, "metadata": dict(self.metadata)}
 
 
 def has_vectors(delta: DeltaTable) -> bool:
     """Whether rows of a table may be marked as deleted beside their file, by whomever."""
     return "deletionVectors" in (delta.protocol().reader_features or ())
-
-
-def delta_schema(fields: Sequence[LakeField]) -> Schema:
-    """The Delta schema of these columns."""
-    return Schema.from_json(json.dumps({"type": "struct", "fields": [field.json() for field in fields]}))
-
-
-def arrow_schema(fields: Sequence[LakeField]) -> pa.Schema:
-    """The Arrow schema of these columns, field metadata included."""
-    return pa.schema(delta_schema(fields).to_arrow())
 
 
 @contextmanager
@@ -212,6 +96,18 @@ def _commit_errors(uri: str) -> Iterator[None]:
                 first="take back what was set on the table: ALTER TABLE in Spark, UNSET TBLPROPERTIES or DROP FEATURE",
             ) from None
         raise ConcurrentCommit(f"another program committed to {uri} at the same time") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A MERGE of ``source`` into ``target``: conditions in SQL, None leaves the clause out."""
+
+    condition: str
+    delete_when: str | None = None
+    update_when: str | None = None
+    updates: Mapping[str, str] = field(default_factory=dict)
+    insert_when: str | None = None
+    inserts: Mapping[str, str] = field(default_factory=dict)
 
 
 class LakeTable:
@@ -313,7 +209,7 @@ class LakeTable:
                 commit_properties=commit.properties(),
             )
 
-    def merge(self, merge: "Merge", source: pa.RecordBatchReader, commit: Commit) -> Matches:
+    def merge(self, merge: Merge, source: pa.RecordBatchReader, commit: Commit) -> Matches:
         """One MERGE; returns what it found."""
         with _commit_errors(self.uri):
             builder = self._delta.merge(
@@ -409,18 +305,6 @@ class LakeTable:
 
     def _reload(self) -> None:
         self._delta = DeltaTable(self.uri, storage_options=self._storage_options or None)
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """A MERGE of ``source`` into ``target``: conditions in SQL, None leaves the clause out."""
-
-    condition: str
-    delete_when: str | None = None
-    update_when: str | None = None
-    updates: Mapping[str, str] = field(default_factory=dict)
-    insert_when: str | None = None
-    inserts: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager

@@ -22,8 +22,9 @@ import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from walbridge.schemas.avro_codec import decode_body, header
-from walbridge.spark_consumer.delta.table import LakeField, arrow_schema
+from walbridge.schemas.avro.codec import decode_body
+from walbridge.schemas.avro.framing import prefix_of
+from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.fold.local_events import physical_schema
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
@@ -63,7 +64,7 @@ class LargeValues:
         self._lighten(envelope, "after", "exceptional")
         self._lighten(envelope, "before", "before_exceptional")
         out = BytesIO()
-        out.write(header(self._shape.relation.schema_id))
+        out.write(prefix_of(self._shape.relation.frame_id))
         fastavro.schemaless_writer(out, self._schema, envelope)
         return out.getvalue()
 

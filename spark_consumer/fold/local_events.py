@@ -18,9 +18,10 @@ import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from walbridge.schemas.avro_codec import decode_body, header
+from walbridge.schemas.avro.codec import decode_body
+from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.spark_consumer.fold.schema_join import BARRIERS, left_out, malformed_records
 from walbridge.spark_consumer.plan.plan import Segment
 
@@ -74,7 +75,7 @@ class _Decoder:
 
     def events(self, records: pa.Table) -> Iterator[Event]:
         """Events of the records that this very schema wrote."""
-        mine = records.filter(pc.starts_with(records["value"], pattern=header(self._relation.schema_id)))
+        mine = records.filter(pc.starts_with(records["value"], pattern=prefix_of(self._relation.frame_id)))
         for at, (key, value) in enumerate(zip(mine["key"].to_pylist(), mine["value"].to_pylist(), strict=True)):
             try:
                 yield self._event(key, decode_body(value, self._schema))

@@ -4,7 +4,7 @@ In: the plan's records and a segment's relation version. Out: one row an event, 
 place inside ``before`` and ``after``, because source names may differ in case only or hold dots
 and quotes; the lake's names return at the very end.
 
-Decoding runs in the JVM (``from_avro`` on the bytes after the 10-byte header). Its reader schema
+Decoding runs in the JVM (``from_avro`` on the bytes behind the framing). Its reader schema
 names the fields the job needs and gives the writer's column names as aliases, so Avro's own
 schema resolution does the renaming.
 """
@@ -18,10 +18,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
-from walbridge.schemas.avro_schema import subset
+from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.avro.schema import subset
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
 from walbridge.spark_consumer.errors import FIND_THE_WRITER
 from walbridge.spark_consumer.plan.plan import Segment
@@ -103,14 +103,14 @@ def left_out(segment: Segment) -> list[str]:
 
 def of_schema(records: DataFrame, relation: RelationRecord) -> DataFrame:
     """Records of the relation's topic that this very schema wrote."""
-    header = MARKER + bytes.fromhex(relation.schema_id)
+    prefix = prefix_of(relation.frame_id)
     return records.where(
-        (F.col("topic") == relation.topic) & (F.substring("value", 1, HEADER_BYTES) == F.lit(bytearray(header)))
+        (F.col("topic") == relation.topic) & (F.substring("value", 1, len(prefix)) == F.lit(bytearray(prefix)))
     )
 
 
 def _decoded(relation: RelationRecord, mode: str) -> Column:
-    body = F.substring("value", HEADER_BYTES + 1, 2**31 - 1)
+    body = F.substring("value", len(prefix_of(relation.frame_id)) + 1, 2**31 - 1)
     wanted = reader_schema(relation.value_schema, _key_places(relation))
     return from_avro(body, relation.value_schema, {"avroSchema": wanted, "mode": mode})
 

@@ -53,7 +53,7 @@ class SegmentRows:
     @property
     def volume(self) -> Volume:
         """Of all records of the segment's schema."""
-        return self.records.volumes.get(self.segment.schema_id, Volume())
+        return self.records.volumes.get(self.shape.relation.frame_id, Volume())
 
     def close(self) -> None:
         """Let go of what was set aside on disk."""
@@ -125,7 +125,7 @@ class SegmentRows:
     @property
     def _large(self) -> list[LargeRecord]:
         """Those of the segment's schema, where they stand."""
-        return [record for record in self.records.large if record.schema_id == self.segment.schema_id]
+        return [record for record in self.records.large if record.frame_id == self.shape.relation.frame_id]
 
     @cached_property
     def _small(self) -> pa.Table | None:
@@ -155,7 +155,7 @@ class SegmentRows:
             by = in_slice(F.struct("partition", "offset"), index, self.volume.slices)
             for row in handed_over(wide.where(by), self.volume).to_pylist():
                 value = row.pop("value")
-                yield LargeRecord(**row, schema_id=self.segment.schema_id, size=len(value)), value
+                yield LargeRecord(**row, frame_id=self.shape.relation.frame_id, size=len(value)), value
 
     def _whole(self, slices: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
         """The rows with the large values that they were folded without."""

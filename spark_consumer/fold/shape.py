@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import DECIMAL_PRECISION_MAX, numeric_digits
 from walbridge.schemas.table_schema import Column
 from walbridge.schemas.topics import LAKE_STRUCT, lake_column_names
-from walbridge.spark_consumer.delta.table import LakeField
+from walbridge.spark_consumer.delta.columns import LakeField
 
 Json = Any
 

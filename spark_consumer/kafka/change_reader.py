@@ -20,15 +20,23 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
-from walbridge.schemas.cut import PartitionRange
+from walbridge.schemas.control.cut import PartitionRange
 from walbridge.schemas.errors import TableError
-from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.kafka_log import TASK_ROWS, KafkaLog
 from walbridge.spark_consumer.kafka.large_records import LargeRecord
+from walbridge.spark_consumer.kafka.measures import (
+    Measure,
+    counted_by_partition,
+    measured,
+    measured_here,
+    sized,
+    to_arrow,
+    volumes_by_topic,
+    without_large,
+)
 from walbridge.spark_consumer.kafka.ranges import RECORD, Place
 from walbridge.spark_consumer.kafka.slices import Volume
 from walbridge.spark_consumer.plan.plan import Plan
@@ -39,20 +47,6 @@ LARGE_BYTES = 256 * 2**10
 """Larger values are read one by one. A slice has room for 128 of this size, so slices differ little in size."""
 FETCHED_MAX = Volume(rows=40_000, bytes=32 * 2**20)
 """Of all tables of a plan, on the driver at a time (I9)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """Records of one partition and schema id; None stands for values that are not single-object Avro."""
-
-    topic: str
-    partition: int
-    schema_id: str | None
-    volume: Volume
-    first_offset: int
-    last_offset: int
-    large: int = 0
-    """How many of them are large; their bytes are not in ``volume``."""
 
 
 Values = Callable[[Sequence[LargeRecord]], Iterator[tuple[LargeRecord, bytes]]]
@@ -133,15 +127,15 @@ class PlannedRecords:
             fetched = few(min(share, LARGE_BYTES))
             fetched = _fetch(self._records(), share) if fetched is None else fetched
             large = fetched.filter(pc.is_valid(fetched["large"]))
-            self.measures = _measures(_grouped(fetched))
+            self.measures = measured_here(fetched)
         elif total:
-            self.measures = _measures(_arrow(self.persisted().groupBy(*_GROUP).agg(*_aggregates())))
+            self.measures = measured(self.persisted())
             if any(measure.large for measure in self.measures):
-                large = _arrow(self._records().where("large is not null"))
+                large = to_arrow(self._records().where("large is not null"))
             if topics := list(_topics_of_few(self.measures)):
                 fetched = _fetch(self._records().where(F.col("topic").isin(topics)), FEW.bytes)
         self.large: Sequence[LargeRecord] = [] if large is None else _large_records(large)
-        self._volumes = _volumes(self.measures)
+        self._volumes = volumes_by_topic(self.measures)
         self._fetched = {} if fetched is None else _by_topic(fetched)
 
     def of(self, topic: str) -> TableRecords:
@@ -162,7 +156,7 @@ class PlannedRecords:
         """All of them as Spark has them: asked for only where Spark is."""
         with self._lock:
             if self._frame is None:
-                self._frame = _without_large(_sizes(self._read()))
+                self._frame = without_large(sized(self._read()), LARGE_BYTES)
             return self._frame
 
     def persisted(self) -> DataFrame:
@@ -194,17 +188,9 @@ class PlannedRecords:
         return mine if is_whole else None
 
 
-def _volumes(measures: Iterable[Measure]) -> dict[str, dict[str | None, Volume]]:
-    """By topic and schema id."""
-    volumes: dict[str, dict[str | None, Volume]] = defaultdict(lambda: defaultdict(Volume))
-    for each in measures:
-        volumes[each.topic][each.schema_id] += each.volume
-    return volumes
-
-
 def _topics_of_few(measures: Iterable[Measure]) -> Iterator[str]:
     """The topics of few records, those of fewest bytes first, as many as the driver may hold."""
-    totals = {topic: sum(volumes.values(), Volume()) for topic, volumes in _volumes(measures).items()}
+    totals = {topic: sum(volumes.values(), Volume()) for topic, volumes in volumes_by_topic(measures).items()}
     left = FETCHED_MAX
     for topic, volume in sorted(totals.items(), key=lambda entry: entry[1].bytes):
         if volume.fits(FEW) and volume.fits(left):
@@ -240,7 +226,7 @@ def planned_records(log: KafkaLog, plan: Plan) -> Iterator[PlannedRecords]:
     few = partial(log.few, ranges) if rows.total() <= one_consumer_rows(len(ranges)) else _not_few
     records = PlannedRecords(partial(log.read, ranges, plan.rows), rows, log.values, tasks, few)
     try:
-        troubles |= other_counts(planned, _counted(records.measures))
+        troubles |= other_counts(planned, counted_by_partition(records.measures))
         for each in records.large:
             if each.size > log.heap.largest_record:
                 troubles[each.topic] = log.heap.too_large(each.topic, each.partition, each.offset, each.size)
@@ -269,69 +255,13 @@ def other_counts(
     return found
 
 
-def _sizes(records: DataFrame) -> DataFrame:
-    """The records, each with its schema id and the bytes of its value."""
-    framed = (F.substring("value", 1, len(MARKER)) == F.lit(bytearray(MARKER))) & (F.length("value") > HEADER_BYTES)
-    schema_id = F.when(framed, F.lower(F.hex(F.substring("value", len(MARKER) + 1, HEADER_BYTES - len(MARKER)))))
-    return records.select("*", schema_id.alias("schema_id"), F.coalesce(F.length("value"), F.lit(0)).alias("size"))
-
-
-def _without_large(sized: DataFrame) -> DataFrame:
-    """The records without large values. ``large``: the size of a value left out, else null; its ``size`` is 0."""
-    is_large = F.col("size") > LARGE_BYTES
-    return sized.select(
-        *["topic", "partition", "offset", "key", "schema_id"],
-        F.when(~is_large, F.col("value")).alias("value"),
-        F.when(is_large, 0).otherwise(F.col("size")).alias("size"),
-        F.when(is_large, F.col("size")).alias("large"),
-    )
-
-
 def _fetch(records: DataFrame, value_bytes_max: int) -> pa.Table:
     """The records on the driver; values above the limit are left out, so that all of them have a bound (I9)."""
     is_left_out = F.col("size") > value_bytes_max
     limited = records.withColumn("is_left_out", is_left_out)
-    return _arrow(limited.withColumn("value", F.when(~is_left_out, F.col("value"))))
+    return to_arrow(limited.withColumn("value", F.when(~is_left_out, F.col("value"))))
 
 
 def _large_records(found: pa.Table) -> list[LargeRecord]:
-    names = ("topic", "partition", "offset", "key", "schema_id", "large")
+    names = ("topic", "partition", "offset", "key", "frame_id", "large")
     return [LargeRecord(*each) for each in zip(*(found[name].to_pylist() for name in names), strict=True)]
-
-
-_GROUP = ("topic", "partition", "schema_id")
-
-
-def _aggregates() -> list[Column]:
-    return [F.count("size"), F.sum("size"), F.min("offset"), F.max("offset"), F.count("large")]
-
-
-def _grouped(records: pa.Table) -> pa.Table:
-    """The same as Spark's ``_aggregates``, computed on the driver from records that are there."""
-    wanted = [("size", "count"), ("size", "sum"), ("offset", "min"), ("offset", "max"), ("large", "count")]
-    found = records.group_by(list(_GROUP)).aggregate(wanted)
-    return found.select([*_GROUP, *(f"{column}_{function}" for column, function in wanted)])
-
-
-def _measures(found: pa.Table) -> list[Measure]:
-    return [
-        Measure(topic, partition, of, Volume(rows, size), first, last, large)
-        for topic, partition, of, rows, size, first, last, large in zip(
-            *(each.to_pylist() for each in found.columns), strict=True
-        )
-    ]
-
-
-def _arrow(frame: DataFrame) -> pa.Table:
-    with sorting_errors():
-        return frame.toArrow()
-
-
-def _counted(measures: Iterable[Measure]) -> dict[Place, tuple[int, int, int]]:
-    """Records, first and last offset by partition."""
-    counted: dict[Place, tuple[int, int, int]] = {}
-    for each in measures:
-        place = each.topic, each.partition
-        count, first, last = counted.get(place, (0, each.first_offset, each.last_offset))
-        counted[place] = count + each.volume.rows, min(first, each.first_offset), max(last, each.last_offset)
-    return counted

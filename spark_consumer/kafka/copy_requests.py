@@ -14,9 +14,9 @@ import structlog
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from walbridge.schemas.control.table_request import COPY, TableRequest, encode_request, request_key
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings, flatten
-from walbridge.schemas.table_request import COPY, TableRequest, encode_request, request_key
 from walbridge.schemas.topics import progress_topic
 from walbridge.spark_consumer.kafka.kafka_client import java_map
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER
+from walbridge.schemas.avro.framing import known_frame
 from walbridge.schemas.errors import RetryableError
 from walbridge.spark_consumer.kafka.kafka_client import java_list
 from walbridge.spark_consumer.kafka.large_records import SIZE
@@ -122,16 +122,10 @@ def _sized(records: list[Record]) -> pa.Table:
     return pa.Table.from_pydict(
         {name: columns.get(name, ()) for name in RECORD.names}
         | {
-            "schema_id": [_schema_id(value) for value in values],
+            "frame_id": [known_frame(value) for value in values],
             "size": [len(value or b"") for value in values],
             "large": [None] * len(values),
             "is_left_out": [False] * len(values),
         },
         SIZED_RECORD,
     )
-
-
-def _schema_id(value: bytes | None) -> str | None:
-    if value is None or not value.startswith(MARKER) or len(value) <= HEADER_BYTES:
-        return None
-    return value[len(MARKER) : HEADER_BYTES].hex()

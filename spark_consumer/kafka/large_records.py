@@ -42,7 +42,7 @@ class LargeRecord:
     partition: int
     offset: int
     key: bytes | None
-    schema_id: str | None
+    frame_id: str | None
     size: int
 
 

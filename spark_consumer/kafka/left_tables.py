@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator
 
 import structlog
 
-from walbridge.schemas.cut import Epoch
+from walbridge.schemas.control.cut import Epoch
+from walbridge.schemas.control.progress_record import Progress, TablesGone, read_back
+from walbridge.schemas.control.table_progress import DROPPED
 from walbridge.schemas.errors import ProtocolError, RetryableError, WalbridgeError, unreadable_record
-from walbridge.schemas.progress_record import Progress, TablesGone, read_back
-from walbridge.schemas.table_progress import DROPPED
 from walbridge.schemas.topics import progress_topic
 from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog

@@ -6,8 +6,8 @@ of every event of that cut (I2). Records are immutable, so what was read is kept
 
 from collections.abc import Mapping
 
+from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.errors import ProtocolError, unreadable_record
-from walbridge.schemas.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.topics import metadata_topic
 from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog

@@ -19,7 +19,7 @@ RECORD = pa.schema(
 SIZED_RECORD = pa.schema(
     [
         *RECORD,
-        pa.field("schema_id", pa.string()),
+        pa.field("frame_id", pa.string()),
         pa.field("size", pa.int32()),
         pa.field("large", pa.int32()),
         pa.field("is_left_out", pa.bool_()),

@@ -14,7 +14,7 @@ point, and its cuts end no LSN until all of it is there, or it ends in its own c
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges
+from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, TableChanges
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 
 

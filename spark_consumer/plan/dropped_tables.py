@@ -12,7 +12,7 @@ id nor the topic of one, so the same table, or another in its topic, may come ba
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from walbridge.schemas.table_progress import DROPPED
+from walbridge.schemas.control.table_progress import DROPPED
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 from walbridge.spark_consumer.plan.segments import LEFT
 

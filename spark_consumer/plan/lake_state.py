@@ -9,17 +9,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from walbridge.schemas.cut import Cut, Epoch
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.cut import Cut, Epoch
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.topics import free_path, table_path
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, begins_without_copy
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
-from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead, TablePlan
+from walbridge.spark_consumer.plan.next_entries import (
+    Relations,
+    applied_entry,
+    copying_entry,
+    former_and_others,
+    left_entry,
+    planned_entry,
+    without_copy,
+)
+from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, TableHead
 from walbridge.spark_consumer.plan.segments import LEFT, QUARANTINED, STALE
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble, first_folder
 
-Relations = Mapping[str, RelationRecord]
 _BEGINNING = Position(Lsn(0), COPIED_ORDINAL)
 
 
@@ -130,7 +137,7 @@ class LakeState:
 
     def planned(self, plan: Plan, relations: Relations) -> CutRow:
         """The row to append before the plan touches a table: what it touches, with base versions."""
-        tables = [_planned_entry(table, relations) for table in plan.tables]
+        tables = [planned_entry(table, relations) for table in plan.tables]
         return self._row(1, "plan", plan, tables)
 
     def applied(
@@ -206,18 +213,18 @@ class LakeState:
         for head in sorted(heads, key=lambda head: begun.get(head.relation_id, _BEGINNING)):
             before = entries.get(head.relation_id)
             entries = {key: e for key, e in entries.items() if e.path != head.path and e.topic != head.topic}
-            entries[head.relation_id] = _entry(head, before, plan.end_lsn, relations)
+            entries[head.relation_id] = applied_entry(head, before, plan.end_lsn, relations)
         for relation_id, copy in plan.copies.items():
-            before, entries = _taken_out(entries, relation_id, copy.topic)
-            entries[relation_id] = _copying_entry(relation_id, copy, before, relations)
+            before, entries = former_and_others(entries, relation_id, copy.topic)
+            entries[relation_id] = copying_entry(relation_id, copy, before, relations)
         certain = max(self.end_lsn, plan.epoch.consistent_point)
         for trouble in troubles:
-            before, others = _taken_out(entries, trouble.relation_id, trouble.topic)
+            before, others = former_and_others(entries, trouble.relation_id, trouble.topic)
             # In its own place: it has not got its name anew.
             entries = {key: e for key, e in entries.items() if key in others or key == trouble.relation_id}
             goes_on = plan.copies.get(trouble.relation_id)
-            entries[trouble.relation_id] = replace(_left_entry(trouble, before, certain, relations), copy_from=goes_on)
-        done = (_without_copy(entry, plan.end_lsn) for key, entry in entries.items() if key not in plan.copies)
+            entries[trouble.relation_id] = replace(left_entry(trouble, before, certain, relations), copy_from=goes_on)
+        done = (without_copy(entry, plan.end_lsn) for key, entry in entries.items() if key not in plan.copies)
         still = (entries[relation_id] for relation_id in plan.copies)
         return {entry.relation_id: entry for entry in [*done, *still] if entry is not None}
 
@@ -241,102 +248,6 @@ def same_tables(row: CutRow, plan: Plan) -> bool:
     """Whether a plan made again is the one that the row opened: same tables, same bases."""
     opened = {(entry.relation_id, entry.version) for entry in row.tables}
     return opened == {(table.relation_id, table.base.version if table.base else None) for table in plan.tables}
-
-
-def _planned_entry(table: TablePlan, relations: Relations) -> TableEntry:
-    schema_id = table.base.schema_id if table.base else table.segments[0].schema_id
-    version = table.base.version if table.base else None
-    known = relations.get(schema_id) or relations[table.segments[0].schema_id]
-    path = table.base.path if table.base else ""
-    return TableEntry(
-        table.relation_id,
-        known.table.namespace,
-        known.table.name,
-        table.topic,
-        path,
-        version,
-        schema_id,
-        table.state,
-    )
-
-
-def _entry(head: TableHead, before: TableEntry | None, end_lsn: int, relations: Relations) -> TableEntry:
-    table = relations[head.schema_id].table
-    unchanged = before is not None and before.state == head.state
-    since = before.since if before is not None and unchanged else end_lsn
-    return TableEntry(
-        head.relation_id,
-        table.namespace,
-        table.name,
-        head.topic,
-        head.path,
-        head.version,
-        head.schema_id,
-        head.state,
-        since,
-    )
-
-
-def _copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, relations: Relations) -> TableEntry:
-    """``before``: what stood for the table, or for the one whose topic it takes over.
-
-    A table that is copied into another topic keeps its rows; one of another epoch may only have its number by chance.
-    """
-    table = relations[copy.schema_id].table
-    is_another = before is not None and before.topic != copy.topic and before.state == SUPERSEDED
-    if before is None or before.version is None or is_another:
-        return TableEntry(
-            relation_id,
-            table.namespace,
-            table.name,
-            copy.topic,
-            "",
-            None,
-            copy.schema_id,
-            "copying",
-            copy.start.commit_lsn,
-            copy,
-        )
-    state, since = before.state, before.since
-    if state == SUPERSEDED or before.relation_id != relation_id:
-        state, since = STALE, before.since if state in (*LEFT, SUPERSEDED) else copy.start.commit_lsn
-    elif state == "current" and not table.key_columns:
-        # Its changes wait until its rows are read, and are not in the topic before.
-        state, since = "copying", copy.start.commit_lsn
-    if before.relation_id == relation_id:
-        before = replace(before, namespace=table.namespace, name=table.name)
-    return replace(before, relation_id=relation_id, topic=copy.topic, state=state, since=since, copy_from=copy)
-
-
-def _taken_out(
-    entries: dict[int, TableEntry], relation_id: int, topic: str
-) -> tuple[TableEntry | None, dict[int, TableEntry]]:
-    """What stood for a table, or for the one whose topic it has now; and the entries without those."""
-    before = entries.get(relation_id) or next((entry for entry in entries.values() if entry.topic == topic), None)
-    return before, {key: e for key, e in entries.items() if key != relation_id and e.topic != topic}
-
-
-def _left_entry(trouble: TableTrouble, before: TableEntry | None, certain: int, relations: Relations) -> TableEntry:
-    """``before``: what stood for the table; ``certain``: the LSN up to which all of it was applied."""
-    if before is None:
-        known = relations.get(trouble.schema_id)
-        namespace, name = (known.table.namespace, known.table.name) if known else ("", trouble.topic)
-        before = TableEntry(
-            trouble.relation_id, namespace, name, trouble.topic, "", None, trouble.schema_id, trouble.state, certain
-        )
-    since = before.since if before.state in (*LEFT, SUPERSEDED) else certain
-    return replace(before, relation_id=trouble.relation_id, state=trouble.state, since=since, why=trouble.why)
-
-
-def _without_copy(entry: TableEntry, end_lsn: int) -> TableEntry | None:
-    """An entry after its copy, if there was one: a table that was left inside of it is stale, or was never there."""
-    if entry.copy_from is None:
-        return entry
-    if entry.version is None:
-        return None
-    if entry.state == "copying":
-        entry = replace(entry, state="stale", since=end_lsn)
-    return replace(entry, copy_from=None)
 
 
 def _time(microseconds: int | None) -> datetime | None:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from walbridge.schemas.cut import Epoch
+from walbridge.schemas.control.cut import Epoch
+from walbridge.schemas.control.table_progress import DROPPED
 from walbridge.schemas.position import parse_lsn
-from walbridge.schemas.table_progress import DROPPED
 from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.segments import TableHead
 

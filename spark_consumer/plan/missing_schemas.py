@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from walbridge.schemas.errors import TableError
-from walbridge.spark_consumer.plan.lake_state import Relations
+from walbridge.spark_consumer.plan.next_entries import Relations
 from walbridge.spark_consumer.plan.plan import Plan
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 

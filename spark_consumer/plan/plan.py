@@ -13,9 +13,17 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from walbridge.schemas.cut import Cut, Epoch, PartitionRange, TableChanges, chain_break, count_mismatch, merge_ranges
+from walbridge.schemas.control.cut import (
+    Cut,
+    Epoch,
+    PartitionRange,
+    TableChanges,
+    chain_break,
+    count_mismatch,
+    merge_ranges,
+)
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.errors import TableError
-from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, has_begin_beside
 from walbridge.spark_consumer.plan.segments import SUPERSEDED, Segment, TableHead, TableWalk
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble

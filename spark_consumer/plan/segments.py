@@ -11,7 +11,7 @@ of the copy, from its beginning on, take their place.
 
 from dataclasses import dataclass, field
 
-from walbridge.schemas.cut import Barrier, Cut, TableChanges
+from walbridge.schemas.control.cut import Barrier, Cut, TableChanges
 from walbridge.schemas.position import Position
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, begins_beside, copy_begun
 

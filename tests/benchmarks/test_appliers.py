@@ -28,7 +28,9 @@ from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.arrow_spool import spooled
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
 from walbridge.spark_consumer.apply.merge import key_merge
-from walbridge.spark_consumer.delta.table import Commit, LakeTable, Matches, arrow_schema
+from walbridge.spark_consumer.delta.columns import arrow_schema
+from walbridge.spark_consumer.delta.commit import Commit, Matches
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 

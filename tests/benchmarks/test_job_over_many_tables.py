@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tests.benchmarks.results import record
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from walbridge.embedded.kafka import KafkaBroker
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.kafka import change_reader

@@ -36,7 +36,7 @@ from walbridge.embedded.java import find_java
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import parse_lsn
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.delta.manifest_reader import CUTS_TABLE
+from walbridge.spark_consumer.delta.manifest.manifest_reader import CUTS_TABLE
 from walbridge.spark_consumer.read import published_at
 from walbridge.verify import compare
 

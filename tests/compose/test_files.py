@@ -14,8 +14,8 @@ import yaml
 
 from walbridge.embedded.jars import read_lock
 from walbridge.schemas.version import VERSION
-from walbridge.spark_consumer import spark_session as session
-from walbridge.spark_consumer.jvm_end import EXIT_ON_OUT_OF_MEMORY
+from walbridge.spark_consumer.jvm import spark_session as session
+from walbridge.spark_consumer.jvm.jvm_end import EXIT_ON_OUT_OF_MEMORY
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

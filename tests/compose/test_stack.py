@@ -106,7 +106,7 @@ def _has_risen(now: Mapping[str, int], before: Mapping[str, int], names: Collect
 
 OPEN_PLAN = """
 import sys, time
-from walbridge.spark_consumer.delta.manifest_reader import newest_rows, open_table
+from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows, open_table
 until = time.monotonic() + 300
 while time.monotonic() < until:
     newest = newest_rows(open_table("/lake", {}), 1)[-1]

@@ -26,9 +26,11 @@ from tests.wait import wait_until
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.kafka import KafkaBroker
 
-ADMIN, PRODUCER, JOB = "admin", "producer", "job"
+ADMIN, PRODUCER, JOB, READER = "admin", "producer", "job", "reader"
+OTHERS = {"Spark job": JOB, "a reader with `walbridge.consumer`": READER}
+"""Whose rights are not the producer's, as the page calls them."""
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{0}" password="{0}"{1};'
-USERS = "".join(f' user_{name}="{name}"' for name in (ADMIN, PRODUCER, JOB))
+USERS = "".join(f' user_{name}="{name}"' for name in (ADMIN, PRODUCER, JOB, READER))
 SETTINGS = {
     "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
@@ -76,10 +78,10 @@ def rights(pipeline: str) -> Iterator[AclBinding]:
     """The rows of the page's table; a row without a first cell is of the one above."""
     user = ""
     for who, operations, on in table("docs/settings.md", "who"):
-        user = (JOB if who == "Spark job" else PRODUCER) if who else user
+        user = OTHERS.get(who, PRODUCER) if who else user
         found = re.fullmatch(r"([a-z ]+?)(?: `(.+)`)?", on)
         assert found is not None, on
-        name = (found[2] or "kafka-cluster").replace("<name>", pipeline)
+        name = (found[2] or "kafka-cluster").replace("<name>", pipeline).replace("<schema>.<table>", "public.t")
         pattern = ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
         for each in operations.split(", "):
             allowed = OPERATIONS[each.lower()], AclPermissionType.ALLOW

@@ -8,10 +8,10 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.drop import drop
 from walbridge.init import initialise
+from walbridge.schemas.control.table_progress import CURRENT, DROPPED
+from walbridge.schemas.control.table_request import to_copy
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
-from walbridge.schemas.table_progress import CURRENT, DROPPED
-from walbridge.schemas.table_request import to_copy
 from walbridge.tables.copy_all import copy_all
 
 

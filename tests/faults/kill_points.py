@@ -33,6 +33,15 @@ STREAM = (
     "produce:committed:3",
 )
 
+REGISTRY = (
+    "registry:before-register",
+    "registry:registered",
+    "metadata:before-write",
+    "metadata:acknowledged",
+    "produce:before-commit",
+)
+"""Deaths around a schema that is new to the registry and the metadata topic."""
+
 SPOOL = ("spool:block-ended:3", "spool:replaying", "produce:split:2")
 """Deaths of a producer whose transactions come in blocks."""
 SPOOL_PREPARED = ("spool:prepared", "spool:prepared:2")

@@ -31,10 +31,10 @@ from tests.wait import wait_until
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
-from walbridge.schemas.cut import PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.control.cut import PartitionRange, TableChanges, encode_cut
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import parse_lsn
-from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
+from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic, status_topic
 from walbridge.spark_consumer.read import published_at
 
 START_S = 240.0
@@ -234,6 +234,7 @@ def spend_night(stage: Stage) -> Night:
         "what the job left in its scratch folder": contents(stage.scratch.rglob("*")),
         "the checkpoint": contents((stage.lake / "_checkpoint").rglob("*")),
         "_cuts": contents((stage.lake / "_cuts").rglob("*")) + table_text(stage.lake / "_cuts"),
+        "_status": contents((stage.lake / "_status").rglob("*")),
         "the lake": contents(stage.lake.rglob("*")) + table_text(stage.lake / "public" / "orders"),
     }
     return Night(stage.canaries, seen | topics_text(stage), environment, watch.properties_files, stage.refusals)
@@ -274,7 +275,7 @@ def topics_text(stage: Stage) -> dict[str, bytes]:
     """Keys, values and headers of every record, as they are."""
     name = stage.producer.name
     groups = {
-        "the control topics": [metadata_topic(name), cuts_topic(name), progress_topic(name)],
+        "the control topics": [metadata_topic(name), cuts_topic(name), progress_topic(name), status_topic(name)],
         "the data topic": [data_topic(name, "public", "orders")],
     }
     found = {}

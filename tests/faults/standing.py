@@ -8,11 +8,13 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.fix_producer import ProducerUnderTest, refusal_of
+from walbridge.schemas.topics import status_topic
 
 
 @dataclass(frozen=True)
 class Standing:
-    """``slot``: restart_lsn and confirmed_flush_lsn; ``ends``: end offset of every partition."""
+    """``slot``: restart_lsn and confirmed_flush_lsn; ``ends``: end offset of every partition, but not of what programs
+    say of themselves: a refused start says why it ended."""
 
     slot: tuple[Any, ...] | None
     ends: dict[tuple[str, int], int]
@@ -29,7 +31,8 @@ def _ends(producer: ProducerUnderTest) -> dict[tuple[str, int], int]:
     consumer = Consumer({"bootstrap.servers": producer.kafka.bootstrap_servers, "group.id": "tests"})
     try:
         topics = consumer.list_topics(timeout=30).topics
-        places = [(n, p) for n, t in topics.items() if n.startswith(f"{producer.name}.") for p in t.partitions]
+        names = {name for name in topics if name.startswith(f"{producer.name}.")} - {status_topic(producer.name)}
+        places = [(name, partition) for name in names for partition in topics[name].partitions]
         ends = {place: consumer.get_watermark_offsets(TopicPartition(*place), timeout=30)[1] for place in places}
     finally:
         consumer.close()

@@ -18,8 +18,8 @@ from tests.wait import wait_until
 from walbridge.check.verb import all_findings
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import COPY_ALL
-from walbridge.schemas.progress_record import Progress
 from walbridge.tables.copy_all import copy_all
 from walbridge.tables.look import look
 

@@ -31,9 +31,9 @@ from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.follow import read_own_progress
+from walbridge.schemas.control.progress_record import Progress, encode_progress
 from walbridge.schemas.errors import COPY_AGAIN, COPY_ALL, NEW_PIPELINE, NEWER_WALBRIDGE, OperatorError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress, encode_progress
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 
 pytestmark = pytest.mark.fault

@@ -21,8 +21,8 @@ from tests.contract_events import Row, copied, copy_begin, copy_end
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import COPY_AGAIN, NEWER_WALBRIDGE, OperatorError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 from walbridge.spark_consumer.job import Job

@@ -22,6 +22,7 @@ def test_a_test_dies_at_every_kill_point_of_both_programs() -> None:
             *kill_points.COPY,
             kill_points.COPY_DONE,
             *kill_points.STREAM,
+            *kill_points.REGISTRY,
             *kill_points.SPOOL,
             *kill_points.SPOOL_PREPARED,
             *kill_points.BESIDE,

@@ -12,7 +12,7 @@ from tests.faults.one_table import make_table
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.schemas.progress_record import Progress, encode_progress
+from walbridge.schemas.control.progress_record import Progress, encode_progress
 from walbridge.schemas.topics import progress_topic
 
 pytestmark = pytest.mark.fault

@@ -31,6 +31,7 @@ SHOWN = (
     "the control topics",
     "the checkpoint",
     "_cuts",
+    "_status",
     "what the job left in its scratch folder",
 )
 DATA = ("the data topic", "the lake")

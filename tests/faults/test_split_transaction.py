@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.fix_producer import ProducerUnderTest
-from walbridge.schemas.progress_record import encode_progress
+from walbridge.schemas.control.progress_record import encode_progress
 from walbridge.schemas.topics import progress_topic
 
 pytestmark = pytest.mark.fault

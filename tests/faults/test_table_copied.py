@@ -14,8 +14,8 @@ from tests.faults.seed import fault_seed
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
 from tests.topic_reader import Topics
-from walbridge.schemas.progress_record import Progress
-from walbridge.schemas.table_progress import TableProgress
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import TableProgress
 
 pytestmark = pytest.mark.fault
 

@@ -11,8 +11,8 @@ from tests.fix_producer import ProducerUnderTest
 from tests.integration.test_publication import FILTERED
 from tests.integration.test_toast import BIG
 from tests.wait import wait_until
-from walbridge.schemas.table_progress import CURRENT
-from walbridge.schemas.table_request import COPY, TableRequest, to_copy
+from walbridge.schemas.control.table_progress import CURRENT
+from walbridge.schemas.control.table_request import COPY, TableRequest, to_copy
 from walbridge.tables.copy import copy
 from walbridge.tables.request import write
 

@@ -12,8 +12,8 @@ from tests.fix_producer import ProducerUnderTest
 from tests.source_rows import comparable, source_rows
 from tests.topic_reader import Topics
 from tests.wait import wait_until
-from walbridge.schemas.cut import Cut
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.cut import Cut
+from walbridge.schemas.control.metadata_record import RelationRecord
 
 pytestmark = pytest.mark.fault
 

@@ -7,8 +7,8 @@ import pytest
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.producer.copying.troubles import AGAIN_MAX
-from walbridge.schemas.progress_record import Progress
-from walbridge.schemas.table_progress import TableProgress
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import TableProgress
 
 pytestmark = pytest.mark.fault
 

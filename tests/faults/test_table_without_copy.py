@@ -9,8 +9,8 @@ import pytest
 
 from tests.faults.one_table import make_table
 from tests.fix_producer import ProducerUnderTest
+from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.position import parse_lsn
-from walbridge.schemas.progress_record import Progress
 
 pytestmark = pytest.mark.fault
 WITHOUT_ORDER = "the key of public.{} has no order to read its rows by, and its old rows are not complete"

@@ -12,7 +12,7 @@ import pytest
 from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest, Running, refusal_of
 from tests.wait import wait_until
-from walbridge.schemas.table_progress import TableProgress
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.topics import data_topic
 
 pytestmark = pytest.mark.fault

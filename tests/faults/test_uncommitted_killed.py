@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.faults.kill_points import SPOOL, SPOOL_PREPARED
 from tests.fix_producer import ProducerUnderTest
 from tests.memory import Watched
-from walbridge.schemas.cut import Cut
+from walbridge.schemas.control.cut import Cut
 
 pytestmark = pytest.mark.fault
 ROWS = 1_000_000

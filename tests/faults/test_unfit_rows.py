@@ -19,7 +19,7 @@ from tests.faults.followed import settings_of
 from tests.faults.test_table_trouble import progress_of, table
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.wait import wait_until
-from walbridge.schemas.table_progress import CURRENT, QUARANTINED
+from walbridge.schemas.control.table_progress import CURRENT, QUARANTINED
 from walbridge.schemas.topics import data_topic
 from walbridge.tables.copy import copy
 

@@ -6,6 +6,7 @@ input a line. Of each kind of message the shortest ones are kept: long values ar
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from struct import pack
 
@@ -16,14 +17,15 @@ from tests.producer.pgoutput import corpus, transcripts
 from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Insert, Relation, Unsent
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
-from walbridge.schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES
-from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
-from walbridge.schemas.metadata_record import TypeRecord, encode_metadata
+from walbridge.schemas.avro.codec import CONTROL_RECORDS
+from walbridge.schemas.avro.framing import SINGLE_OBJECT
+from walbridge.schemas.control.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.control.metadata_record import TypeRecord, encode_metadata
+from walbridge.schemas.control.progress_record import Progress, Split, encode_progress
+from walbridge.schemas.control.table_progress import TableCopy, TableProgress, encode_table
+from walbridge.schemas.control.table_request import TableRequest, encode_request
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.progress_record import Progress, Split, encode_progress
-from walbridge.schemas.table_progress import TableCopy, TableProgress, encode_table
-from walbridge.schemas.table_request import TableRequest, encode_request
 
 BYTES_MAX = 1_500
 OF_A_KIND = 4
@@ -122,6 +124,8 @@ def _control_records() -> Iterator[bytes]:
         described = describe(relation, None, {})
         record = cache.version_of(described, TopicPlace("p.public.t", 3))
         yield _control("Relation", encode_metadata(record))
+    framed = replace(record, value_registry_id=7, key_registry_id=3)
+    yield _control("Relation2", encode_metadata(framed))
     facts = TypeFacts(600_001, "public", "mood", "e", ("sad", "ok"), None, None, (("a", 23),))
     yield _control("Type", encode_metadata(TypeRecord(facts, 2)))
     epoch = Epoch("7000000000000000001", 1, "walbridge", 0x100)
@@ -142,7 +146,7 @@ def _control_records() -> Iterator[bytes]:
 
 
 def _control(name: str, encoded: bytes) -> bytes:
-    return bytes([CONTROL_RECORDS.index(name)]) + encoded[HEADER_BYTES:]
+    return bytes([CONTROL_RECORDS.index(name)]) + encoded[SINGLE_OBJECT.body_at :]
 
 
 def _main() -> None:

@@ -8,7 +8,7 @@ from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, Transa
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.messages import Delete, Insert, Message, Relation, Update
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
-from walbridge.schemas.avro_codec import decode_body
+from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.errors import ProtocolError
 
 SOURCE = TransactionSource.of(0x100, 1_700_000_000_000_000, 7, None)

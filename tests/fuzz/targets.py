@@ -17,17 +17,19 @@ from tests.fuzz.typed_writers import TypedWriter, binary_writers, one_field, typ
 from tests.producer.pgoutput import corpus as recorded
 from tests.producer.pgoutput.frames import decode_frame
 from tests.producer.pgoutput.stream_decoder import StreamDecoder
-from walbridge.producer.encoding.record import encode_tuple, plain_tails
+from walbridge.producer.encoding.record import plain_tails
 from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Message
-from walbridge.schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, control_schema, decode_body, header, schema_id
-from walbridge.schemas.cut import decode_cut, encode_cut
+from walbridge.producer.pgoutput.tuple_data import encode_tuple
+from walbridge.schemas.avro.codec import CONTROL_RECORDS, control_schema, decode_body, schema_id
+from walbridge.schemas.avro.framing import SINGLE_OBJECT, prefix_of
+from walbridge.schemas.control.cut import decode_cut, encode_cut
+from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata, encode_metadata
+from walbridge.schemas.control.progress_record import Progress, decode_progress, encode_progress
+from walbridge.schemas.control.table_progress import FORMAT_VERSION, decode_table, encode_table
+from walbridge.schemas.control.table_request import decode_request, encode_request
 from walbridge.schemas.errors import OperatorError, ProtocolError
-from walbridge.schemas.metadata_record import RelationRecord, decode_metadata, encode_metadata
-from walbridge.schemas.progress_record import Progress, decode_progress, encode_progress
-from walbridge.schemas.table_progress import FORMAT_VERSION, decode_table, encode_table
-from walbridge.schemas.table_request import decode_request, encode_request
 
 SEEDS = Path(__file__).parent / "seeds"
 COLUMNS_MAX = 8
@@ -128,6 +130,7 @@ _AGAIN: dict[str, Callable[[bytes], object]] = {
     "TableRequest": lambda data: decode_request(encode_request(decode_request(data))) == decode_request(data),
     "TableRequest2": lambda data: decode_request(encode_request(decode_request(data))) == decode_request(data),
     "Relation": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
+    "Relation2": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
     "Type": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
 }
 
@@ -153,19 +156,19 @@ def _relations() -> list[RelationRecord]:
 
 @cache
 def _head(name: str) -> bytes:
-    return header(schema_id(control_schema(name)))
+    return prefix_of(schema_id(control_schema(name)))
 
 
 def event(data: bytes) -> None:
     """The body of an event, of the type that the first byte chooses, as the job's driver reads it."""
     writers = typed_writers()
     writer, schema = writers[data[0] % len(writers) if data else 0]
-    decode_body(header(writer.relation.schema_id) + data[1:], schema)
+    decode_body(prefix_of(writer.relation.schema_id) + data[1:], schema)
 
 
 def _event_of(seed: bytes) -> bytes:
     writer, _ = typed_writers()[seed[0]]
-    return writer.copied(one_field(b"t", seed[1:]), SOURCE, TS_MS).value[HEADER_BYTES:]
+    return writer.copied(one_field(b"t", seed[1:]), SOURCE, TS_MS).value[SINGLE_OBJECT.body_at :]
 
 
 @dataclass(frozen=True, slots=True)

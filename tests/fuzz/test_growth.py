@@ -16,8 +16,9 @@ import pytest
 from tests import work
 from tests.fuzz import targets
 from tests.fuzz.typed_writers import typed_writers
-from walbridge.schemas.avro_codec import CONTROL_RECORDS, HEADER_BYTES, long_bytes
-from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.avro.codec import CONTROL_RECORDS, long_bytes
+from walbridge.schemas.avro.framing import SINGLE_OBJECT
+from walbridge.schemas.control.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn, Position
 
@@ -42,7 +43,7 @@ def _cut(size: int) -> bytes:
     tables = tuple(TableChanges(n, f"t{n}", ("00" * 8,), 1, (Barrier("shape", at, "00" * 8),)) for n in range(size))
     ranges = tuple(PartitionRange(f"t{n}", 0, n, n + 1, 1) for n in range(size))
     encoded = encode_cut(Cut(epoch, 1, 1, 2, None, None, 1, True, 0, ranges, tables))
-    return bytes([CONTROL_RECORDS.index("Cut")]) + encoded[HEADER_BYTES:]
+    return bytes([CONTROL_RECORDS.index("Cut")]) + encoded[SINGLE_OBJECT.body_at :]
 
 
 Input = Callable[[int], bytes]

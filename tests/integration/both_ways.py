@@ -14,13 +14,14 @@ from tests.fix_postgres import Database
 from tests.producer.pgoutput.frames import XLogData, decode_frame
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.messages import Commit, Message, Relation
-from walbridge.producer.postgres import catalog, slot
+from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import connect_sql, connect_walsender
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.postgres.snapshot import Snapshot
+from walbridge.producer.postgres.slots import slot
+from walbridge.producer.postgres.table_reads.snapshot import Snapshot
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn
 
 PUBLICATION = "everything"
@@ -68,7 +69,7 @@ def copied(database: Database) -> dict[PublishedTable, list[bytes]]:
         exporter.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         ((name,),) = exporter.execute("SELECT pg_export_snapshot()").fetchall()
         with Snapshot(database.dsn, name) as snapshot:
-            tables = catalog.published_tables(snapshot.connection, PUBLICATION)
+            tables = catalog.published_tables(snapshot.connection, (PUBLICATION,))
             return {table: [row for row in snapshot.rows(table) if row is not None] for table in tables}
 
 

@@ -50,7 +50,7 @@ def _differences(database: Database, tables: list[str]) -> list[tuple[Relation, 
     slot = f"s_{database.name}"
     with connect_sql(database.dsn) as connection:
         foretold = {}
-        for table in published_tables(connection, "pub"):
+        for table in published_tables(connection, ("pub",)):
             facts = table_facts(connection, table.relation_id)
             assert facts is not None
             foretold[table.relation_id] = announced(table, facts)

@@ -16,14 +16,15 @@ from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.binary.types import TypeReaders
 from walbridge.producer.encoding.interpreted import interpreting_transcoder
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, encode_tuple
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter
 from walbridge.producer.encoding.transcoder import BinaryColumns, Transcoder, make_transcoder
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, RelationColumn
+from walbridge.producer.pgoutput.tuple_data import encode_tuple
 from walbridge.producer.postgres.binary_types import binary_facts
 from walbridge.producer.postgres.connection import connect_sql
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError
-from walbridge.schemas.metadata_record import RelationRecord
 
 RANDOM_ROWS = 400
 SEED = 20_251_121

@@ -17,10 +17,10 @@ from tests.integration.key_columns import TYPES_SQL, KeyedTable, drawn_table
 from tests.postgres_versions import MAJORS
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.pgoutput.decoder import decode_tuple
-from walbridge.producer.postgres.chunk_reader import ChunkReader, TableRead
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.key_order import Bound, set_bound, set_listed
-from walbridge.producer.postgres.snapshot import copy_statement
+from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader, TableRead
+from walbridge.producer.postgres.table_reads.key_order import Bound, set_bound, set_listed
+from walbridge.producer.postgres.table_reads.snapshot import copy_statement
 
 NO_LIMIT = 10**9
 on_a_shared_database = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,7 +12,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import connect_sql
-from walbridge.producer.postgres.snapshot import Snapshot
+from walbridge.producer.postgres.table_reads.snapshot import Snapshot
 from walbridge.schemas.errors import RetryableError
 
 
@@ -50,7 +50,7 @@ def test_table_dropped_since_the_snapshot_begins_the_copy_again(database: Databa
         exporter.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         (name,) = exporter.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
         with Snapshot(database.dsn, name) as snapshot:
-            tables = catalog.published_tables(snapshot.connection, "walbridge")
+            tables = catalog.published_tables(snapshot.connection, ("walbridge",))
             database.execute("DROP TABLE t")
             with pytest.raises(RetryableError, match=r"public\.t is gone"):
                 snapshot.lock(tables)

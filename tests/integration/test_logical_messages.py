@@ -9,8 +9,8 @@ import pytest
 from tests.fix_producer import ProducerUnderTest
 from tests.replay import Event
 from tests.topic_reader import Topics
-from walbridge.schemas.cut import Cut
-from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.control.cut import Cut
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.position import parse_lsn
 
 TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.fix_postgres import Database
-from walbridge.producer.postgres import catalog, publication
+from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
-from walbridge.producer.postgres.publication import next_xid, publication_state
+from walbridge.producer.postgres.publications import publication
+from walbridge.producer.postgres.publications.publication import next_xid, publication_state
 
 
 def test_transaction_that_wrote_while_a_table_left_is_below_the_next_xid_and_keeps_the_oldest_back(
@@ -27,12 +28,10 @@ def test_transaction_that_wrote_while_a_table_left_is_below_the_next_xid_and_kee
         (xid,) = writing.execute("SELECT txid_current()").fetchone() or (0,)
 
         above = next_xid(asking)
-        open_still = publication_state(asking, "p", [relation_id])
+        open_still = publication_state(asking, ("p",), [relation_id])
         writing.execute("COMMIT")
-        ended = publication_state(asking, "p", [relation_id])
+        ended = publication_state(asking, ("p",), [relation_id])
 
-    assert open_still is not None
-    assert ended is not None
     assert open_still.members == {}
     assert open_still.oldest_xid <= xid < above <= ended.oldest_xid
 
@@ -56,12 +55,11 @@ def test_publication_that_is_dropped_while_it_is_looked_at_is_told_as_one_or_the
 
     monkeypatch.setattr(publication, "rows_of", rows_of)
     with connect_sql(database.dsn, "test") as asking:
-        state = publication_state(asking, "p", [relation_id])
+        state = publication_state(asking, ("p",), [relation_id])
 
     assert change in asked
     if made_again:
         now = database.rows("SELECT p.oid::int, r.oid::text FROM pg_publication p JOIN pg_publication_rel r ON true")
-        assert state is not None
-        assert [(state.oid, state.members[relation_id])] == now
+        assert [(state.oids["p"], state.members[relation_id])] == now
     else:
-        assert state is None
+        assert (state.oids, state.members) == ({}, {})

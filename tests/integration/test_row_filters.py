@@ -15,7 +15,7 @@ from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Insert, Unsent
 from walbridge.producer.postgres.catalog import published_tables
 from walbridge.producer.postgres.connection import connect_sql
-from walbridge.producer.postgres.row_filters import LossyFilter, lossy_filters
+from walbridge.producer.postgres.publications.row_filters import LossyFilter, lossy_filters
 
 BIG = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 128) i)"
 """4 kB that do not compress: stored out of line, where the table and the column allow it."""
@@ -100,7 +100,7 @@ VIA_ROOT = "publish_via_partition_root"
 
 def _lossy(database: Database) -> list[LossyFilter]:
     with connect_sql(database.dsn) as connection:
-        return lossy_filters(connection, "pub", published_tables(connection, "pub"))
+        return lossy_filters(connection, ("pub",), published_tables(connection, ("pub",)))
 
 
 def _missing(database: Database, case: Case) -> set[str]:
@@ -115,7 +115,7 @@ def _missing(database: Database, case: Case) -> set[str]:
         found = connection.execute(f"{query} 'publication_names', 'pub')".encode(), (slot,)).fetchall()
         connection.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
         with connect_sql(database.dsn) as catalog:
-            (table,) = published_tables(catalog, "pub")
+            (table,) = published_tables(catalog, ("pub",))
     inserts = [message for (data,) in found if isinstance(message := decode_message(data), Insert)]
     fields = [zip(table.column_names, decode_tuple(insert.new), strict=True) for insert in inserts]
     return {name for row in fields for name, field in row if field is Unsent.UNCHANGED_TOAST}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fix_postgres import Database
 from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.postgres.connection import connect_sql
-from walbridge.producer.postgres.table_size import table_sizes
+from walbridge.producer.postgres.table_reads.table_size import table_sizes
 
 
 def size(database: Database, name: str) -> TableSize:

@@ -7,7 +7,7 @@ from typing import Any
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
-from walbridge.schemas.metadata_record import TypeRecord
+from walbridge.schemas.control.metadata_record import TypeRecord
 
 TYPES = """
 CREATE EXTENSION hstore;

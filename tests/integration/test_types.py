@@ -21,7 +21,7 @@ from tests.producer.avro_reader import envelope
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.encoding.record import RecordWriter, TransactionSource
 from walbridge.producer.pgoutput.messages import Delete, Insert, Relation
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 
 RANDOM_ROWS = 2_000
 SEED = 20_250_102

@@ -16,7 +16,7 @@ from tests.replay import Event
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.schemas.cut import Cut
+from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.settings import Settings
 from walbridge.status.look import look
 from walbridge.status.show import as_json

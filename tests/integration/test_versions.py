@@ -16,7 +16,7 @@ from walbridge.producer.pgoutput.options import StreamWishes, start_options
 from walbridge.producer.postgres.connection import connect_walsender
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.requirements import stream_options
-from walbridge.producer.postgres.slot import create
+from walbridge.producer.postgres.slots.slot import create
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 

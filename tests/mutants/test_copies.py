@@ -2,33 +2,22 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.mutants.mutant import Mutant, Noticed
-from tests.spark_consumer import test_copies_in_memory
+from tests.mutants.runs import in_lake, patched_in_lake
+from tests.spark_consumer.in_memory import test_copies_in_memory
 from tests.spark_consumer.plan import test_copies_beside, test_copies_in_the_lake
 from walbridge.spark_consumer.apply import changes
 from walbridge.spark_consumer.fold import schema_join
 from walbridge.spark_consumer.job import Job
-from walbridge.spark_consumer.plan import copy_from, lake_state, plan, segments
+from walbridge.spark_consumer.plan import copy_from, next_entries, plan, segments
 from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.segments import TableWalk
 
 Test = Callable[[], object]
-
-
-def in_lake(test: Callable[..., object], *args: object) -> Test:
-    """The test in an empty lake of its own."""
-
-    def run() -> None:
-        with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
-            test(Path(folder) / "lake", *args, *([monkeypatch] if "monkeypatch" in test.__code__.co_varnames else []))
-
-    return run
 
 
 NOTICED = {
@@ -92,16 +81,16 @@ NOTICED = {
         test_copies_in_the_lake.test_a_first_copy_holds_up_nobody_and_is_named_as_one,
     ),
     "a table without a key is called current while its changes wait": Noticed(
-        Mutant(lake_state._copying_entry, "not table.key_columns", "False"),
+        Mutant(next_entries.copying_entry, "not table.key_columns", "False"),
         test_copies_in_the_lake.test_a_table_without_a_key_is_not_current_while_it_is_copied,
     ),
     "a table made anew is called current with the rows of the one before": Noticed(
-        Mutant(lake_state._copying_entry, " or before.relation_id != relation_id", ""),
+        Mutant(next_entries.copying_entry, " or before.relation_id != relation_id", ""),
         test_copies_in_the_lake.test_the_copy_of_a_table_made_anew_takes_its_entry_and_its_rows_are_stale,
     ),
     "cuts before an open plan are forgotten": Noticed(
         Mutant(Job._finish, "self._pass(cuts[: len(cuts) - len(planned)])", "pass"),
-        in_lake(test_copies_in_memory.test_a_copy_whose_beginning_left_no_row_is_whole_after_a_death),
+        patched_in_lake(test_copies_in_memory.test_a_copy_whose_beginning_left_no_row_is_whole_after_a_death),
     ),
     "a row that comes again has nulls for what it left out": Noticed(
         Mutant(changes.Changes._merge_folded, "_whole(_alive(batch))", "_alive(batch)"),

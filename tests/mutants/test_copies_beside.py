@@ -4,24 +4,26 @@ Every line is one mistake, what it would do, and the test that must fail on it. 
 ``test_copying.py``.
 """
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.mutants.mutant import Mutant, Noticed
+from tests.mutants.runs import patched
+from tests.producer.session.copies import test_copies_altered as altered
 from tests.producer.session.copies import test_copies_begin as begin
 from tests.producer.session.copies import test_copies_chunks as chunks
+from tests.producer.session.copies import test_copies_listed as listed
+from tests.producer.session.copies import test_copies_windows as windows
 from walbridge.producer.session.changes import Changes
 from walbridge.producer.session.copies.answers import CopyAnswers
 from walbridge.producer.session.copies.chunk_rows import rows_at_end
-from walbridge.producer.session.copies.copied_table import CopiedTable
 from walbridge.producer.session.copies.questions import CopyQuestions
-from walbridge.producer.session.copies.reading import CopyReading
 from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.copies.start import CopyStart
+from walbridge.producer.session.copies.state.copied_table import CopiedTable
+from walbridge.producer.session.copies.state.reading import CopyReading
+from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
 from walbridge.producer.session.copies.steps import CopySteps
 from walbridge.producer.session.copies.table_copies import TableCopies
-from walbridge.producer.session.copies.tables_to_copy import TablesToCopy
 from walbridge.producer.session.loop import Session
 
 
@@ -30,27 +32,19 @@ def noticed(function: object, text: str, mistake: str, test: object) -> Noticed:
     return Noticed(Mutant(function, text, mistake), test)
 
 
-def patched(test: Callable[[pytest.MonkeyPatch], None]) -> Callable[[], None]:
-    def run() -> None:
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            test(monkeypatch)
-
-    return run
-
-
 NOTICED = {
     # The session.
     "a transaction is not told before its changes": noticed(
         Session._begin, "if self._copies is not None:", "if False:",
-        chunks.test_commit_that_is_received_and_not_visible_voids_the_chunk,
+        windows.test_commit_that_is_received_and_not_visible_voids_the_chunk,
     ),
     "changes of a table that is copied take the fast path": noticed(
         Changes._begin, "self.copies.has_copy(relation_id)", "False",
-        chunks.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
+        windows.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
     ),
     "a table that is dropped is read on": noticed(
         Session._on_dropped, "if self._copies is not None:", "if False:",
-        chunks.test_rows_of_a_table_that_is_dropped_while_they_are_read_do_not_enter,
+        altered.test_rows_of_a_table_that_is_dropped_while_they_are_read_do_not_enter,
     ),
     "a table that is copied is left out all the same": noticed(
         Session._follow, "self._followed.add(relation_id)", "pass",
@@ -88,12 +82,12 @@ NOTICED = {
     ),
     "the end of a copy follows the word that its table is gone": noticed(
         CopySteps.end, " or copied.state.relation_id not in self._reading.copied", "",
-        chunks.test_end_of_a_table_that_the_batch_before_it_drops_does_not_come,
+        altered.test_end_of_a_table_that_the_batch_before_it_drops_does_not_come,
     ),
     # What is asked for.
     "a copy ends as it was, though its table was altered": noticed(
         CopyQuestions._ask_of, " and not copied.is_altered", "",
-        chunks.test_table_that_is_altered_when_its_last_row_is_read_begins_again,
+        altered.test_table_that_is_altered_when_its_last_row_is_read_begins_again,
     ),
     "a table that was altered is read on": noticed(
         CopyQuestions._ask_of, " or copied.is_altered", "",
@@ -101,11 +95,11 @@ NOTICED = {
     ),
     "a window is not told what was received before it": noticed(
         CopyQuestions._ask_for_chunk, "self._reading.received.before()", "type(self._reading.received)(0).before()",
-        chunks.test_commit_that_is_received_and_not_visible_voids_the_chunk,
+        windows.test_commit_that_is_received_and_not_visible_voids_the_chunk,
     ),
     "transactions from before a table was described do not count": noticed(
         CopiedTable.open_chunk, "max(before.begun, self.begun)", "before.begun",
-        chunks.test_transactions_that_began_before_a_table_was_described_hold_up_its_rows_alone,
+        windows.test_transactions_that_began_before_a_table_was_described_hold_up_its_rows_alone,
     ),
     "a chunk is read from the first row again": noticed(
         CopiedTable._bound, "return read.bound", "return None",
@@ -121,11 +115,11 @@ NOTICED = {
     ),
     "a chunk is read on behind listed keys": noticed(
         CopiedTable.may_read_on, " and not self.state.reads_listed", "",
-        chunks.test_nothing_is_read_on_while_listed_keys_wait_to_enter,
+        listed.test_nothing_is_read_on_while_listed_keys_wait_to_enter,
     ),
     "a chunk behind one that is void enters": noticed(
         CopyAnswers._let_go, "copied.close_chunks(number)", "copied.chunks.pop(number).close()",
-        chunks.test_chunk_behind_one_that_is_void_is_read_again_too,
+        windows.test_chunk_behind_one_that_is_void_is_read_again_too,
     ),
     # What becomes of answers.
     "a copy of another shape goes on": noticed(
@@ -142,11 +136,11 @@ NOTICED = {
     ),
     "the snapshot of a chunk is not told to its window": noticed(
         CopyAnswers._take_of_chunk, "chunk.window.show(snapshot)", "pass",
-        chunks.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
+        windows.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
     ),
     "a void chunk enters": noticed(
         CopyAnswers.let_go_void, "chunk.window.void is not None", "False",
-        chunks.test_chunk_of_a_table_that_is_emptied_meanwhile_is_read_again_from_where_it_was,
+        windows.test_chunk_of_a_table_that_is_emptied_meanwhile_is_read_again_from_where_it_was,
     ),
     "a window stays open when its chunk was let go": noticed(
         CopyReading.end, "self.table.close_unread()", "pass",
@@ -163,31 +157,31 @@ NOTICED = {
     # Changes of a table that is copied.
     "no key is looked at": noticed(
         rows_at_end, "row[0] not in touched", "True",
-        chunks.test_change_that_the_snapshot_lacks_is_laid_over_rows_that_the_reader_encoded,
+        windows.test_change_that_the_snapshot_lacks_is_laid_over_rows_that_the_reader_encoded,
     ),
     "rows enter as the table was called": noticed(
-        CopySteps._enter_if_due, "chunk.writer is copied.writer", "True",
-        chunks.test_rows_that_were_encoded_before_a_rename_enter_under_the_new_name,
+        CopySteps._enter, "chunk.writer is writer", "True",
+        altered.test_rows_that_were_encoded_before_a_rename_enter_under_the_new_name,
     ),
     "a new version of a table is not seen": noticed(
         CopiedTable.receive, "writer is not self.writer", "False",
-        chunks.test_new_version_in_the_stream_voids_the_chunk_and_the_copy_begins_again,
+        altered.test_new_version_in_the_stream_voids_the_chunk_and_the_copy_begins_again,
     ),
     "a window is not shown a change": noticed(
         CopiedTable.receive, "chunk.receive(xid, change)", "pass",
-        chunks.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
+        windows.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
     ),
     "keys that moved are not in progress": noticed(
         TableCopies.receive, "self._remember(copied.state)", "pass",
-        chunks.test_listed_keys_are_in_progress_of_the_cut_that_brought_them,
+        listed.test_listed_keys_are_in_progress_of_the_cut_that_brought_them,
     ),
     "keys that are not listed any more are behind the bound": noticed(
         CopiedTable.receive, "self._spoil(Void.READ_ANEW)", "pass",
-        patched(chunks.test_more_listed_keys_than_progress_holds_begin_the_reading_anew),
+        patched(listed.test_more_listed_keys_than_progress_holds_begin_the_reading_anew),
     ),
     "a table without a key is looked at by its key": noticed(
         CopiedTable.receive, "not writer.has_key", "False",
-        chunks.test_table_that_loses_its_key_meanwhile_is_published_on_until_it_is_copied_in_one_piece,
+        altered.test_table_that_loses_its_key_meanwhile_is_published_on_until_it_is_copied_in_one_piece,
     ),
     # What goes into topics and progress.
     "progress of a chunk comes with the next cut": noticed(
@@ -211,11 +205,11 @@ NOTICED = {
     ),
     "rows of a new session have no shape": noticed(
         CopyRecords.enter, 'out.add_barrier(writer, "shape", Position(lsn, COPIED_ORDINAL))', "pass",
-        chunks.test_first_rows_of_a_session_have_their_shape,
+        altered.test_first_rows_of_a_session_have_their_shape,
     ),
     # Which tables.
     "two tables share a topic": noticed(
-        CopyStart._topic_of, "if not holders:", "if True:",
+        CopyStart._topic_of, "if not holders and self._tables.registry.suits(topic):", "if True:",
         begin.test_table_made_again_waits_until_the_one_before_it_is_known_to_be_gone,
     ),
     "a table is copied that left the publication": noticed(

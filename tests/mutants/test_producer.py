@@ -9,13 +9,14 @@ from functools import partial
 import pytest
 
 from tests.mutants.mutant import Mutant, Noticed
-from tests.producer import test_copy
+from tests.producer import test_first_copy
 from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
 from tests.producer.copying import test_copy_state, test_next_epoch, test_visibility, test_window
 from tests.producer.encoding import test_interpreted, test_record
-from tests.producer.guards import test_baseline, test_source_watch, test_start
+from tests.producer.guards import test_altered_types, test_baseline, test_source_watch, test_start
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
-from tests.producer.postgres import test_replication_stream, test_snapshot
+from tests.producer.postgres import test_replication_stream
+from tests.producer.postgres.table_reads import test_snapshot
 from tests.producer.relations import (
     test_catalogue_facts,
     test_column_matching,
@@ -35,7 +36,7 @@ from tests.producer.session import (
     test_transaction,
 )
 from tests.producer.written_record import UNCHANGED
-from walbridge.producer import copy
+from walbridge.producer import first_copy
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
@@ -45,16 +46,19 @@ from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.copying.window import Window, _LaidOver
 from walbridge.producer.encoding.interpreted import _Interpreter
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.guards import start
+from walbridge.producer.guards import altered_types, start
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.deliveries import Deliveries
 from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.postgres.facts import RowVersion
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.postgres.snapshot import Snapshot
+from walbridge.producer.postgres.table_reads.snapshot import Snapshot
 from walbridge.producer.relations import column_matching, relation_cache
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
+from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.relation_cache import RelationCache
+from walbridge.producer.relations.table_topics import TableTopics
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.changes import Changes
 from walbridge.producer.session.dropped_tables import DroppedTables
@@ -73,33 +77,37 @@ NOTICED = {
     ),
     "rows that a TRUNCATE took between snapshot and lock are missing from the copy": Noticed(
         Mutant(
-            copy._refuse_altered,
+            first_copy._refuse_altered,
             "catalog.storage_of(snapshot.connection, relation_ids) != catalog.storage_of(connection, relation_ids)",
             "False",
         ),
-        test_copy.test_table_that_was_truncated_or_altered_between_snapshot_and_lock_is_not_copied,
+        test_first_copy.test_table_that_was_truncated_or_altered_between_snapshot_and_lock_is_not_copied,
     ),
     "the copy does not ask whether a table was altered": Noticed(
-        Mutant(copy.first_copy, "_refuse_altered(snapshot, connection, published)", "pass"),
-        test_copy.test_table_that_was_truncated_or_altered_between_snapshot_and_lock_is_not_copied,
+        Mutant(first_copy.first_copy, "_refuse_altered(snapshot, connection, published)", "pass"),
+        test_first_copy.test_table_that_was_truncated_or_altered_between_snapshot_and_lock_is_not_copied,
     ),
     "the copy begins though the publication changed": Noticed(
         Mutant(
-            copy.first_copy, "settings.postgres.publication) != published", "settings.postgres.publication) is None"
+            first_copy.first_copy,
+            "publication_names) != published",
+            "publication_names) is None",
         ),
-        test_copy.test_publication_that_changed_before_the_snapshot_begins_the_copy_again,
+        test_first_copy.test_publication_that_changed_before_the_snapshot_begins_the_copy_again,
     ),
     "rows that a type cannot hold are not copied": Noticed(
         Mutant(OpenBatch.send_copied, "self.send(writer, record)", "pass"),
-        test_copy.test_every_row_is_copied_before_every_change_also_one_that_its_type_cannot_hold,
+        test_first_copy.test_every_row_is_copied_before_every_change_also_one_that_its_type_cannot_hold,
     ),
     "the copy lacks rows that a policy hides": Noticed(
         Mutant(Snapshot.__init__, 'self._connection.execute("SET LOCAL row_security = off")', "pass"),
         test_snapshot.test_snapshot_is_read_only_as_of_its_name_and_shows_rows_that_policies_hide,
     ),
     "a cut inside the copy says that the copy is whole": Noticed(
-        Mutant(copy._commit, "// 1000, finished)", "// 1000, finished or ())"),
-        partial(test_copy.test_cuts_inside_a_copy_are_incomplete_and_hold_each_row_once, rows_max=50, bytes_max=2**20),
+        Mutant(first_copy._commit, "// 1000, finished)", "// 1000, finished or ())"),
+        partial(
+            test_first_copy.test_cuts_inside_a_copy_are_incomplete_and_hold_each_row_once, rows_max=50, bytes_max=2**20
+        ),
     ),
     "a key is gained after a version without one": Noticed(
         Mutant(column_matching._was_key, "all(each.table.key_columns for each in versions)", "True"),
@@ -161,15 +169,31 @@ NOTICED = {
         Mutant(SourceWatch.take_dropped, "since <= lsn", "since <= lsn + 1"),
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
+    "a table that is gone stays current until nobody can hold changes of it": Noticed(
+        Mutant(SourceWatch._compare_storage, "dict.fromkeys(gone, _BEGINNING)", "{}"),
+        test_source_watch.test_table_that_is_gone_from_the_catalogue_leaves_with_the_next_cut,
+    ),
+    "what comes of a table that is gone is taken for one that came": Noticed(
+        Mutant(Session._on_dropped, "relation_id in self._watch.gone", "False"),
+        test_loop.test_what_still_comes_of_a_table_that_is_gone_is_left_out,
+    ),
+    "a type that one transaction altered behind its column is not doubted": Noticed(
+        Mutant(altered_types._is_behind, "one.command > other.command", "False"),
+        partial(
+            test_altered_types.test_type_is_altered_where_a_row_of_it_may_be_younger_than_the_columns,
+            fact=RowVersion(750, 5),
+            expected=True,
+        ),
+    ),
     "a topic that was made again is written on": Noticed(
         Mutant(Baseline.refuse_other_control_topics, "topics[topic].topic_id != an_id", "False"),
         test_source_watch.test_session_does_not_begin_over_a_topic_of_all_tables_that_was_made_again,
     ),
     "changes of a publication that was made again are taken for all": Noticed(
-        Mutant(Baseline.dropped, "now.oid != self.publication", "False"),
+        Mutant(Baseline.dropped, "now.oids[name] not in self.publications", "False"),
         partial(
             test_baseline.test_publication_that_may_have_left_out_changes_is_refused,
-            now=replace(test_baseline.NOW, oid=16500),
+            now=replace(test_baseline.NOW, oids={"walbridge": 16500}),
             words="made again",
         ),
     ),
@@ -278,15 +302,15 @@ NOTICED = {
         test_tables.test_change_of_a_table_without_its_copy_is_refused_when_it_comes_and_not_before,
     ),
     "a schema is written after its first row": Noticed(
-        Mutant(Tables._write_metadata, "self._metadata.write(new)", "pass"),
+        Mutant(RecordedVersions.write, "self._metadata.write(new)", "pass"),
         test_tables.test_schema_is_in_the_metadata_topic_before_anything_is_written_with_it,
     ),
     "rows go on in a topic that grew": Noticed(
-        Mutant(Tables._refuse_grown, "counts and place.partition_count not in counts", "False"),
+        Mutant(TableTopics._refuse_grown, "counts and place.partition_count not in counts", "False"),
         test_tables.test_copy_does_not_begin_in_a_topic_that_grew_since_its_rows_were_spread,
     ),
     "rows without a key go to several partitions": Noticed(
-        Mutant(Tables._refuse_lost_key, "not table.key_columns and", "False and"),
+        Mutant(TableTopics.refuse_lost_key, "not table.key_columns and", "False and"),
         test_tables.test_table_that_lost_its_key_over_several_partitions_cannot_be_followed_so,
     ),
     "the catalogue is asked before an ALTER is visible": Noticed(

@@ -11,8 +11,9 @@ import fastavro
 from tests.schemas.strategies import table
 from walbridge.producer.pgoutput.messages import Field, Unsent
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
-from walbridge.schemas.avro_codec import MARKER, decode_body
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.avro.codec import decode_body
+from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.table_schema import Column, TableSchema
 
 
@@ -28,7 +29,7 @@ def _parsed(schema: str) -> Any:
 
 def _expect_header(record_schema_id: str | None, data: bytes) -> None:
     assert record_schema_id is not None
-    assert MARKER + bytes.fromhex(record_schema_id) == data[:10]
+    assert prefix_of(record_schema_id) == data[:10]
 
 
 def envelope(record: RelationRecord, value: bytes) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def encoded_key(record: RelationRecord, values: dict[str, Any]) -> bytes:
     assert record.key_schema_id is not None
     out = BytesIO()
     fastavro.schemaless_writer(out, _parsed(record.key_schema), values)
-    return MARKER + bytes.fromhex(record.key_schema_id) + out.getvalue()
+    return prefix_of(record.key_schema_id) + out.getvalue()
 
 
 def text_fields(*texts: str | None) -> list[Field]:

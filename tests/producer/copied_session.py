@@ -22,27 +22,28 @@ from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.encoding.copied_rows import CopiedBlock, RowFormat
 from walbridge.producer.encoding.transcoder import make_line_encoder
 from walbridge.producer.pgoutput.messages import Begin, Change, Commit, Insert, Relation, RelationColumn, Unsent, Update
-from walbridge.producer.postgres.copy_reader import (
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.producer.postgres.table_reads.copy_protocol import (
     Answer,
     ChunkRead,
     ChunkShown,
     ChunkWanted,
-    CopyReader,
     TableFound,
     TablesFound,
     TablesWanted,
     TableWanted,
     Wanted,
 )
-from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
-from walbridge.producer.postgres.key_order import Bound
-from walbridge.producer.postgres.row_spool import RowSpool
-from walbridge.producer.session.copies import arrival, copied_table, reading, tables_to_copy, whole_copy, whole_steps
+from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
+from walbridge.producer.postgres.table_reads.key_order import Bound
+from walbridge.producer.postgres.table_reads.row_spool import RowSpool
+from walbridge.producer.session.copies import arrival, whole_steps
+from walbridge.producer.session.copies.state import copied_table, reading, tables_to_copy, whole_copy
 from walbridge.producer.session.copies.table_copies import TableCopies
-from walbridge.schemas.avro_codec import schema_id_of
+from walbridge.schemas.avro.framing import frame_of
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import COPYING, TableCopy, TableProgress
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress
-from walbridge.schemas.table_progress import COPYING, TableCopy, TableProgress
 
 LATE, LATER = 16_400, 16_410
 """Tables that came after the copy."""
@@ -252,7 +253,7 @@ class Copied(Streamed):
     def schema_ids(self) -> list[str]:
         """Of each committed record of a table that came, markers among them."""
         rows = [row for batch in self.kafka.batches for row in batch.rows if row.topic.endswith("late")]
-        return [schema_id_of(row.value) for row in rows]
+        return [frame_of(row.value).frame_id for row in rows]
 
     def told(self, relation_id: int = LATE) -> list[tuple[str, int | None, str | None]]:
         """Op, id and note of each committed record of the table, one of each marker."""

@@ -25,7 +25,8 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
 from walbridge.producer.kafka.topic_found import TopicFound
-from walbridge.producer.kafka.topics import AskedTopics, TopicAdmin, TopicSpec
+from walbridge.producer.kafka.topic_specs import TopicSpec
+from walbridge.producer.kafka.topics import AskedTopics, TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
@@ -33,13 +34,13 @@ from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.tables import Tables
-from walbridge.schemas.cut import Cut, PartitionRange, decode_cut
+from walbridge.schemas.control.cut import Cut, PartitionRange, decode_cut
+from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord
+from walbridge.schemas.control.progress_record import Progress, read_back
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress, read_back
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import TableProgress
 from walbridge.schemas.topics import cuts_topic, free_topic, progress_topic
 
 SETTINGS = Settings(name="p")
@@ -129,6 +130,9 @@ class Metadata:
     @property
     def end_offset(self) -> int:
         return len(self.records)
+
+    def on_wait(self) -> None:
+        """Nothing waits."""
 
     def write(self, records: list[RelationRecord | TypeRecord]) -> None:
         self.happened.append("metadata")
@@ -225,6 +229,8 @@ class Watch:
         self.topics = self
         self.strangers: set[int] = set()
         """Tables that are no members of the publication any more."""
+        self.gone: set[int] = set()
+        """Tables that are gone from the catalogue."""
 
     def look(self) -> None:
         self.happened.append("look")

@@ -13,14 +13,14 @@ from tests.producer.kept import ITEMS, ORDERS, Kept, catalogue, relation
 from tests.producer.pgoutput.encoder import encode_message, keepalive, tuple_data, xlog_data
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message
-from walbridge.producer.postgres.copy_reader import CopyReader
 from walbridge.producer.postgres.facts import TableFacts
+from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
 from walbridge.producer.session.loop import Session
 from walbridge.producer.session.transaction_spool import Spool
-from walbridge.schemas.avro_codec import schema_id_of
-from walbridge.schemas.cut import Cut
+from walbridge.schemas.avro.framing import frame_of
+from walbridge.schemas.control.cut import Cut
+from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Postgres, Producer, Settings
 
 Unknown = Literal["refuse", "stale"]
@@ -124,7 +124,7 @@ class Streamed(Kept):
         schemas = {record.schema_id: record for record in self.kafka.expected}
         for batch in self.kafka.batches:
             for row in batch.rows:
-                yield row.topic, envelope(schemas[schema_id_of(row.value)], row.value)
+                yield row.topic, envelope(schemas[frame_of(row.value).frame_id], row.value)
 
     @property
     def cut(self) -> Cut:

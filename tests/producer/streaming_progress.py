@@ -1,8 +1,8 @@
 """Progress of a pipeline that follows its stream, whole and inside a split transaction."""
 
+from walbridge.schemas.control.progress_record import Progress, Split, encode_progress
+from walbridge.schemas.control.table_progress import CURRENT, TableProgress, encode_table, table_key
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress, Split, encode_progress
-from walbridge.schemas.table_progress import CURRENT, TableProgress, encode_table, table_key
 
 
 def current(*relation_ids: int) -> dict[int, TableProgress]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
 import pytest
 
 from walbridge.producer.batch.progress import Batch
-from walbridge.producer.metrics import COPYING, STREAMING, ProducerMetrics
-from walbridge.producer.session.copies.copy_progress import CopyStanding
-from walbridge.schemas.cut import Cut, Epoch, TableChanges
+from walbridge.producer.metrics import COPYING, KAFKA_SLOW_S, STREAMING, ProducerMetrics
+from walbridge.producer.session.copies.state.copy_progress import CopyStanding
+from walbridge.schemas.control.cut import Cut, Epoch, TableChanges
+from walbridge.schemas.errors import KafkaAway, RetryableError
 from walbridge.schemas.position import Lsn
 
 ROWS = 3
@@ -58,3 +61,47 @@ def test_copies_beside_the_stream_are_shown_by_topic_while_they_go_on() -> None:
     assert [value(name, "p.public.items") for name in ("rows", "share")] == [1, None]
     going_on.clear()
     assert value("rows", "p.public.orders") is None
+
+
+def test_producer_that_waits_says_for_whom() -> None:
+    metrics = ProducerMetrics()
+    metrics.enter(STREAMING)
+    metrics.peer_away(KafkaAway("gone"))
+    assert (metrics.state, metrics.health().state) == ("waiting for Kafka", "waiting for Kafka")
+    metrics.peer_away(RetryableError("gone"))
+    assert metrics.state == "waiting for Postgres"
+    assert shown_state(metrics) == ["waiting for Postgres"]
+
+
+@pytest.mark.parametrize("state", [COPYING, STREAMING])
+def test_producer_whose_batch_kafka_does_not_take_waits_for_kafka(state: str) -> None:
+    """A batch may wait for minutes before it is given up."""
+    metrics, publisher = ProducerMetrics(), MagicMock(waits_s=0.0)
+    metrics.watch_publisher(publisher)
+    metrics.enter(state)
+    assert metrics.state == state
+    publisher.waits_s = KAFKA_SLOW_S + 1
+
+    assert metrics.state == "waiting for Kafka"
+
+
+def shown_state(metrics: ProducerMetrics) -> list[str]:
+    return [
+        sample.labels["walbridge_producer_state"]
+        for metric in metrics.registry.collect()
+        for sample in metric.samples
+        if sample.name == "walbridge_producer_state" and sample.value
+    ]
+
+
+def test_each_of_our_series_names_the_pipeline_and_those_of_the_process_do_not() -> None:
+    labelled = {
+        sample.name: sample.labels.get("pipeline")
+        for metric in ProducerMetrics(pipeline="shop").registry.collect()
+        for sample in metric.samples
+    }
+
+    assert {name for name, pipeline in labelled.items() if pipeline is None} == {
+        name for name in labelled if name.startswith("process_")
+    }
+    assert set(labelled.values()) == {"shop", None}

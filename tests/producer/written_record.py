@@ -7,7 +7,7 @@ from tests.producer.pgoutput.encoder import tuple_data
 from tests.schemas.strategies import column, table
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
 from walbridge.producer.pgoutput.messages import Delete, Field, Insert, Unsent, Update
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.table_schema import TableSchema
 
 NULL, UNCHANGED = Unsent.NULL, Unsent.UNCHANGED_TOAST

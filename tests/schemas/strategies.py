@@ -5,14 +5,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from walbridge.schemas.avro_codec import schema_id
-from walbridge.schemas.avro_schema import key_schema, value_schema
-from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
-from walbridge.schemas.metadata_record import RelationRecord, TypeRecord
+from walbridge.schemas.avro.codec import schema_id
+from walbridge.schemas.avro.schema import key_schema, value_schema
+from walbridge.schemas.control.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
+from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord
+from walbridge.schemas.control.progress_record import Progress, Split
+from walbridge.schemas.control.table_progress import TableCopy, TableProgress
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.progress_record import Progress, Split
-from walbridge.schemas.table_progress import TableCopy, TableProgress
 from walbridge.schemas.table_schema import Column, TableSchema
 from walbridge.schemas.topics import data_topic
 
@@ -162,5 +162,11 @@ def relation_records(draw: st.DrawFn) -> RelationRecord:
     topic = data_topic("p", "s", "t")
     return RelationRecord(
         of_table, topic, draw(st.integers(1, 1000)), schema_id(value), json.dumps(value),
-        schema_id(key) if key else None, json.dumps(key) if key else None, revision,
+        schema_id(key) if key else None, json.dumps(key) if key else None, revision, *draw(registered(key)),
     )  # fmt: skip
+
+
+def registered(key: object | None) -> st.SearchStrategy[tuple[int | None, int | None]]:
+    """Ids of a registry for value and key, or none."""
+    ids = st.integers(0, 2**31 - 1)
+    return st.just((None, None)) | st.tuples(ids, ids if key else st.none())

@@ -112,6 +112,28 @@ def test_variable_wins_over_the_file_and_leaves_its_neighbours(monkeypatch: pyte
     assert (settings.postgres.slot, settings.postgres.publication) == ("other", "kept")
 
 
+def test_one_publication_or_several_are_followed() -> None:
+    assert load("").postgres.publication_names == ("walbridge",)
+    assert load('[postgres]\npublication = "mine"').postgres.publication_names == ("mine",)
+    assert load('[postgres]\npublications = ["b", "a.x"]').postgres.publication_names == ("b", "a.x")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ('publication = "c"', "exclude each other"),
+        ('publication = "walbridge"', "exclude each other"),
+        ('publication_tables = ["public.t"]', "makes one publication"),
+    ],
+)
+def test_settings_that_do_not_go_with_several_publications_are_refused(more: str, words: str) -> None:
+    with pytest.raises(OperatorError, match=words):
+        load(f'[postgres]\npublications = ["a", "b"]\n{more}')
+
+    with pytest.raises(OperatorError, match="twice"):
+        load('[postgres]\npublications = ["a", "a"]')
+
+
 @pytest.mark.parametrize(
     ("variable", "choice"),
     [
@@ -202,3 +224,65 @@ def test_refusal_does_not_repeat_the_value(text: str) -> None:
 def test_settings_do_not_change_under_a_running_program() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load_settings().producer.batch_ms_max = 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[postgres]\nmessage_prefixes = ["app"]', "message_prefixes chooses among messages"),
+        ("[topics]\nretention_ms = 0", "retention_ms (0) is shorter than a minute"),
+        (
+            '[kafka.client]\n"security.protocol" = "SASL_SSL"\n[kafka.spark]\n"security.protocol" = "ssl"',
+            "security.protocol is sasl_ssl in client and ssl in spark",
+        ),
+        (
+            '[kafka.client]\n"security.protocol" = "ssl"\n[kafka.spark]\n"max.poll.records" = "1"',
+            "security.protocol is ssl in client and plaintext, the default, in spark",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_together(text: str, words: str) -> None:
+    assert words in refusal(text)
+    assert "hunter2" not in refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[postgres]\nmessages = true\nmessage_prefixes = ["app"]',
+        "[topics]\nretention_ms = -1",
+        '[kafka.client]\n"security.protocol" = "SSL"\n[kafka.spark]\n"security.protocol" = "ssl"',
+        '[kafka.client]\n"security.protocol" = "ssl"',
+        '[kafka.spark]\n"security.protocol" = "SSL"',
+    ],
+)
+def test_settings_of_a_machine_with_one_program_contradict_nothing(text: str) -> None:
+    load(text)
+
+
+def test_confluents_format_without_a_registry_is_refused() -> None:
+    assert 'format = "confluent" needs registry_url' in refusal('[topics]\nformat = "confluent"')
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("registry:8081", "not an http or https address"),
+        ("ftp://registry", "not an http or https address"),
+        ("https://ann:hunter2@registry", "use registry_user and registry_password_file"),
+    ],
+)
+def test_address_that_no_registry_has_is_refused_without_its_password(url: str, said: str) -> None:
+    told = refusal(f'[topics]\nregistry_url = "{url}"')
+
+    assert said in told
+    assert "hunter2" not in told
+
+
+def test_password_of_the_registry_comes_from_its_file() -> None:
+    Path("secret").write_text("hunter2\n")
+
+    settings = load('[topics]\nregistry_url = "https://registry"\nregistry_password_file = "secret"')
+
+    assert settings.topics.registry_password is not None
+    assert settings.topics.registry_password.get_secret_value() == "hunter2"

@@ -11,22 +11,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.producer.copy_lines import line_of
-from tests.simulation.history import (
-    CHANGES,
-    CONSISTENT_POINT,
-    COPIED,
-    INT4,
-    TABLES,
-    TEXT,
-    Transaction,
-    Writer,
-)
+from tests.simulation.history import CHANGES, CONSISTENT_POINT, COPIED, INT4, TABLES, TEXT, Transaction, Writer
 from tests.simulation.postgres import Server
 from tests.simulation.world import World
 from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.encoding.copied_rows import CopiedBlock, EncodedRow, RowFormat
 from walbridge.producer.encoding.transcoder import LineEncoder, make_line_encoder
-from walbridge.producer.postgres.copy_reader import (
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.producer.postgres.publications.combined_publications import EVERY_TABLE
+from walbridge.producer.postgres.table_reads.copy_protocol import (
     Answer,
     ChunkAltered,
     ChunkRead,
@@ -39,10 +32,8 @@ from walbridge.producer.postgres.copy_reader import (
     TableWanted,
     Wanted,
 )
-from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
-from walbridge.producer.postgres.key_order import Bound
-from walbridge.producer.postgres.publication import EVERY_TABLE
-from walbridge.producer.postgres.row_spool import RowSpool
+from walbridge.producer.postgres.table_reads.key_order import Bound
+from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
 

@@ -7,7 +7,7 @@ from tests.simulation.broker import Entry
 from tests.simulation.history import TABLES, Transaction
 from tests.simulation.run import Case, Run
 from tests.simulation.world import Violation
-from walbridge.schemas.progress_record import Progress, read_back
+from walbridge.schemas.control.progress_record import Progress, read_back
 from walbridge.schemas.topics import progress_topic
 
 

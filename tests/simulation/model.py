@@ -18,9 +18,9 @@ from tests.simulation.copied_reader import CopiedReader
 from tests.simulation.early import resent_from
 from tests.simulation.history import CONSISTENT_POINT, COPIED, NAMES, Event, Transaction
 from tests.simulation.world import Finished, Violation, World
-from walbridge.schemas.avro_codec import decode_body
-from walbridge.schemas.cut import Cut, PartitionRange, chain_break, count_mismatch, decode_cut
-from walbridge.schemas.metadata_record import RelationRecord, decode_metadata
+from walbridge.schemas.avro.codec import decode_body
+from walbridge.schemas.control.cut import Cut, PartitionRange, chain_break, count_mismatch, decode_cut
+from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.position import Position
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 

@@ -19,10 +19,10 @@ from tests.simulation.seams import installed
 from tests.simulation.world import Crash, Finished, Violation, World
 from walbridge.producer.pipeline import Pipeline
 from walbridge.producer.postgres.requirements import stream_options
+from walbridge.schemas.control.progress_record import Progress, encode_progress
+from walbridge.schemas.control.table_progress import CURRENT, TableProgress, encode_table, table_key
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.progress_record import Progress, encode_progress
 from walbridge.schemas.settings import Postgres, Producer, Settings, Topics
-from walbridge.schemas.table_progress import CURRENT, TableProgress, encode_table, table_key
 from walbridge.schemas.topics import cuts_topic, progress_topic
 
 BOOTS_MAX = 60

@@ -6,7 +6,7 @@ Session, OpenBatch, Publisher, ProgressTracker, ReplicationStream, Tables.
 """
 
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from types import SimpleNamespace
@@ -20,11 +20,12 @@ from tests.simulation.kafka_producer import Producer
 from tests.simulation.postgres import Select, Server, Walsender
 from tests.simulation.world import Clock, Silence, World
 from walbridge.producer.kafka.topic_found import TopicFound
-from walbridge.producer.kafka.topics import TopicSpec
-from walbridge.producer.postgres.facts import PublicationState, TableFacts
-from walbridge.producer.postgres.publication import EVERY_TABLE
+from walbridge.producer.kafka.topic_specs import TopicSpec
+from walbridge.producer.postgres.facts import PublicationState, TableFacts, TableStorage
+from walbridge.producer.postgres.publications.combined_publications import EVERY_TABLE
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
+from walbridge.schemas.settings import Settings
 
 _MODULES = (
     "walbridge.producer.batch.open_batch",
@@ -36,14 +37,14 @@ _MODULES = (
     "walbridge.producer.guards.truncations",
     "walbridge.producer.waits",
     "walbridge.producer.session.transaction_spool",
-    "walbridge.producer.session.copies.copied_table",
+    "walbridge.producer.session.copies.state.copied_table",
     "walbridge.producer.session.copies.answers",
     "walbridge.producer.session.copies.records",
     "walbridge.producer.session.copies.steps",
     "walbridge.producer.session.dropped_tables",
     "walbridge.producer.session.loop",
     "walbridge.producer.session.replay",
-    "walbridge.producer.session.copies.tables_to_copy",
+    "walbridge.producer.session.copies.state.tables_to_copy",
     "walbridge.producer.relations.tables",
     "walbridge.producer.session.pending_transactions",
     "walbridge.producer.kafka.control_topics",
@@ -81,9 +82,28 @@ class Admin:
         """Nobody changes a setting."""
 
 
-def _every_table(connection: object, publication: str, relation_ids: Iterable[int]) -> PublicationState:
+class FreeLock:
+    """Nobody else wants it."""
+
+    def __init__(self, settings: Settings) -> None:
+        pass
+
+    def take(self, check_stop: Callable[[], None]) -> None:
+        """As ``SlotLock.take``."""
+
+    def keep(self, check_stop: Callable[[], None]) -> None:
+        """As ``SlotLock.keep``."""
+
+    def refuse_lost(self) -> None:
+        """As ``SlotLock.refuse_lost``."""
+
+    def release(self) -> None:
+        """As ``SlotLock.release``."""
+
+
+def _every_table(connection: object, publications: tuple[str, ...], relation_ids: Iterable[int]) -> PublicationState:
     """Nobody changes the publication."""
-    return PublicationState(1, (), dict.fromkeys(relation_ids, EVERY_TABLE), Lsn(0))
+    return PublicationState(dict.fromkeys(publications, 1), (), dict.fromkeys(relation_ids, EVERY_TABLE), Lsn(0))
 
 
 def _no_facts(connection: object, relation_id: int) -> None:
@@ -132,6 +152,8 @@ def _replacements(
         "walbridge.producer.postgres.source": {
             "connect_sql": connect_sql,
             "connect_walsender": lambda *_: Walsender(server, world),
+            # Rivals are told by Kafka alone: as where the lock was lost, or an earlier version takes none.
+            "SlotLock": FreeLock,
         },
         "walbridge.producer.start": {"TopicAdmin": lambda *_: Admin(broker)},
         "walbridge.producer.postgres.replication_stream": {
@@ -139,7 +161,7 @@ def _replacements(
             "walsender_query": lambda *_: [{"setting": "60000"}],
             "hung_up_after": lambda *_: nullcontext(),
         },
-        "walbridge.producer.postgres.slot": {
+        "walbridge.producer.postgres.slots.slot": {
             "identify": lambda *_: server.identify(),
             "inspect": lambda *_: server.inspect(),
         },
@@ -148,7 +170,7 @@ def _replacements(
             "CopyReader": lambda *_: nullcontext() if copied is None else Reader(copied, world)
         },
         "walbridge.producer.guards.altered_tables": {"tables_facts": lambda *_: ({}, None)},
-        "walbridge.producer.guards.doubts": {"table_storages": lambda *_: {}},
+        "walbridge.producer.guards.doubts": {"table_storages": lambda _, asked: dict.fromkeys(asked, TableStorage(()))},
         "walbridge.producer.guards.source_watch": {
             "other_members": lambda connection, name, there: set() if copied is None else copied.members(there),
             "next_xid": lambda *_: copied.next_xid() if copied is not None else 1,

@@ -18,9 +18,9 @@ from walbridge.producer.copying.window import Window, _LaidOver
 from walbridge.producer.session.changes import Changes
 from walbridge.producer.session.copies.answers import CopyAnswers
 from walbridge.producer.session.copies.chunk_rows import rows_at_end
-from walbridge.producer.session.copies.copied_table import CopiedTable
 from walbridge.producer.session.copies.questions import CopyQuestions
 from walbridge.producer.session.copies.records import CopyRecords
+from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.loop import Session
 
 COMES = Case(has_copy=True)

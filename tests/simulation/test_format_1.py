@@ -9,7 +9,7 @@ from tests.simulation.broker import COMMITTED
 from tests.simulation.cases import case_of, refused, with_fault_at_every_step
 from tests.simulation.history import KEYED, OTHER, TABLES, Writer
 from tests.simulation.run import Run
-from walbridge.schemas.progress_record import read_back
+from walbridge.schemas.control.progress_record import read_back
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 pytestmark = pytest.mark.simulation

@@ -59,9 +59,9 @@ MUTANTS = {
     "a replaced instance goes on without a look at who wrote before it": Mutant(
         Publisher.begin, "self.on_replaced()", "pass"
     ),
-    "what another producer announced is not read": Mutant(follow_once, "parts.tables.read_metadata()", "pass"),
+    "what another producer announced is not read": Mutant(follow_once, "parts.tables.versions.read()", "pass"),
     "an unknown outcome of a commit is taken for success": Mutant(
-        Publisher.commit,
+        Publisher._commit_in_slices,
         "raise self._aborted(reason) from None",
         "break",
     ),

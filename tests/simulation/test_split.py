@@ -8,8 +8,8 @@ from tests.simulation.broker import COMMITTED
 from tests.simulation.cases import case_of, nothing, refused, with_fault_at_every_step
 from tests.simulation.history import KEYED, OTHER, Writer
 from tests.simulation.run import Run
-from walbridge.schemas.progress_record import encode_progress, read_back
-from walbridge.schemas.table_progress import STALE, TableProgress, encode_table, table_key
+from walbridge.schemas.control.progress_record import encode_progress, read_back
+from walbridge.schemas.control.table_progress import STALE, TableProgress, encode_table, table_key
 from walbridge.schemas.topics import progress_topic
 
 pytestmark = pytest.mark.simulation

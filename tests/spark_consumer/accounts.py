@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import ColumnSpec, Event
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.read import published, tables_at
 

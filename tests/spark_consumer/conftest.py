@@ -14,7 +14,7 @@ from tests.spark_consumer.accounts import ACCOUNT, HISTORY, Run
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.program import Program
 from walbridge.embedded.kafka import KafkaBroker
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer import job
 from walbridge.spark_consumer.apply import apply, frame_writer

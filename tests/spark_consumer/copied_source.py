@@ -14,8 +14,8 @@ from random import Random
 from tests.contract_events import Event, copied, copy_begin, copy_end
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.memory_pipeline import MemoryPipeline
-from walbridge.schemas.cut import Barrier
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.cut import Barrier
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 
 KEYS = range(6)

@@ -11,16 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.contract_writer import Event, encode_event, encode_key
-from walbridge.schemas.avro_codec import HEADER_BYTES, MARKER, schema_id
-from walbridge.schemas.avro_schema import key_schema, value_schema
-from walbridge.schemas.cut import Epoch, PartitionRange
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.avro.codec import schema_id
+from walbridge.schemas.avro.framing import known_frame
+from walbridge.schemas.avro.schema import key_schema, value_schema
+from walbridge.schemas.control.cut import Epoch, PartitionRange
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, domain_base
 from walbridge.schemas.table_schema import Column, TableSchema
 from walbridge.schemas.topics import data_topic, table_path
@@ -114,14 +115,9 @@ class Log:
         mine = [row for row in self.rows if row["topic"] == topic]
         volumes: dict[str | None, Volume] = {}
         for row in mine:
-            written_by = _schema_id_of(row["value"])
+            written_by = known_frame(cast("bytes | None", row["value"]))
             volumes[written_by] = volumes.get(written_by, Volume()) + Volume(1, 1)
         return TableRecords(_no_frame, volumes, pa.Table.from_pylist(mine, _SCHEMA))
-
-
-def _schema_id_of(value: object) -> str | None:
-    framed = isinstance(value, bytes) and value.startswith(MARKER) and len(value) > HEADER_BYTES
-    return value[len(MARKER) : HEADER_BYTES].hex() if framed else None  # type: ignore[index]
 
 
 def _no_frame() -> DataFrame:

@@ -19,9 +19,9 @@ from tests.contract_events import copy_barriers
 from tests.contract_writer import Event
 from tests.spark_consumer.events import EPOCH, PIPELINE, Log
 from tests.spark_consumer.memory_topics import MemoryTopics
-from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, TableChanges, encode_cut
+from walbridge.schemas.control.metadata_record import RelationRecord, encode_metadata
 from walbridge.schemas.errors import TableError
-from walbridge.schemas.metadata_record import RelationRecord, encode_metadata
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, metadata_topic
 from walbridge.spark_consumer import job, plan_runner

@@ -23,7 +23,7 @@ from tests.spark_consumer.world import (
     cut,
     lake_rows,
 )
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.fold import large_values, segment_rows

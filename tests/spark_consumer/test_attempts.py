@@ -9,10 +9,12 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer import __main__ as program
+from walbridge.spark_consumer.jvm import spark_session
 from walbridge.spark_consumer.metrics import JobMetrics
 
 AWAY = "Job aborted: org.apache.kafka.common.errors.DisconnectException"
@@ -49,7 +51,8 @@ def attempt(monkeypatch: pytest.MonkeyPatch) -> Attempt:
         jobs = Jobs(*failures)
         monkeypatch.setattr(program, "Job", jobs)
         stop: Any = MagicMock(threading.Event, is_set=lambda: False)
-        program._Attempts(MagicMock(), Settings(), stop, JobMetrics()).run(once=True)
+        monkeypatch.setattr(program, "wait_for_other_job", lambda *_: None)
+        program._Attempts(MagicMock(), Settings(), stop, JobMetrics(), MagicMock()).run(once=True)
         return jobs
 
     return run
@@ -69,12 +72,36 @@ def test_full_disk_of_the_lake_stops_the_job_with_a_remedy(attempt: Attempt) -> 
     assert "[lake] path" in stopped.value.remedy
 
 
+@pytest.mark.parametrize("said", ["No space left on device", "No usable temporary directory found in ['/tmp']"])
+def test_scratch_disk_that_is_full_at_the_start_of_spark_is_told_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """Before any attempt at the job."""
+    monkeypatch.setattr(program, "spark_session", MagicMock(side_effect=OSError(28, said)))
+    with pytest.raises(OperatorError, match=said[:9]) as stopped:
+        program._started(Settings(), threading.Event())
+    assert "temporary folder" in stopped.value.remedy
+
+
+def test_jvm_that_ends_while_spark_starts_is_told_or_was_stopped_with_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Service managers send SIGTERM to all processes of a service."""
+    builder = MagicMock()
+    builder.getOrCreate.side_effect = Py4JNetworkError("Answer from Java side is empty")
+    monkeypatch.setattr(spark_session, "SparkSession", MagicMock(builder=builder))
+    monkeypatch.setattr(program, "spark_session", lambda _: spark_session._started({}))
+    stop = threading.Event()
+    with pytest.raises(OperatorError, match="JVM ended while it started"):
+        program._started(Settings(), stop)
+    stop.set()
+    assert program._started(Settings(), stop) is None
+
+
 def test_what_nobody_knows_is_a_bug(attempt: Attempt) -> None:
     with pytest.raises(ZeroDivisionError):
         attempt(ZeroDivisionError())
 
 
-def test_a_job_says_that_it_stopped_before_it_lets_its_jvm_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_says_and_records_that_it_stopped_before_it_lets_its_jvm_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under spark-submit Python is the JVM's child, and ends with it."""
     told: list[str] = []
 
@@ -84,7 +111,7 @@ def test_a_job_says_that_it_stopped_before_it_lets_its_jvm_go(monkeypatch: pytes
         told.append("JVM let go")
 
     monkeypatch.setattr(program, "preflight", lambda *_: None)
-    monkeypatch.setattr(program, "spark_session", lambda _: None)
+    monkeypatch.setattr(program, "spark_session", lambda _: MagicMock())
     monkeypatch.setattr(program, "stopping_with_jvm", stopping_with_jvm)
     monkeypatch.setattr(program, "told_if_jvm_ends", lambda _: nullcontext())
     monkeypatch.setattr(program, "_Attempts", MagicMock())
@@ -92,6 +119,9 @@ def test_a_job_says_that_it_stopped_before_it_lets_its_jvm_go(monkeypatch: pytes
     monkeypatch.setattr(program, "_stop_on_signals", lambda _: None)
     monkeypatch.setattr(program, "log", MagicMock(info=told.append))
 
-    program._materialize(Settings(), JobMetrics(), once=True)
+    report: Any = MagicMock()
+    report.__exit__.side_effect = lambda *_: told.append("recorded")
 
-    assert told == ["session stopped", "stopped", "JVM let go"]
+    program._materialize(Settings(), JobMetrics(), report, once=True)
+
+    assert told == ["session stopped", "stopped", "recorded", "JVM let go"]

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from tests.contract_events import copied, copy_begin, copy_end
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.spark_consumer.accounts import Run, newest, rows
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.spark_consumer.read import tables_at
 
 ITEM = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("body"), ColumnSpec("n", "int4")]

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import ContractWriter, Event, copy_barriers
 from tests.spark_consumer.accounts import Run, newest, rows, transfer
-from walbridge.schemas.cut import Barrier
+from walbridge.schemas.control.cut import Barrier
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.read import published, tables_at
 

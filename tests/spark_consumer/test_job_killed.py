@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import ContractWriter, Event
 from tests.spark_consumer.accounts import Run, newest, rows
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 
 
 def test_a_rewound_checkpoint_changes_nothing(

@@ -13,9 +13,9 @@ from tests.contract_events import copied, copy_begin, copy_end
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.spark_consumer.accounts import ACCOUNT, Run, newest, rows
 from walbridge.embedded.kafka import KafkaBroker
-from walbridge.schemas.cut import Barrier
+from walbridge.schemas.control.cut import Barrier
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.read import tables_at

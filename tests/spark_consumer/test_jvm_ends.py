@@ -14,8 +14,8 @@ from tests.spark_consumer.accounts import transfer
 from tests.spark_consumer.job_whose_jvm_ends import VARIABLE
 from tests.spark_consumer.program import START_S, Program
 from tests.wait import wait_until
-from walbridge.schemas.metadata_record import RelationRecord
-from walbridge.spark_consumer.jvm_end import ended_jvm
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.spark_consumer.jvm.jvm_end import ended_jvm
 
 MODULE = "tests.spark_consumer.job_whose_jvm_ends"
 

@@ -13,8 +13,9 @@ from deltalake.exceptions import DeltaError
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.two_tables import begun, cut_rows, shown, transfer
 from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.delta import maintenance, manifest
-from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta import maintenance
+from walbridge.spark_consumer.delta.manifest import writer
+from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.errors import sorting_errors
 
@@ -56,7 +57,7 @@ def test_full_disk_is_told_with_a_remedy_and_plans_go_on_when_there_is_room(
         transfer(pipeline, 1)
         disk = Disk(WRITES[at])
         with monkeypatch.context() as full:
-            full.setattr(manifest, "write_deltalake", disk.bounds(write_deltalake))
+            full.setattr(writer, "write_deltalake", disk.bounds(write_deltalake))
             for of, name in ((LakeTable, "append"), (LakeTable, "merge"), (Manifest, "compact")):
                 full.setattr(of, name, disk.bounds(getattr(of, name)))
             with pytest.raises(OperatorError, match="No space left on device") as told, sorting_errors():

@@ -11,13 +11,13 @@ import pytest
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer import preflight as looks
+from walbridge.spark_consumer.jvm.spark_session import CONNECTOR
 from walbridge.spark_consumer.preflight import (
     preflight,
     refuse_unfit_java,
     refuse_unreadable_jars,
     refuse_unwritable_lake,
 )
-from walbridge.spark_consumer.spark_session import CONNECTOR
 
 NOBODY = "127.0.0.1:1"
 SUBMITTED = {"PYSPARK_GATEWAY_PORT": "1"}

@@ -13,7 +13,7 @@ from tests.spark_consumer.accounts import transfer
 from tests.spark_consumer.program import ROOT, START_S, Program, environment
 from tests.wait import wait_until
 from walbridge.embedded.jars import spark_jars
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.spark_archive import write_archive
 
 KILLED = 137
@@ -81,7 +81,7 @@ def test_settings_that_spark_does_not_start_with_are_told_by_name(spark: dict[st
     program = (
         "import sys; from walbridge.schemas.errors import OperatorError, report; "
         "from walbridge.schemas.settings import Settings; "
-        "from walbridge.spark_consumer.spark_session import spark_session\n"
+        "from walbridge.spark_consumer.jvm.spark_session import spark_session\n"
         f"try: spark_session(Settings(spark={spark | {'jars_dir': str(spark_jars()[0].parent)}!r}))\n"
         "except OperatorError as error: sys.exit(report(error))"
     )

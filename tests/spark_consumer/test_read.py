@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 from walbridge.spark_consumer.read import published, tables_at
 

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from tests.contract_events import copied, copy_begin, copy_end
 from tests.contract_writer import Event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.memory_pipeline import MemoryPipeline
 from walbridge.spark_consumer import plan_runner
 from walbridge.spark_consumer.apply import apply
-from walbridge.spark_consumer.delta.manifest_reader import open_table, published_rows, rows_where
+from walbridge.spark_consumer.delta.manifest.manifest_reader import open_table, published_rows, rows_where
 from walbridge.spark_consumer.delta.table import LakeTable
-from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 ACCOUNTS = relation([column("id", "int4", is_key=True), column("n", "int4")], name="accounts", relation_id=1)
 HISTORY = relation([column("id", "int4"), column("n", "int4")], name="history", relation_id=2)
@@ -66,6 +67,30 @@ def published_history(lake: Path) -> list[int]:
         return []
     (entry,) = (entry for entry in rows[-1].tables if entry.name == "history")
     return sorted(DeltaTable(f"{lake}/{entry.path}", version=entry.version).to_pyarrow_table()["n"].to_pylist())
+
+
+def accounts(row: CutRow) -> TableEntry:
+    (entry,) = (entry for entry in row.tables if entry.topic == ACCOUNTS.topic)
+    return entry
+
+
+def rows_of(lake: Path, entry: TableEntry) -> list[int | str]:
+    return sorted(DeltaTable(f"{lake}/{entry.path}", version=entry.version).to_pyarrow_table()["n"].to_pylist())
+
+
+def history(lake: Path) -> list[int | str]:
+    (entry,) = (entry for entry in cut_rows(lake)[-1].tables if entry.topic == HISTORY.topic)
+    assert entry.state == "current"
+    return rows_of(lake, entry)
+
+
+def copy_again(pipeline: MemoryPipeline, n: int) -> None:
+    """The source has one account, with this n."""
+    lsn = 0x2008 + 16 * n
+    marker, begin = copy_begin(ACCOUNTS, lsn)
+    pipeline.send(marker, *copied(ACCOUNTS, lsn, {"id": 1, "n": n}), barriers=[begin])
+    marker, end = copy_end(ACCOUNTS, lsn)
+    pipeline.send(marker, barriers=[end])
 
 
 def killed_at(point: str, run: Run, *, passing: int = 0) -> bool:

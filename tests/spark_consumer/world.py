@@ -13,8 +13,8 @@ from typing import Any
 
 from tests.contract_writer import Event
 from tests.spark_consumer.events import EPOCH, column, relation
-from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, TableChanges
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 
 

@@ -57,7 +57,7 @@ def dropped(settings: Settings, *, yes: bool = True, slot_only: bool = False, ke
 def test_slot_publication_and_topics_are_removed_and_a_second_run_finds_nothing(
     settings: Settings, database: Database, kafka: KafkaBroker
 ) -> None:
-    comes_to(settings, database, kafka, (1, 1, 4))
+    comes_to(settings, database, kafka, (1, 1, 5))
 
     code, said = dropped(settings)
 
@@ -68,12 +68,16 @@ def test_slot_publication_and_topics_are_removed_and_a_second_run_finds_nothing(
     assert (code, "Nothing is left" in said) == (0, True)
 
 
-def test_without_a_person_to_ask_nothing_is_removed(settings: Settings, database: Database, kafka: KafkaBroker) -> None:
+def test_without_a_person_to_ask_nothing_is_removed_until_it_is_told_yes(
+    settings: Settings, database: Database, kafka: KafkaBroker
+) -> None:
     with pytest.raises(OperatorError, match="nobody is here to answer") as refused:
         dropped(settings, yes=False)
 
     assert refused.value.remedy == "run walbridge drop --yes"
-    comes_to(settings, database, kafka, (1, 1, 4))
+    comes_to(settings, database, kafka, (1, 1, 5))
+    assert dropped(settings, yes=True)[0] == 0
+    comes_to(settings, database, kafka, (0, 0, 0))
 
 
 def test_no_is_an_answer(
@@ -84,13 +88,13 @@ def test_no_is_an_answer(
     code, said = dropped(settings, yes=False)
 
     assert (code, said.splitlines()[-1]) == (0, "nothing was removed")
-    comes_to(settings, database, kafka, (1, 1, 4))
+    comes_to(settings, database, kafka, (1, 1, 5))
 
 
 def test_slot_alone_goes_when_asked(settings: Settings, database: Database, kafka: KafkaBroker) -> None:
     assert dropped(settings, slot_only=True)[0] == 0
 
-    comes_to(settings, database, kafka, (0, 1, 4))
+    comes_to(settings, database, kafka, (0, 1, 5))
 
 
 def test_without_kafka_the_slot_goes_and_what_stays_is_said(
@@ -102,7 +106,7 @@ def test_without_kafka_the_slot_goes_and_what_stays_is_said(
     code, said = dropped(away)
 
     assert (code, f"topics       {settings.name}.*" in said) == (2, True)
-    comes_to(settings, database, kafka, (0, 0, 4))
+    comes_to(settings, database, kafka, (0, 0, 5))
 
 
 def test_mistake_in_the_settings_is_no_broker_that_is_away(
@@ -114,7 +118,7 @@ def test_mistake_in_the_settings_is_no_broker_that_is_away(
     with pytest.raises(OperatorError, match=r"\[kafka\.client\] is not accepted"):
         dropped(settings.model_copy(update={"kafka": wrong}))
 
-    comes_to(settings, database, kafka, (1, 1, 4))
+    comes_to(settings, database, kafka, (1, 1, 5))
 
 
 def test_server_that_leaves_while_it_is_asked_is_told_as_such(
@@ -151,4 +155,4 @@ def test_slot_of_another_plugin_is_left_alone(settings: Settings, database: Data
     with pytest.raises(OperatorError, match="is of plugin test_decoding"):
         dropped(settings)
 
-    comes_to(settings, database, kafka, (1, 1, 4))
+    comes_to(settings, database, kafka, (1, 1, 5))

@@ -68,11 +68,12 @@ def test_publication_and_topics_are_made_once(settings: Settings, database: Data
         topics = admin.list_topics(timeout=60).topics
         return {name: len(topic.partitions) for name, topic in topics.items() if name.startswith(f"{settings.name}.")}
 
-    wait_until(lambda: len(ours()) >= 5, "the broker to list what it has made")
+    wait_until(lambda: len(ours()) >= 6, "the broker to list what it has made")
     assert ours() == {
         f"{settings.name}.metadata": 1,
         f"{settings.name}.cuts": 1,
         f"{settings.name}.progress": 1,
+        f"{settings.name}.status": 1,
         f"{settings.name}.public.orders": 3,
         f"{settings.name}.Odd_u0020schema.Line_u0020_u0022items_u0022_u002e_u20ac": 1,  # no key, no other order
     }

@@ -24,5 +24,5 @@ def test_archive_for_spark_holds_the_job_and_the_contract_alone(tmp_path: Path) 
     write_archive(tmp_path / "new folder" / "walbridge.zip")
     held = ZipFile(tmp_path / "new folder" / "walbridge.zip").namelist()
 
-    assert {"walbridge/spark_consumer/__main__.py", "walbridge/schemas/Cut.avsc"} <= set(held)
+    assert {"walbridge/spark_consumer/__main__.py", "walbridge/schemas/control/Cut.avsc"} <= set(held)
     assert not [name for name in held if not name.startswith("walbridge/") or "producer/" in name]

@@ -10,15 +10,21 @@ from pathlib import Path
 from deltalake.exceptions import DeltaError
 
 from walbridge.check.finding import LAKE, Finding, Severity, advice, error, ok, refused, warning
+from walbridge.control_records import CutsKept
 from walbridge.runtime.host import probe_folder
-from walbridge.schemas.errors import COPY_AGAIN, RetryableError, copy_command, foreign_lake
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.errors import RetryableError, copy_command, foreign_lake
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings, flatten
-from walbridge.spark_consumer.delta.manifest_reader import newest_rows, open_table
-from walbridge.spark_consumer.errors import unwritable_lake
+from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows, open_table
+from walbridge.spark_consumer.errors import cuts_made_anew, cuts_unfit, doubting_empty, table_lost, unwritable_lake
+from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.plan import cut_fault
 from walbridge.spark_consumer.plan.segments import LEFT
+
+VERSION_DIGITS = 20
+"""Of a commit's or checkpoint's file name."""
 
 
 def lake_findings(settings: Settings) -> Iterator[Finding]:
@@ -35,6 +41,7 @@ def lake_findings(settings: Settings) -> Iterator[Finding]:
     else:
         yield ok(LAKE, f"of this pipeline, at cut {row.to_cut}, {format_lsn(row.end_lsn)}")
         yield from _in_trouble(rows)
+        yield from table_findings(settings)
 
 
 def _in_trouble(rows: Sequence[CutRow]) -> Iterator[Finding]:
@@ -49,28 +56,60 @@ def _in_trouble(rows: Sequence[CutRow]) -> Iterator[Finding]:
 
 
 def standing_findings(
-    settings: Settings, progress: Progress | None, cuts_end: Callable[[], int | None]
+    settings: Settings, progress: Progress | None, cuts_kept: Callable[[int], CutsKept]
 ) -> Iterator[Finding]:
-    """The lake beside Kafka: are they of one copy, and does the lake know no cut that Kafka lacks?
+    """The lake beside Kafka: what ``walbridge materialize`` would say of the cuts that it has not applied yet.
 
     Args:
-        cuts_end: end of the cuts topic; asked after the lake, which may move on meanwhile.
+        cuts_kept: what the cuts topic has from an offset on; asked after the lake, which may move on meanwhile.
     """
-    row = newest_row(settings)
-    if row is None or row.pipeline != settings.name:
+    rows = _newest_rows(settings)
+    if rows and rows[0].pipeline != settings.name:
         return
-    if row.next_offset > (cuts_end() or 0):
-        yield error(
-            LAKE,
-            "the cuts topic ends before what this lake has applied: it was made anew",
-            COPY_AGAIN,
-        )
-    elif progress is not None and progress.consistent_point is not None and row.epoch != str(progress.epoch):
+    # An open plan is made again from where the row before it ended.
+    state = LakeState.after(settings.name, next((row for row in rows if row.kind != "plan"), None))
+    kept = cuts_kept(state.next_offset)
+    if rows and rows[0].next_offset > kept.end:
+        yield refused(LAKE, cuts_made_anew())
+    elif kept.first is not None and (fault := cut_fault(state.entered(kept.first).last_cut, kept.first)):
+        unfit = cuts_unfit(state.last_cut, kept.first, fault)
+        yield refused(LAKE, doubting_empty(settings.lake.path, unfit) if not rows else unfit)
+    elif rows and _is_of_another_copy(rows[0], progress):
         yield warning(
             LAKE,
             "it holds the tables of an earlier copy",
             "walbridge materialize replaces them; walbridge status shows when it has",
         )
+
+
+def _is_of_another_copy(row: CutRow, progress: Progress | None) -> bool:
+    return progress is not None and progress.consistent_point is not None and row.epoch != str(progress.epoch)
+
+
+def table_findings(settings: Settings) -> Iterator[Finding]:
+    """Are the tables there that the newest row names? The job meets one that is not at its next change."""
+    path = settings.lake.path
+    if "://" in path:
+        return
+    rows = _newest_rows(settings)
+    tables = next((row.tables for row in rows if row.kind != "plan"), ())
+    for entry in sorted(tables, key=lambda entry: entry.qualified_name):
+        if entry.version is None or entry.is_dropped or entry.state in LEFT or rows[0].pipeline != settings.name:
+            continue
+        how = _how_lost(Path(path) / entry.path, entry.version)
+        if how is not None:
+            what = f"{table_lost(entry.path, how).what}: readers of {entry.qualified_name} fail"
+            yield error(LAKE, what, copy_command(entry.qualified_name))
+
+
+def _how_lost(folder: Path, version: int) -> str | None:
+    """By names of files alone: to open hundreds of tables takes too long for a look."""
+    try:
+        names = [path.name for path in (folder / "_delta_log").iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return "is gone"
+    newest = max((int(name[:VERSION_DIGITS]) for name in names if name[:VERSION_DIGITS].isdecimal()), default=-1)
+    return f"is at version {newest}, before version {version} that was published" if newest < version else None
 
 
 def newest_row(settings: Settings) -> CutRow | None:

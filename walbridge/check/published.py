@@ -13,7 +13,7 @@ from psycopg import sql
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.producer import errors
-from walbridge.producer.guards.replica_identity import filter_faults, partition_faults
+from walbridge.producer.guards.replica_identity import filter_faults, partition_faults, publication_faults
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, classified
 from walbridge.producer.postgres.facts import PublishedTable
@@ -140,24 +140,51 @@ def publication_facts(connection: SqlConnection, name: str) -> PublicationFacts 
     return PublicationFacts(kinds, all_tables, via_root, by_schema, has_partitioned)
 
 
+def combined(facts: Sequence[PublicationFacts | None]) -> PublicationFacts | None:
+    """What is to be said of the tables of several; None where none is there."""
+    there = [each for each in facts if each is not None]
+    if not there:
+        return None
+    return PublicationFacts(
+        kinds=tuple(kind for kind in _KINDS if any(kind in each.kinds for each in there)),
+        all_tables=any(each.all_tables for each in there),
+        via_root=any(each.via_root for each in there),
+        by_schema=any(each.by_schema for each in there),
+        has_partitioned=any(each.has_partitioned for each in there),
+    )
+
+
 def publication_findings(
-    facts: PublicationFacts | None, settings: Settings, tables: Sequence[PublishedTable]
+    name: str,
+    facts: PublicationFacts | None,
+    settings: Settings,
+    all_tables: Sequence[PublishedTable],
+    *,
+    is_followed: bool = False,
 ) -> Iterator[Finding]:
-    """What it publishes, and what it leaves out."""
-    name = settings.postgres.publication
+    """What it publishes, and what it leaves out.
+
+    Args:
+        all_tables: of all publications that are followed.
+        is_followed: a session streams from it already, and its guards say what its end means.
+    """
+    is_single = len(settings.postgres.publication_names) == 1
+    tables = [table for table in all_tables if is_single or name in {each.publication for each in table.memberships}]
     if facts is None:
+        if is_followed:
+            return
         if settings.postgres.publication_tables:
             yield advice(PUBLICATION, f"publication {name} does not exist yet", "walbridge init")
         else:
             yield refused(PUBLICATION, errors.publication_missing(name))
         return
-    if not tables:
-        yield refused(PUBLICATION, errors.not_published(name))
+    if not tables and not is_followed:
+        yield refused(PUBLICATION, errors.not_published([name]))
     else:
         yield ok(PUBLICATION, f"{name} publishes {', '.join(facts.kinds) or 'nothing'} of {_tables(len(tables))}")
     quoted = sql.Identifier(name).as_string(None)
-    if missing := [kind for kind in _KINDS if kind not in facts.kinds]:
-        yield refused(PUBLICATION, errors.operations_missing(name, missing))
+    if is_single and not is_followed and (missing := [kind for kind in _KINDS if kind not in facts.kinds]):
+        yield refused(PUBLICATION, errors.operations_missing([name], missing))
     if facts.all_tables or facts.by_schema:
         yield ok(PUBLICATION, f"{name} takes in every table that is created later: it is copied when it comes")
     if facts.has_partitioned and not facts.via_root:
@@ -166,16 +193,16 @@ def publication_findings(
             f"{name} has publish_via_partition_root = false: each partition is a table of its own",
             f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true); before walbridge init",
         )
-    yield from _unlike_settings(settings, tables)
+    yield from _unlike_settings(name, settings, tables)
 
 
-def _unlike_settings(settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[Finding]:
+def _unlike_settings(name: str, settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[Finding]:
     wanted = set(map(qualified, settings.postgres.publication_tables))
     missing = sorted(wanted - {table.qualified_name for table in tables})
     if wanted and missing:
         yield warning(
             PUBLICATION,
-            f"{settings.postgres.publication} does not publish {', '.join(missing)}, which publication_tables names",
+            f"{name} does not publish {', '.join(missing)}, which publication_tables names",
             "mend [postgres] publication_tables; or add those tables to the publication: the producer copies them",
         )
 
@@ -224,7 +251,7 @@ def _unfit_identities(
     connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
 ) -> Iterator[Finding]:
     """What the producer refuses at its start, unless it is set to leave such a table when it happens."""
-    for fault in partition_faults(connection, tables):
+    for fault in chain(publication_faults(settings, tables), partition_faults(connection, tables)):
         yield refused(TABLES, fault)
     for fault in filter_faults(connection, settings, tables):
         stops = settings.producer.on_unknown_value == "refuse"
@@ -233,14 +260,18 @@ def _unfit_identities(
 
 def table_cases(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[TableCase]:
     """Each table with what its judgement needs."""
-    changes = dict(_rows(connection, _TABLE, ([table.relation_id for table in tables],)))
-    for table in tables:
-        known = catalog.table_facts(connection, table.relation_id)
-        if known is None or table.relation_id not in changes:
-            continue  # dropped a moment ago
-        relation = announced(table, known)
-        types = catalog.type_facts(connection, {column.type_oid for column in relation.columns})
-        has_key = bool(describe(relation, known, types).key_columns)
+    relation_ids = [table.relation_id for table in tables]
+    changes = dict(_rows(connection, _TABLE, (relation_ids,)))
+    facts, _ = catalog.tables_facts(connection, relation_ids)
+    there = [
+        table for table in tables if table.relation_id in facts and table.relation_id in changes
+    ]  # others were dropped
+    relations = {table.relation_id: announced(table, facts[table.relation_id]) for table in there}
+    types = catalog.type_facts(connection, {column.type_oid for each in relations.values() for column in each.columns})
+    for table in there:
+        relation = relations[table.relation_id]
+        own = catalog.types_within(types, {column.type_oid for column in relation.columns})
+        has_key = bool(describe(relation, facts[table.relation_id], own).key_columns)
         yield TableCase(
             name=table.qualified_name,
             quoted=_quoted(table),

@@ -1,4 +1,7 @@
-"""What ``walbridge check`` prints: by area on a terminal, lines elsewhere, or one JSON object."""
+"""What ``walbridge check`` prints: by area on a terminal, lines elsewhere, or one JSON object.
+
+People are told once what holds of many tables; the JSON object has each finding.
+"""
 
 import json
 import textwrap
@@ -8,6 +11,7 @@ from dataclasses import asdict
 
 from rich.text import Text
 
+from walbridge.check.alike import gathered
 from walbridge.check.finding import Finding, Severity
 
 _STYLES = {Severity.OK: "green", Severity.ADVICE: "blue", Severity.WARNING: "yellow", Severity.ERROR: "bold red"}
@@ -19,7 +23,8 @@ _TEXT_MIN = 20
 def for_terminal(findings: Sequence[Finding], width: int) -> Iterator[Text]:
     """By area, wrapped to the width; but what mends a finding is one line, so that it can be copied whole."""
     area = ""
-    for finding in findings:
+    for alike in gathered(findings):
+        finding = alike.first
         if finding.area != area:
             area = finding.area
             yield Text(area, style="bold")
@@ -29,14 +34,18 @@ def for_terminal(findings: Sequence[Finding], width: int) -> Iterator[Text]:
         yield from (Text(" " * _INDENT + line) for line in more)
         if finding.remedy:
             yield Text(" " * (_INDENT - 2)) + Text(f"→ {finding.remedy}", style="cyan")
+        for line in textwrap.wrap(alike.rest or "", max(width - _INDENT, _TEXT_MIN), break_on_hyphens=False):
+            yield Text(" " * _INDENT + line)
 
 
 def as_text(findings: Sequence[Finding]) -> str:
     """``severity area: finding``, and below it what mends it."""
     lines = []
-    for finding in findings:
+    for alike in gathered(findings):
+        finding = alike.first
         lines.append(f"{finding.severity:<8} {finding.area}: {finding.text}")
         lines += [f"{'':<8} → {finding.remedy}"] if finding.remedy else []
+        lines += [f"{'':<8}   {alike.rest}"] if alike.rest else []
     return "\n".join(lines)
 
 

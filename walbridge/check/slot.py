@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
-from walbridge.producer.guards.start import refuse_bad_start, refuse_before_copy
+from walbridge.check.session import lost_finding
+from walbridge.producer.guards.start import refuse_start
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.quantities import bytes_text
+from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import COPY_ALL, OperatorError, StreamLost
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 
 AREA = "slot"
@@ -29,20 +30,25 @@ class SlotCase:
     state: SlotState | None
     retained_bytes: int | None = None
     safe_wal_size_bytes: int | None = None
+    is_needed: bool = False
+    """Whether something was published from it: then it is not the next start that makes it."""
 
 
 def slot_findings(case: SlotCase) -> Iterator[Finding]:
     """What the server says of the slot."""
     if case.state is None:
+        if case.is_needed:  # the guards say what is lost with it
+            return
         yield advice(AREA, f"slot {case.name} does not exist yet", "walbridge init")
         return
     held = f"holds {bytes_text(case.retained_bytes)} of WAL" if case.retained_bytes is not None else "holds no WAL"
     if case.state.wal_status == "lost":
-        yield error(
-            AREA,
-            f"slot {case.name} is lost: the server removed WAL that was not read yet",
-            COPY_ALL,
-        )
+        if not case.is_needed:
+            yield error(
+                AREA,
+                f"slot {case.name} is lost: the server removed WAL that was not read yet",
+                COPY_ALL,
+            )
     elif case.state.wal_status == "unreserved":
         yield error(
             AREA,
@@ -74,10 +80,8 @@ def guard_findings(
     """Would the producer start here? ``is_copy_asked``: whether it is to copy all tables again."""
 
     def guards() -> None:
-        if progress is not None and progress.state == "streaming":
-            refuse_bad_start(progress, server, state, stream_options(settings, server.version))
-        else:
-            refuse_before_copy(progress, server, state, settings.postgres.slot)
+        options = stream_options(settings, server.version)
+        refuse_start(progress, server, state, options, settings.postgres.slot)
 
     stands = "no cut yet" if progress is None else f"cut {progress.cut_id}, {progress.state}"
     yield from _guarded(guards, stands, is_copy_asked)
@@ -87,11 +91,7 @@ def _guarded(guards: Callable[[], None], stands: str, is_copy_asked: Callable[[]
     try:
         guards()
     except StreamLost as lost:
-        if is_copy_asked():
-            what = f"{lost.what}; a copy of all tables was asked for, so the next start makes a new slot"
-            yield warning(AREA, what, "walbridge produce")
-        else:
-            yield refused(AREA, lost)
+        yield lost_finding(AREA, lost, is_copy_asked=is_copy_asked())
     except OperatorError as refusal:
         yield refused(AREA, refusal)
     else:

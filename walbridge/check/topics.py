@@ -10,23 +10,18 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from walbridge.check.finding import Finding, advice, error, ok, refused, warning
-from walbridge.producer.errors import table_topic_gone, topic_grown
-from walbridge.producer.kafka.topics import (
-    REQUEST_TIMEOUT_S,
-    TopicAdmin,
-    TopicSpec,
-    client_config,
-    control_topics,
-    data_topic_spec,
-)
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError, copy_command
-from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.check.finding import Finding, Severity, advice, error, ok, refused, warning
+from walbridge.producer.errors import topic_gone
+from walbridge.producer.kafka.client_config import client_config
+from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
+from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import CURRENT, DROPPED
+from walbridge.schemas.errors import RetryableError, copy_command
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import CURRENT, DROPPED
 from walbridge.tables.known import known_tables
 from walbridge.tables.standing import copied_text
 
@@ -147,61 +142,40 @@ def topic_findings(
     specs = [*control_topics(settings), *(_spec(settings, record) for record in data.values())]
     missing = [spec for spec in specs if spec.name not in counts]
     gone = {spec.name for spec in missing if has_progress}
-    faults = [*_compared(settings, [spec for spec in specs if spec.name in counts])]
-    faults += [
-        _grown(settings, record, counts[topic]) for topic, record in tables.items() if _has_grown(record, counts)
-    ]
-    faults += [_gone(settings, tables[topic]) for topic in sorted(gone & tables.keys())]
+    there = [spec for spec in specs if spec.name in counts]
+    faults = [refused(TOPICS, fault) for fault in TopicAdmin(settings, alters=False).faults(there)]
     yield from faults
-    if gone - tables.keys():
-        names = ", ".join(sorted(gone - tables.keys()))
-        yield error(
-            TOPICS,
-            f"gone, though this pipeline has written to them: {names}",
-            COPY_AGAIN,
-        )
+    if lost := sorted(gone - tables.keys()):
+        yield from (refused(TOPICS, topic_gone(topic)) for topic in lost)
     elif missing and not has_progress:
-        yield from _creatable(settings, missing)
+        created = [*_creatable(settings, missing)]
+        yield from created
+        if any(each.severity is Severity.ERROR for each in created):
+            return  # for the other one, too
     elif not faults:
-        yield ok(TOPICS, f"{len(specs)} topics have the settings and partitions that they must have")
+        yield ok(TOPICS, f"{len(there)} topics have the settings that they must have")
+    yield from _status_findings(settings, counts)
+
+
+def _status_findings(settings: Settings, counts: Mapping[str, int]) -> Iterator[Finding]:
+    """The topic without which the pipeline goes on: only what ``status`` can tell depends on it."""
+    spec = status_topic_spec(settings)
+    if spec.name in counts:
+        faults = (refused(TOPICS, fault) for fault in TopicAdmin(settings, alters=False).faults([spec]))
+    else:
+        faults = (each for each in _creatable(settings, [spec]) if each.severity is Severity.ERROR)
+    for each in faults:
+        text = f"{each.text}; without it nobody is told when and why walbridge produce ended"
+        yield advice(TOPICS, text, each.remedy or "")
 
 
 def _spec(settings: Settings, record: RelationRecord) -> TopicSpec:
     return data_topic_spec(settings, record.topic, has_key=bool(record.table.key_columns))
 
 
-def _compared(settings: Settings, specs: Iterable[TopicSpec]) -> Iterator[Finding]:
-    """One by one, so that each fault is told. They exist, so nothing is made."""
-    admin = TopicAdmin(settings, alters=False)
-    for spec in specs:
-        try:
-            admin.ensure([spec])
-        except OperatorError as refusal:
-            yield refused(TOPICS, refusal)
-
-
-def _has_grown(record: RelationRecord, counts: Mapping[str, int]) -> bool:
-    return counts.get(record.topic, record.partition_count) != record.partition_count
-
-
-def _grown(settings: Settings, record: RelationRecord, count: int) -> Finding:
-    reason = topic_grown(record.table.qualified_name, record.topic, count, record.partition_count)
-    return _lost(settings, record, reason)
-
-
-def _gone(settings: Settings, record: RelationRecord) -> Finding:
-    return _lost(settings, record, table_topic_gone(record.table.qualified_name, record.topic))
-
-
-def _lost(settings: Settings, record: RelationRecord, reason: OperatorError) -> Finding:
-    """What the producer will do about it, it says itself."""
-    match settings.producer.on_table_error:
-        case "stop":
-            return refused(TOPICS, reason)
-        case "copy":
-            return warning(TOPICS, reason.what, "none is needed: walbridge produce copies the table into another topic")
-        case _:
-            return warning(TOPICS, reason.what, copy_command(record.table.qualified_name))
+def has_control_topics(settings: Settings, counts: Mapping[str, int]) -> bool:
+    """Whether none of them is gone: what a start would make anew says nothing of what was published."""
+    return all(spec.name in counts for spec in control_topics(settings))
 
 
 def _creatable(settings: Settings, specs: list[TopicSpec]) -> Iterator[Finding]:

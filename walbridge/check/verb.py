@@ -6,6 +6,7 @@ In: settings. Out: findings in a fixed order, on stdout; exit code 0, or 2 when 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 
@@ -14,14 +15,18 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 
 from walbridge.check import host, published, report, server, topics
+from walbridge.check import registry as registry_check
 from walbridge.check import slot as slot_check
-from walbridge.check.finding import LAKE, Finding, advice, error, exit_code, not_checked, ok, refused
-from walbridge.control_records import newest_progress, relations
+from walbridge.check.clock import clock_findings
+from walbridge.check.finding import LAKE, Finding, Severity, advice, error, exit_code, not_checked, ok, refused
+from walbridge.check.programs import AREA as PROGRAMS
+from walbridge.check.programs import program_findings
+from walbridge.check.session import SESSION, session_findings
+from walbridge.control_records import cuts_kept, newest_progress, relations
 from walbridge.extras import missing_package
-from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.producer.postgres import catalog, slot
+from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import (
     SqlConnection,
     classified,
@@ -30,13 +35,16 @@ from walbridge.producer.postgres.connection import (
     retry_at_start,
 )
 from walbridge.producer.postgres.facts import PublishedTable, ServerIdentity, SlotState
+from walbridge.producer.postgres.slots import slot
+from walbridge.producer.postgres.slots.slot_row import slot_of, source_of
+from walbridge.program_runs import job_words, left_words, producer_words
+from walbridge.runtime.logs import configure_logs
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.run_record import PRODUCER
 from walbridge.schemas.errors import OperatorError, RetryableError, WalbridgeError
-from walbridge.schemas.metadata_record import RelationRecord
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.schemas.topics import cuts_topic
-from walbridge.slot_row import slot_of, source_of
 
 ANSWER_S = 5.0
 """A peer that is there answers at once; this much is for a busy machine."""
@@ -58,6 +66,7 @@ class Reached:
 
 def check(settings: Settings, *, as_json: bool) -> int:
     """Run every check and print what was found; the exit code."""
+    configure_logs("warning")  # what the producer's own parts say goes to stderr
     findings = list(all_findings(settings))
     console = Console()
     if as_json:
@@ -79,13 +88,17 @@ def all_findings(settings: Settings) -> Iterator[Finding]:
             "Postgres": list(_tried(server.AREA, lambda: _reach_postgres(reached))),
             "Kafka": list(_tried(topics.BROKER, lambda: _reach_kafka(reached))),
         }
-        areas_not_checked: set[str] = set()
+        areas_not_checked, told = set[str](), set[str]()
         for area, needs, findings in _CHECKS:
             for peer in needs:
                 yield from reaching.pop(peer, ())
             absent = [peer for peer in needs if not _answers(reached, peer)]
             if not absent:
-                yield from _tried(area, partial(findings, reached))
+                for finding in _tried(area, partial(findings, reached)):
+                    # One fault may stop several steps of a start; the first that meets it says it.
+                    if finding.severity is Severity.OK or finding.text not in told:
+                        told.add(finding.text)
+                        yield finding
             elif area not in areas_not_checked | {server.AREA, topics.BROKER}:
                 areas_not_checked.add(area)
                 yield not_checked(area, absent[0])
@@ -131,7 +144,7 @@ def _reach_postgres(reached: Reached) -> Iterator[Finding]:
         info = connection.info
         yield ok(server.AREA, f"reachable: database {info.dbname} at {info.host}:{info.port}, as {info.user}")
         reached.slot_state = slot.inspect(connection, postgres.slot)
-        reached.tables = catalog.published_tables(connection, postgres.publication)
+        reached.tables = catalog.published_tables(connection, postgres.publication_names)
         # Last: without both answers a slot or tables would seem to be missing.
         reached.connection = connection
         on_failure.pop_all()
@@ -149,7 +162,8 @@ def _reach_kafka(reached: Reached) -> Iterator[Finding]:
 
 def _server(reached: Reached) -> Iterator[Finding]:
     facts = server.server_facts(_connected(reached))
-    return server.server_findings(facts, slot_exists=reached.slot_state is not None)
+    yield from server.server_findings(facts, slot_exists=reached.slot_state is not None)
+    yield from clock_findings(_connected(reached), server.AREA)
 
 
 def _role(reached: Reached) -> Iterator[Finding]:
@@ -169,13 +183,32 @@ def _role(reached: Reached) -> Iterator[Finding]:
 
 
 def _publication(reached: Reached) -> Iterator[Finding]:
-    facts = published.publication_facts(_connected(reached), reached.settings.postgres.publication)
-    return published.publication_findings(facts, reached.settings, reached.tables)
+    for name in reached.settings.postgres.publication_names:
+        facts = published.publication_facts(_connected(reached), name)
+        yield from published.publication_findings(
+            name, facts, reached.settings, reached.tables, is_followed=_streams(reached) is not None
+        )
+
+
+def _streams(reached: Reached) -> Progress | None:
+    """The progress of a pipeline that has begun to stream."""
+    progress = reached.progress
+    return progress if progress is not None and progress.state == "streaming" else None
+
+
+def _session(reached: Reached) -> Iterator[Finding]:
+    progress, server = _streams(reached), reached.identity
+    if progress is None or server is None or not topics.has_control_topics(reached.settings, reached.counts or {}):
+        return iter(())
+    if (server.system_id, server.database) != (progress.system_id, progress.database):
+        return iter(())  # its relation ids are others' here; the slot's guards say so
+    return session_findings(reached.settings, _connected(reached), server, progress, lambda: _is_copy_asked(reached))
 
 
 def _tables(reached: Reached) -> Iterator[Finding]:
     connection = _connected(reached)
-    facts = published.publication_facts(connection, reached.settings.postgres.publication)
+    names = reached.settings.postgres.publication_names
+    facts = published.combined([published.publication_facts(connection, name) for name in names])
     named = {record.table.relation_id for record in reached.relations} if reached.progress else set()
     return published.table_findings(connection, reached.settings, facts, reached.tables, named) if facts else iter(())
 
@@ -184,20 +217,25 @@ def _slot(reached: Reached) -> Iterator[Finding]:
     settings = reached.settings
     seen = slot_of(_connected(reached), settings.postgres.slot, source_of(settings).wal_lsn)
     retained, safe = (seen.retained_bytes, seen.safe_wal_size_bytes) if seen else (None, None)
-    return slot_check.slot_findings(slot_check.SlotCase(settings.postgres.slot, reached.slot_state, retained, safe))
+    is_needed = reached.progress is not None and reached.progress.consistent_point is not None
+    case = slot_check.SlotCase(settings.postgres.slot, reached.slot_state, retained, safe, is_needed)
+    return slot_check.slot_findings(case)
 
 
 def _guards(reached: Reached) -> Iterator[Finding]:
     if reached.identity is None:  # the role's finding says why
         return iter(())
-    progress = reached.progress
-
-    def is_copy_asked() -> bool:
-        return progress is not None and copy_of_all_asked(reached.settings, progress) is not None
-
     return slot_check.guard_findings(
-        reached.settings, progress, reached.identity, reached.slot_state, is_copy_asked=is_copy_asked
+        reached.settings,
+        reached.progress,
+        reached.identity,
+        reached.slot_state,
+        is_copy_asked=lambda: _is_copy_asked(reached),
     )
+
+
+def _is_copy_asked(reached: Reached) -> bool:
+    return reached.progress is not None and copy_of_all_asked(reached.settings, reached.progress) is not None
 
 
 def _broker(reached: Reached) -> Iterator[Finding]:
@@ -221,15 +259,9 @@ def _lake_beside_kafka(reached: Reached) -> Iterator[Finding]:
         return iter(())
     from walbridge.check.lake import standing_findings
 
-    return standing_findings(reached.settings, reached.progress, lambda: _cuts_end(reached))
-
-
-def _cuts_end(reached: Reached) -> int | None:
-    topic = cuts_topic(reached.settings.name)
-    if topic not in (reached.counts or {}):
-        return None
-    with PartitionLog(reached.settings, topic, 0) as log:
-        return log.bounds()[1]
+    return standing_findings(
+        reached.settings, reached.progress, partial(cuts_kept, reached.settings, reached.counts or {})
+    )
 
 
 def _spool(reached: Reached) -> Iterator[Finding]:
@@ -248,6 +280,22 @@ def _jars(reached: Reached) -> Iterator[Finding]:
     return host.jar_findings(reached.settings)
 
 
+def _producer(reached: Reached) -> Iterator[Finding]:
+    settings = reached.settings
+    words = left_words(settings, PRODUCER) if reached.counts is None else producer_words(settings)
+    return program_findings("produce", words, datetime.now(UTC))
+
+
+def _job(reached: Reached) -> Iterator[Finding]:
+    if find_spec("deltalake") is None:
+        return iter(())
+    return program_findings("materialize", job_words(reached.settings), datetime.now(UTC))
+
+
+def _registry(reached: Reached) -> Iterator[Finding]:
+    return registry_check.registry(reached.settings, reached.relations)
+
+
 _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[Reached], Iterator[Finding]]], ...] = (
     (server.AREA, ("Postgres",), _server),
     (published.ROLE, ("Postgres",), _role),
@@ -255,10 +303,14 @@ _CHECKS: tuple[tuple[str, tuple[str, ...], Callable[[Reached], Iterator[Finding]
     (published.TABLES, ("Postgres",), _tables),
     (topics.BROKER, ("Kafka",), _broker),
     (topics.TOPICS, ("Kafka",), _topics),
+    (registry_check.AREA, ("Kafka",), _registry),
+    (SESSION, ("Postgres", "Kafka"), _session),
     (slot_check.AREA, ("Postgres",), _slot),
     (slot_check.AREA, ("Postgres", "Kafka"), _guards),
     (LAKE, (), _lake),
     (LAKE, ("Kafka",), _lake_beside_kafka),
+    (PROGRAMS, (), _producer),
+    (PROGRAMS, (), _job),
     (host.SPOOL, (), _spool),
     (host.MEMORY, (), _memory),
     (host.JAVA, (), _java),

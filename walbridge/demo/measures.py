@@ -19,11 +19,11 @@ import psycopg
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 
-from walbridge.producer.kafka.topics import client_config
-from walbridge.schemas.cut import decode_cut
+from walbridge.producer.kafka.client_config import client_config
+from walbridge.schemas.control.cut import decode_cut
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, data_topic
-from walbridge.spark_consumer.delta.manifest_reader import newest_published, open_table
+from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_published, open_table
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 
 CUTS_MAX = 500

@@ -19,7 +19,7 @@ def spark_line(place: Place) -> str:
     program = f"""
 from walbridge.schemas.settings_file import load_settings
 from walbridge.spark_consumer.read import tables_at
-from walbridge.spark_consumer.spark_session import spark_session
+from walbridge.spark_consumer.jvm.spark_session import spark_session
 settings = load_settings({json.dumps(str(place.config))})
 tables = tables_at(spark_session(settings), settings.lake.path)
 tables["public.pgbench_accounts"].selectExpr("count(*)", "sum(abalance)").show()

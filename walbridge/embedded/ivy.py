@@ -30,20 +30,25 @@ STALL_S = 900.0  # without a line: the largest jar takes no such time
 
 @dataclass(frozen=True, slots=True, order=True)
 class Coordinate:
+    """``<group>:<name>:<version>``; of what is no plain jar ``@<classifier>.<extension>`` follows."""
+
     group: str
     name: str
     version: str
+    kind: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        return cls(*text.split(":"))
+        plain, _, kind = text.partition("@")
+        group, name, version = plain.split(":")
+        return cls(group, name, version, kind)
 
     @property
     def file_name(self) -> str:
-        return f"{self.name}-{self.version}.jar"
+        return f"{self.name}-{self.version}{f'-{self.kind}' if self.kind else '.jar'}"
 
     def __str__(self) -> str:
-        return f"{self.group}:{self.name}:{self.version}"
+        return f"{self.group}:{self.name}:{self.version}{f'@{self.kind}' if self.kind else ''}"
 
 
 def retrieve(
@@ -52,7 +57,7 @@ def retrieve(
     report: Callable[[str], None],
     *,
     closure: bool = False,
-    pattern: str = "[artifact]-[revision].[ext]",
+    pattern: str = "[artifact]-[revision](-[classifier]).[ext]",
     exclude_groups: Iterable[str] = (),
 ) -> None:
     """Put the jars of these coordinates, with ``closure`` all they need at run time, into a folder.
@@ -61,11 +66,12 @@ def retrieve(
         OperatorError: Ivy failed; the tail of what it said is in the text.
     """
     work = folder("ivy")
+    archives = sorted({_extension(each) for each in coordinates if each.kind})
     module = work / f"ivy-{os.getpid()}.xml"
     module.write_text(_module(coordinates, closure, exclude_groups))
     try:
         for attempt in range(1, ATTEMPTS + 1):
-            tail = _run(_command(work, module, into / pattern), report)
+            tail = _run(_command(work, module, into / pattern, archives), report)
             if tail is None:
                 shutil.rmtree(work / "cache", ignore_errors=True)
                 return
@@ -86,12 +92,12 @@ def pyspark_jars() -> Path:
     return Path(spec.origin).parent / "jars"
 
 
-def _command(work: Path, module: Path, pattern: Path) -> list[str]:
+def _command(work: Path, module: Path, pattern: Path, archives: Iterable[str]) -> list[str]:
     java = find_java()
     ivy = next(pyspark_jars().glob("ivy-*.jar"))
     properties = [f"-Duser.home={work}", f"-Divy.default.ivy.user.dir={work}"]
     call = ["-jar", str(ivy), "-cache", str(work / "cache"), "-ivy", str(module)]
-    retrieve_args = ["-retrieve", str(pattern), "-types", "jar", "bundle"]
+    retrieve_args = ["-retrieve", str(pattern), "-types", "jar", "bundle", *archives]
     return [str(java.executable), *java.trust_store_args, *properties, *call, *retrieve_args]
 
 
@@ -131,17 +137,32 @@ def _kill_later(process: subprocess.Popen[str]) -> threading.Timer:
     return timer
 
 
+_EXTRA = "http://ant.apache.org/ivy/extra"
+
+
+def _extension(coordinate: Coordinate) -> str:
+    return coordinate.kind.partition(".")[2]
+
+
+def _artifact(coordinate: Coordinate) -> str:
+    """Of a module that is more than a jar: the one file that is wanted."""
+    if not coordinate.kind:
+        return ""
+    classifier, _, extension = coordinate.kind.partition(".")
+    return f'<artifact name="{coordinate.name}" type="{extension}" ext="{extension}" m:classifier="{classifier}"/>'
+
+
 def _module(coordinates: Iterable[Coordinate], closure: bool, exclude_groups: Iterable[str]) -> str:
     """An ivy.xml: ``master`` is a module's own jar, ``runtime`` what it needs."""
     conf = "default->master,runtime" if closure else "default->master"
     lines = [
         f'<dependency org="{c.group}" name="{c.name}" rev="{c.version}" force="true" conf="{conf}" '
-        f'transitive="{"true" if closure else "false"}"/>'
+        f'transitive="{"true" if closure else "false"}">{_artifact(c)}</dependency>'
         for c in coordinates
     ]
     lines += [f'<exclude org="{group}"/>' for group in exclude_groups]
     return (
-        '<ivy-module version="2.0"><info organisation="walbridge" module="jars"/>'
+        f'<ivy-module version="2.0" xmlns:m="{_EXTRA}"><info organisation="walbridge" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{''.join(lines)}</dependencies></ivy-module>\n"
     )

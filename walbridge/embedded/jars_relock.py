@@ -37,6 +37,8 @@ ROOTS = {
         for version in ("12.22.0", "13.23.0", "14.24.0", "15.19.0", "16.15.0", "17.11.0", "18.6.0")
     },
 }
+# Programs that come whole, in one archive with what they need.
+ARCHIVES = {"registry": ["io.apicurio:apicurio-registry-app:3.3.3@all.tar.gz"]}
 # Delta's closure names these; pyspark has them all, some under another artifact's name.
 CARRIED_GROUPS = {
     "spark": (
@@ -59,6 +61,8 @@ def relock(lock: Path) -> None:
     lines = [HEADER]
     for set_name, roots in ROOTS.items():
         lines += _locked(set_name, [ivy.Coordinate.parse(root) for root in roots])
+    for set_name, archives in ARCHIVES.items():
+        lines += _locked_archives(set_name, [ivy.Coordinate.parse(archive) for archive in archives])
     lock.write_text("\n".join(lines) + "\n")
 
 
@@ -80,6 +84,13 @@ def _locked(set_name: str, roots: list[ivy.Coordinate]) -> list[str]:
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()
                 lines.append(f"{digest} {set_name} {ivy.Coordinate(group, name, version)}")
         return lines
+
+
+def _locked_archives(set_name: str, coordinates: list[ivy.Coordinate]) -> list[str]:
+    with tempfile.TemporaryDirectory(dir=folder("ivy")) as directory:
+        ivy.retrieve(coordinates, Path(directory), print)
+        found = [(Path(directory) / each.file_name, each) for each in coordinates]
+        return [f"{hashlib.sha256(path.read_bytes()).hexdigest()} {set_name} {each}" for path, each in found]
 
 
 def _carried() -> set[str]:

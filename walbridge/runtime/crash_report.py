@@ -9,6 +9,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 
 from walbridge.schemas.errors import EXIT_BUG, WalbridgeError
 
@@ -23,6 +24,15 @@ def report_bug(error: BaseException) -> int:
         "may quote rows and is left out\nremedy: start again, nothing is lost; report the lines above\n"
     )
     return EXIT_BUG
+
+
+def bug_place(error: BaseException) -> str:
+    """Its class and the line of code where it came up."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return _name(error)
+    last = frames[-1]
+    return f"{_name(error)} in {'/'.join(Path(last.filename).parts[-3:])}, line {last.lineno}, {last.name}"
 
 
 def _lines(error: BaseException, told: frozenset[int] = frozenset()) -> Iterator[str]:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 STARTING = "starting"
 WAITING = "waiting"
+WAITING_FOR_KAFKA = "waiting for Kafka"
+WAITING_FOR_POSTGRES = "waiting for Postgres"
+WAITING_FOR_REGISTRY = "waiting for the registry"
 STOPPED = "stopped"
 
 

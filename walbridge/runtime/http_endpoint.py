@@ -12,7 +12,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from walbridge.runtime.health import Health
@@ -22,14 +22,6 @@ CLIENT_TIMEOUT_S = 5
 """How long a client may take to ask; then its thread and socket are given back."""
 
 Answer = tuple[HTTPStatus, str, bytes]
-
-
-def new_registry() -> CollectorRegistry:
-    """A registry with the process's own figures: CPU seconds, memory, open files."""
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    return registry
 
 
 class HttpEndpoint:

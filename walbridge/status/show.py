@@ -7,16 +7,21 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from walbridge.producer.postgres.slots.slot_row import Slot, Source
 from walbridge.quantities import bytes_text, moment_text, seconds_text
+from walbridge.schemas.control.run_record import LastWords
 from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import format_lsn
-from walbridge.slot_row import Slot, Source
 from walbridge.status.standing import Lag, Lake, Published, Silent, Standing, TableState
+from walbridge.status.words import BUG, FAILED, UNSAID, word_lines, words_json
 from walbridge.tables.standing import copied_text, share_text
 
 TABLES_SHOWN_MAX = 30
 
-ALARMING = ("wal_status lost", "wal_status unreserved", "unreachable:", "does not exist", "belongs to pipeline")
+ALARMING = (
+    *("wal_status lost", "wal_status unreserved", "unreachable:", "does not exist", "belongs to pipeline"),
+    *(UNSAID, FAILED, BUG),
+)
 """What makes a row red on a terminal, but of a table, whose name is anybody's."""
 _OF_TABLES = ("tables", "")
 
@@ -29,8 +34,10 @@ def rows(standing: Standing) -> list[tuple[str, str]]:
         ("slot", _slot(standing)),
         *(("", line) for line in _prepared(standing.source)),
         ("producer", _producer(standing)),
+        *(("", line) for line in _words(standing.producer, standing)),
         ("in Kafka", _in_kafka(standing)),
         ("in the lake", _in_lake(standing)),
+        *(("job" if index == 0 else "", line) for index, line in enumerate(_words(standing.job, standing))),
         *(("not in Kafka" if index == 0 else "", line) for index, line in enumerate(_left_out(standing.published))),
         *(("copied now" if index == 0 else "", line) for index, line in enumerate(_copying(standing.published))),
         *(("tables" if index == 0 else "", line) for index, line in enumerate(_tables(standing))),
@@ -61,6 +68,10 @@ def as_json(standing: Standing) -> dict[str, Any]:
         "producer": _answered(standing.published, _producer_json),
         "kafka": _answered(standing.published, _kafka_json),
         "lake": _answered(standing.lake, _lake_json),
+        "programs": {
+            "producer": _answered(standing.producer, words_json),
+            "job": _answered(standing.job, words_json),
+        },
         "lag": {
             "kafka": _lag_json(standing.kafka_lag),
             "lake": _lag_json(standing.lake_lag),
@@ -121,6 +132,11 @@ def _producer(standing: Standing) -> str:
     running = standing.source.slot is not None and standing.source.slot.active_pid is not None
     # A copy reads through sessions of its own; the slot is in use only while it is made and streamed.
     return state if running or state != "streaming" else f"{state}, but not running now"
+
+
+def _words(words: LastWords | Silent, standing: Standing) -> Iterator[str]:
+    if not isinstance(words, Silent):  # the row of its peer says why nothing is known
+        yield from word_lines(words, standing.at)
 
 
 def _in_kafka(standing: Standing) -> str:

@@ -8,9 +8,10 @@ moment it speaks of, so what is missing is no older than that moment.
 from dataclasses import dataclass
 from datetime import datetime
 
+from walbridge.producer.postgres.slots.slot_row import Source
+from walbridge.schemas.control.run_record import NEVER_RAN, LastWords
+from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.errors import WalbridgeError
-from walbridge.schemas.table_progress import STALE
-from walbridge.slot_row import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,9 @@ class Standing:
     source: Source | Silent
     published: Published | Silent
     lake: Lake | Silent
+    producer: LastWords | Silent = NEVER_RAN
+    job: LastWords | Silent = NEVER_RAN
+    """What the programs said of themselves."""
 
     @property
     def anybody_answers(self) -> bool:

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from walbridge.producer.errors import the_publications
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, TableProgress
+from walbridge.schemas.control.table_request import COPY, TableRequest, read_until, to_copy
 from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress
-from walbridge.schemas.table_request import COPY, TableRequest, read_until, to_copy
+from walbridge.schemas.table_schema import quoted
 from walbridge.tables.known import KnownTable, named, the_one, unknown
 from walbridge.tables.look import Look, look
 from walbridge.tables.request import write
@@ -63,10 +65,11 @@ def chosen_table(settings: Settings, name: str, seen: Look) -> KnownTable:
     published = [table for table in found if table.is_published is not False]
     if not published:
         table = the_one(name, found)
-        publication = settings.postgres.publication
+        names = settings.postgres.publication_names
         raise OperatorError(
-            f"table {table.name} is not in publication {publication}",
-            remedy=f"ALTER PUBLICATION {publication} ADD TABLE {table.name}; the running producer copies it by itself",
+            f"table {table.name} is not in {the_publications(names)}",
+            remedy=f"ALTER PUBLICATION {quoted(names[0])} ADD TABLE {table.quoted_name}; the running producer copies "
+            "it by itself",
         )
     return the_one(name, published)
 

@@ -9,15 +9,15 @@ import time
 
 from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.guards.start import refuse_bad_start
-from walbridge.producer.postgres import slot
 from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.requirements import stream_options
+from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_request import ALL_TABLES, COPY, TableRequest
 from walbridge.schemas.errors import StreamLost
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.schemas.table_request import ALL_TABLES, COPY, TableRequest
 from walbridge.tables.copy import LINE_S, CopyWait, Say, follow, refuse_first_copy
 from walbridge.tables.look import look
 from walbridge.tables.request import write

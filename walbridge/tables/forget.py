@@ -7,9 +7,11 @@ delete it.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from walbridge.producer.errors import the_publications
+from walbridge.schemas.control.table_request import FORGET, TableRequest
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_request import FORGET, TableRequest
+from walbridge.schemas.table_schema import quoted
 from walbridge.tables.copy import refuse_without_requests
 from walbridge.tables.known import KnownTable, named, unknown
 from walbridge.tables.look import Look, look
@@ -52,11 +54,11 @@ def _chosen(settings: Settings, name: str, seen: Look) -> list[KnownTable]:
     left = [table for table in found if not table.is_followed and not table.is_published]
     if left:
         return left
-    publication = settings.postgres.publication
+    publications = found[0].publications or settings.postgres.publication_names
+    dropped = " ".join(f"ALTER PUBLICATION {quoted(name)} DROP TABLE {found[0].quoted_name};" for name in publications)
     raise OperatorError(
-        f"table {found[0].name} is in publication {publication}, or has not left it for the producer yet",
-        remedy=f"ALTER PUBLICATION {publication} DROP TABLE {found[0].name}; then, once walbridge tables calls it "
-        "dropped, run walbridge forget again",
+        f"table {found[0].name} is in {the_publications(publications)}, or has not left it for the producer yet",
+        remedy=f"{dropped} then, once walbridge tables calls it dropped, run walbridge forget again",
     )
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.key_order import Bound, KeyOrder, KeyUnreadable, key_order, printed_keys
+from walbridge.producer.postgres.table_reads.key_order import Bound, KeyOrder, KeyUnreadable, key_order, printed_keys
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import CURRENT
+from walbridge.schemas.control.table_request import KEYS_BYTES_MAX, TableRequest, key_json, read_until, to_copy
 from walbridge.schemas.errors import OperatorError, copy_command
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.schemas.table_progress import CURRENT
-from walbridge.schemas.table_request import KEYS_BYTES_MAX, TableRequest, key_json, read_until, to_copy
 from walbridge.tables.copy import CopyWait, Say, chosen_table, follow, refuse_without_requests
 from walbridge.tables.known import KnownTable
 from walbridge.tables.look import Look, look

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, TableProgress
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
-from walbridge.schemas.metadata_record import RelationRecord
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.table_names import split_name
-from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class KnownTable:
     """A table that is published, or that progress speaks of.
 
     ``progress``: None where the producer has not noticed it yet. ``is_published``: None where Postgres was not asked.
-    ``has_key``: as far as the metadata topic tells.
+    ``has_key``: as far as the metadata topic tells. ``quoted_name``: for SQL. ``publications``: that publish it.
     """
 
     relation_id: int
@@ -29,6 +29,8 @@ class KnownTable:
     progress: TableProgress | None
     is_published: bool | None
     has_key: bool = True
+    quoted_name: str = ""
+    publications: tuple[str, ...] = ()
 
     @property
     def is_followed(self) -> bool:
@@ -51,8 +53,18 @@ def known_tables(
         name = name or (record.table.qualified_name if record else f"relation {relation_id}")
         topic = standing.topic if standing and standing.topic else record.topic if record else None
         is_published = None if published is None else table is not None
+        # One that a record names but progress calls otherwise is gone from Postgres.
+        in_sql = table.quoted_name if table else record.table.quoted_name if record else name
+        members = table.memberships if table else ()
         return KnownTable(
-            relation_id, name, topic, standing, is_published, record is None or bool(record.key_schema_id)
+            relation_id,
+            name,
+            topic,
+            standing,
+            is_published,
+            record is None or bool(record.key_schema_id),
+            in_sql,
+            tuple(each.publication for each in members),
         )
 
     ids = (of_publication.keys() | of_progress.keys()) - {MESSAGES_RELATION_ID}

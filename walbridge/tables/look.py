@@ -11,16 +11,16 @@ import psycopg
 from walbridge.control_records import newest_progress, relations
 from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.producer.postgres import slot
 from walbridge.producer.postgres.catalog import published_tables_unless_locked
 from walbridge.producer.postgres.connection import TableLocked, classified, connect_sql
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.table_size import table_sizes
+from walbridge.producer.postgres.slots import slot
+from walbridge.producer.postgres.table_reads.table_size import table_sizes
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import COPYING
 from walbridge.schemas.errors import OperatorError, RetryableError
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.schemas.table_progress import COPYING
 from walbridge.tables.known import KnownTable, known_tables
 
 LOCK_TIMEOUT = "1s"
@@ -80,7 +80,7 @@ def look(settings: Settings, *, needs_postgres: bool) -> Look:
 def in_postgres(settings: Settings, progress: Progress) -> InPostgres:
     """The publication, sizes and slot. Raises as ``look``."""
     with connect_sql(dsn_of(settings), "walbridge tables") as connection:
-        published = published_tables_unless_locked(connection, settings.postgres.publication)
+        published = published_tables_unless_locked(connection, settings.postgres.publication_names)
         copied = [each for each, table in progress.tables.items() if table.state == COPYING]
         sizes = sizes_unless_locked(connection, copied) if copied else {}
         state = slot.inspect(connection, settings.postgres.slot)

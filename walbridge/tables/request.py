@@ -10,10 +10,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from walbridge.producer.kafka.topics import client_config, refusing_properties
+from walbridge.producer.kafka.client_config import client_config, refusing_properties
+from walbridge.schemas.control.table_request import TableRequest, encode_request, request_key
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_request import TableRequest, encode_request, request_key
 from walbridge.schemas.topics import progress_topic
 
 ANSWER_S = 10.0

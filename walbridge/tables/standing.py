@@ -9,9 +9,9 @@ from typing import Any
 
 from walbridge.producer.copying.copy_share import TableSize
 from walbridge.quantities import bytes_text
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, TableCopy, TableProgress
+from walbridge.schemas.control.table_request import to_copy
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.table_progress import COPYING, CURRENT, TableCopy, TableProgress
-from walbridge.schemas.table_request import to_copy
 from walbridge.tables.known import KnownTable
 from walbridge.tables.look import Look
 

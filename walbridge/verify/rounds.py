@@ -37,8 +37,8 @@ def verify(
     """Compare the lake with its source and tell the result: 0 when every table is equal, else 1.
 
     Args:
-        settings: postgres.dsn, postgres.publication and lake are used.
-        tables: ``schema.table`` names, by default all that the publication publishes.
+        settings: postgres.dsn, its publications and lake are used.
+        tables: ``schema.table`` names, by default all that the publications publish.
         timeout_s: how long to wait for published cuts; comparing itself is not limited.
         as_json: one JSON object instead of lines.
         out: takes the text.
@@ -81,7 +81,7 @@ def compare(settings: Settings, tables: Sequence[str] | None = None, timeout_s: 
                 raise _no_cut(lake, at_least_lsn, timeout_s, round_number)
             with snapshot(connection) as now:
                 at_least_lsn = now.lsn
-                published = _chosen(now.tables(settings.postgres.publication), tables, settings)
+                published = _chosen(now.tables(settings.postgres.publication_names), tables, settings)
                 if round_number == 1:
                     trials = {table.qualified_name: _trial(table, cut) for table in published}
                 _one_round(now, lake, cut, published, trials)
@@ -166,10 +166,10 @@ def _concluded(trial: _Trial) -> TableResult:
 
 
 def _chosen(published: list[SourceTable], names: Sequence[str] | None, settings: Settings) -> list[SourceTable]:
-    publication = settings.postgres.publication
+    publications = " or ".join(settings.postgres.publication_names)
     if not published:
         raise OperatorError(
-            f"publication {publication} does not exist or publishes no table",
+            f"publication {publications} does not exist or publishes no table",
             remedy="set [postgres] publication, or run walbridge init",
         )
     known = {table.qualified_name: table for table in published}
@@ -179,7 +179,7 @@ def _chosen(published: list[SourceTable], names: Sequence[str] | None, settings:
         table = known.get(name) or known.get(f"public.{name}")
         if table is None:
             raise OperatorError(
-                f"publication {publication} does not publish a table {name}",
+                f"publication {publications} does not publish a table {name}",
                 remedy="name tables as schema.table; published: " + ", ".join(known),
             )
         chosen[table.qualified_name] = table

@@ -1,6 +1,6 @@
 """The source's side: what the publication publishes, in one snapshot.
 
-In: a connection string and a publication. Out: tables with their columns, fingerprints and rows,
+In: a connection string and publications. Out: tables with their columns, fingerprints and rows,
 all computed by Postgres. One REPEATABLE READ transaction is one snapshot over all tables; the
 LSN asked for in its first statement is not before any commit that the snapshot sees.
 """
@@ -38,16 +38,28 @@ _FETCH_ROWS = 10_000
 _PAGE_HEADER_BYTES = 24
 _SEGMENT_HEADER_BYTES = 40
 
+# Filters of several publications are OR'ed, and a partition comes as the root that any of them publishes.
 # to_jsonb: attnames and rowfilter are there from version 15 on. 15 names generated columns, which
 # only 18 and newer send.
 _TABLES = """
+WITH member AS (
+  SELECT c.oid, o.oid AS publication, to_jsonb(p)->'attnames' AS columns,
+         CASE WHEN o.pubinsert THEN coalesce(to_jsonb(p)->>'rowfilter', 'true') END AS row_filter
+  FROM pg_publication_tables p JOIN pg_publication o ON o.pubname = p.pubname
+  JOIN pg_namespace n ON n.nspname = p.schemaname
+  JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+  WHERE p.pubname = ANY (%s)
+), published AS (
+  SELECT oid, string_agg(DISTINCT row_filter, ') OR (') AS row_filter,
+         bool_or(row_filter = 'true') AS is_whole, jsonb_agg(columns ORDER BY publication)->0 AS columns
+  FROM member GROUP BY oid
+)
 SELECT c.oid, n.nspname AS namespace, c.relname AS name, c.relkind AS kind, c.reltuples AS rows_estimated,
-       to_jsonb(p)->>'rowfilter' AS row_filter,
-       ARRAY(SELECT jsonb_array_elements_text(nullif(to_jsonb(p)->'attnames', 'null'))) AS published
-FROM pg_publication_tables p
-JOIN pg_namespace n ON n.nspname = p.schemaname
-JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
-WHERE p.pubname = %s ORDER BY 2, 3
+       CASE WHEN NOT is_whole THEN '(' || row_filter || ')' END AS row_filter,
+       ARRAY(SELECT jsonb_array_elements_text(nullif(columns, 'null'))) AS published
+FROM published JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE NOT EXISTS (SELECT FROM pg_partition_ancestors(c.oid) f JOIN member m ON m.oid = f.relid WHERE f.relid <> c.oid)
+ORDER BY 2, 3
 """
 # Domains are followed down to what is under them, of columns and of elements; its typmod counts then.
 _COLUMNS = """
@@ -181,9 +193,9 @@ class Snapshot:
         self.lsn = current_lsn(connection)
         self._utf8 = _one(connection, "SELECT current_setting('server_encoding') AS name")["name"] == "UTF8"
 
-    def tables(self, publication: str) -> list[SourceTable]:
-        """The publication's tables, with the columns and rows that it publishes."""
-        rows = self._connection.execute(_TABLES, (publication,)).fetchall()
+    def tables(self, publications: Sequence[str]) -> list[SourceTable]:
+        """The publications' tables, with the columns and rows that they publish together."""
+        rows = self._connection.execute(_TABLES, (list(publications),)).fetchall()
         return [self._table(row) for row in rows]
 
     def fingerprint(self, table: SourceTable, digits: int) -> Fingerprint:

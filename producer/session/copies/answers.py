@@ -11,7 +11,9 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.window import Void
-from walbridge.producer.postgres.copy_reader import (
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.postgres.table_reads.copy_protocol import (
     Answer,
     ChunkAltered,
     ChunkRead,
@@ -20,13 +22,11 @@ from walbridge.producer.postgres.copy_reader import (
     TableFound,
     TablesFound,
 )
-from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.session.copies.copied_table import CopiedTable
-from walbridge.producer.session.copies.reading import PUBLICATION, CopyReading
-from walbridge.producer.session.copies.tables_to_copy import AGAIN_S
+from walbridge.producer.session.copies.state.copied_table import CopiedTable
+from walbridge.producer.session.copies.state.reading import PUBLICATION, CopyReading
+from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
+from walbridge.schemas.control.table_progress import DROPPED, QUARANTINED, STALE, TableProgress, is_begun_anew
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.table_progress import DROPPED, QUARANTINED, STALE, TableProgress, is_begun_anew
 
 log = structlog.get_logger()
 

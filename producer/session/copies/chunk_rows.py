@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 
 from walbridge.producer.copying.window import Window
 from walbridge.producer.encoding.copied_rows import CopiedBlock, EncodedRow
-from walbridge.producer.encoding.record import RecordWriter, encode_tuple
+from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.producer.pgoutput.messages import Unsent
-from walbridge.producer.postgres.copy_reader import ChunkRead
+from walbridge.producer.pgoutput.tuple_data import encode_tuple
+from walbridge.producer.postgres.table_reads.copy_protocol import ChunkRead
 
 
 def rows_at_end(

@@ -6,10 +6,10 @@ before those that wait for theirs; a copy of which nothing is left to be read en
 
 from collections.abc import Callable
 
-from walbridge.producer.postgres.copy_reader import TablesWanted, TableWanted
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.session.copies.copied_table import CopiedTable
-from walbridge.producer.session.copies.reading import PUBLICATION, CopyReading
+from walbridge.producer.postgres.table_reads.copy_protocol import TablesWanted, TableWanted
+from walbridge.producer.session.copies.state.copied_table import CopiedTable
+from walbridge.producer.session.copies.state.reading import PUBLICATION, CopyReading
 from walbridge.schemas.settings import Producer
 
 

@@ -18,11 +18,11 @@ from walbridge.producer.errors import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.messages import Delete
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.avro_codec import long_bytes
+from walbridge.schemas.avro.codec import long_bytes
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import ProtocolError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
-from walbridge.schemas.table_progress import TableProgress
 
 FIRST, LAST = "first_in_data_collection", "last_in_data_collection"
 _ALIVE_ROWS = 1_000

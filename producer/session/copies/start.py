@@ -12,11 +12,11 @@ import structlog
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.postgres.copy_reader import TableFound
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
+from walbridge.producer.postgres.table_reads.copy_protocol import TableFound
 from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.control.table_progress import DROPPED, STALE, TableProgress
 from walbridge.schemas.errors import OperatorError, RetryableError
-from walbridge.schemas.table_progress import DROPPED, STALE, TableProgress
 from walbridge.schemas.table_schema import quoted
 from walbridge.schemas.topics import free_topic, is_same_topic
 
@@ -64,26 +64,27 @@ class CopyStart:
             NotYet: a table that was made again has to wait until the one before it is known to be gone.
         """
         held, topic = self._held_topics(table), self._own_topic(table)
-        for record in self._tables.newest([table.relation_id]):
+        for record in self._tables.versions.newest([table.relation_id]):
             if (lost := self._watch.topics.why_lost(record)) is not None:
                 return self._other_topic(table, record.topic, held, lost)
         holders = {relation_id for each, relation_id in held.items() if is_same_topic(each, topic)}
-        if not holders:
+        if not holders and self._tables.registry.suits(topic):
             return topic
         states = self._tracker.progress.tables
         live = {each for each in holders if states[each].state != DROPPED}
         if gone := live - self._watch.names_of(live).keys():
             raise NotYet(f"topic {topic} is still that of relation {min(gone)}")
-        free = free_topic(self._tables.topic_of_name(table), held)
-        log.warning("a table gets another topic", table=table.qualified_name, topic=free, reason=f"{topic} is in use")
+        free = free_topic(self._tables.topics.of_name(table), [*held, topic])
+        reason = f"{topic} is in use" if holders else f"{topic} has events in another format"
+        log.warning("a table gets another topic", table=table.qualified_name, topic=free, reason=reason)
         return free
 
     def _own_topic(self, table: PublishedTable) -> str:
         """Of a table of another cluster than before only progress tells it."""
         known = self._tracker.progress.tables.get(table.relation_id)
-        if known is not None and known.topic is not None and not self._tables.newest([table.relation_id]):
+        if known is not None and known.topic is not None and not self._tables.versions.newest([table.relation_id]):
             return known.topic
-        return self._tables.topic_of(table)
+        return self._tables.topics.of(table)
 
     def _other_topic(self, table: PublishedTable, left: str, held: Iterable[str], reason: OperatorError) -> str:
         """A topic for a table that has to leave its own, which is left as it is.
@@ -93,8 +94,8 @@ class CopyStart:
         """
         if table.relation_id in self._tracker.progress.relation_ids:
             raise NotYet(reason.what)
-        taken = {*held, *self._tables.topics_of(table.relation_id)}
-        topic = self._watch.topics.free_topic(self._tables.topic_of_name(table), taken)
+        taken = {*held, *self._tables.topics.all_of(table.relation_id)}
+        topic = self._watch.topics.free_topic(self._tables.topics.of_name(table), taken)
         log.warning(
             "a table gets another topic, the one before is left as it is",
             table=table.qualified_name,
@@ -107,8 +108,8 @@ class CopyStart:
     def _held_topics(self, table: PublishedTable) -> dict[str, int]:
         """Topics of other tables. One that was dropped leaves its own to the next table of its name."""
         others = {each: known for each, known in self._tracker.progress.tables.items() if each != table.relation_id}
-        names = self._tables.names(others)
-        topics = {record.table.relation_id: record.topic for record in self._tables.newest(others)}
+        names = self._tables.versions.names(others)
+        topics = {record.table.relation_id: record.topic for record in self._tables.versions.newest(others)}
         return {
             topic: relation_id
             for relation_id, known in others.items()

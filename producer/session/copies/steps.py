@@ -1,4 +1,5 @@
-"""The steps of a copy beside the stream: its beginning, each chunk, its end.
+"""The steps of a copy beside the stream: its beginning, each chunk, its end. Those of single rows that are read again
+are in ``corrections.py``.
 
 In: what the reader found or read. Out: each step in its topic, in a Kafka transaction of its own with the progress that
 goes with it, once the stream has been received up to where it belongs.
@@ -10,22 +11,22 @@ from collections.abc import Callable
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.copying.copy_state import Chunk, TableState
+from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.postgres.copy_reader import ChunkRead, TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.postgres.table_reads.copy_protocol import ChunkRead, TableFound
 from walbridge.producer.session.copies.arrival import Arrival
-from walbridge.producer.session.copies.chunk_rows import keys_gone, rows_at_end
-from walbridge.producer.session.copies.copied_table import CopiedTable, OpenChunk
-from walbridge.producer.session.copies.reading import CopyReading
+from walbridge.producer.session.copies.chunk_rows import rows_at_end
+from walbridge.producer.session.copies.corrections import Corrections
 from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.copies.start import CopyStart, NotYet, Refused
-from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import COPYING, CURRENT, TableProgress
-from walbridge.schemas.table_request import key_values
+from walbridge.producer.session.copies.state.copied_table import CopiedTable, OpenChunk
+from walbridge.producer.session.copies.state.reading import CopyReading
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, TableProgress
+from walbridge.schemas.position import Lsn, format_lsn
 
 log = structlog.get_logger()
 
@@ -57,6 +58,7 @@ class CopySteps:
         self._reading, self._stream, self._out, self._watch = reading, stream, out, watch
         self._arrival = arrival
         self._start, self._records = start, records
+        self._corrections = Corrections(reading, stream, out.tracker, records)
         self._follow, self._begin_whole, self._put_off = follow, begin_whole, put_off
         self._is_told_since = is_told_since
 
@@ -75,15 +77,14 @@ class CopySteps:
             begun = self._watch.next_xid()
             if self._reading.received is None:
                 self._reading.received = ReceivedTransactions(begun)
-            correcting = self._reading.copied.get(relation_id)
-            if correcting is not None and correcting.state.corrects:
-                self._install(correcting, found, writer, begun)
+            copied = self._reading.copied.get(relation_id)
+            if copied is not None and copied.state.corrects:
+                self._corrections.install(copied, found, writer, begun)
                 return
             if found.key_names is None or not writer.has_key:
                 self._begin_whole(found, writer, begun)
                 self._reading.copied.pop(relation_id, None)
                 return
-            copied = self._reading.copied.get(relation_id)
             if copied is None or copied.is_altered or copied.shape != found.shape:
                 copied = self._begin(found, writer)
             copied.install(found, writer, begun)
@@ -91,15 +92,6 @@ class CopySteps:
             self._put_off(relation_id, refused.reason)
         except NotYet as reason:
             self._put_off(relation_id, reason)
-
-    def _install(self, correcting: CopiedTable, found: TableFound, writer: RecordWriter, begun: int) -> None:
-        if writer.has_key and correcting.fits(found):
-            correcting.install(found, writer, begun)
-            return
-        why = "not copied again: the listed keys are not of the key that the table has"
-        self._record_of(correcting, correcting.state.end_correction(why))
-        self._reading.let_go(found.table.relation_id)
-        log.warning("keys are not read again", table=found.table.qualified_name, reason=why)
 
     def _begin(self, found: TableFound, writer: RecordWriter) -> CopiedTable:
         relation_id, table = found.table.relation_id, found.table
@@ -110,7 +102,7 @@ class CopySteps:
         self._records.begin(writer, with_state(known, state), lsn)
         if self._out.tracker.progress.tables[relation_id].state != COPYING:
             raise NotYet(f"table {table.qualified_name} left the publication meanwhile, or was altered")
-        log.info("copy of a table begins", table=table.qualified_name, relation_id=relation_id, lsn=lsn)
+        log.info("copy of a table begins", table=table.qualified_name, relation_id=relation_id, lsn=format_lsn(lsn))
         copied = self._reading.copied[relation_id] = CopiedTable(state)
         return copied
 
@@ -128,62 +120,35 @@ class CopySteps:
         if copied.state.relation_id not in self._reading.copied or copied.writer is None:
             return  # the batch that ended was the table's last
 
-        corrects = copied.state.corrects
-
-        def state_after() -> TableState:
-            bound = read.bound.values if read.bound else None
-            return copied.state.enter(
-                Chunk(
-                    read.row_count,
-                    read.size_bytes,
-                    bound,
-                    read.is_last,
-                    None if chunk.asked is None else chunk.asked.keys(),
-                    () if corrects else window.moved,
-                    {} if corrects else window.read_again,  # the lake has what the topic lacks of such a row
-                )
-            )
-
         del copied.chunks[0]
+        enter = self._corrections.enter if copied.state.corrects else self._enter
         with contextlib.closing(chunk):
-            is_encoded, asked = chunk.writer is copied.writer, map(key_values, chunk.asked or ()) if corrects else ()
-            gone = keys_gone(read, window, copied.writer, asked, is_encoded=is_encoded) if corrects else []
-            rows = rows_at_end(read, window, copied.writer, is_encoded=is_encoded)
-            progress_after, lsn = (lambda: self._record(copied, state_after())), self._stream.received
-            if not self._records.enter(copied.writer, rows, progress_after, lsn, gone):
-                return
-        copied.size = copied.size.after_entry()
-        if corrects:
-            self._tell_corrected(copied, copied.writer, read.row_count, len(gone))
+            is_entered = enter(copied, copied.writer, chunk, read)
+        if is_entered:
+            copied.size = copied.size.after_entry()
 
-    def _tell_corrected(self, copied: CopiedTable, writer: RecordWriter, rows: int, gone: int) -> None:
-        table = writer.relation.table
-        log.info("rows of listed keys are copied", table=table.qualified_name, rows=rows, deleted=gone)
-        if not copied.state.corrects and table.relation_id in self._reading.copied:
-            self._reading.let_go(table.relation_id)
+    def _enter(self, copied: CopiedTable, writer: RecordWriter, chunk: OpenChunk, read: ChunkRead) -> bool:
+        """Send the rows of a chunk. False where one of them cannot be published: the table is left there."""
 
-    def _record(self, copied: CopiedTable, state: TableState) -> TableProgress:
-        copied.state = state
-        return with_state(self._out.tracker.progress.tables[state.relation_id], state)
+        def progress_after() -> TableProgress:
+            return copied.become(copied.state.enter(chunk.entered(read)), self._out.tracker.progress)
 
-    def _record_of(self, copied: CopiedTable, state: TableState) -> None:
-        """What the next cut says of it."""
-        self._out.tracker.remember_tables({state.relation_id: self._record(copied, state)})
+        rows = rows_at_end(read, chunk.window, writer, is_encoded=chunk.writer is writer)
+        return self._records.enter(writer, rows, progress_after, self._stream.received)
 
     def end(self, copied: CopiedTable) -> None:
         """End a copy that is whole."""
-        if copied.state.corrects:  # it was truncated: no row of a listed key is left
-            self._record_of(copied, copied.state.end_correction())
-            self._reading.let_go(copied.state.relation_id)
+        if copied.state.corrects:
+            self._corrections.end_truncated(copied)
             return
         self._records.end_batch()
         if copied.writer is None or copied.state.copy is None or copied.state.relation_id not in self._reading.copied:
             return  # the batch that ended was the table's last
         lsn, rows = self._stream.received, copied.state.copy.rows
         relation_id = copied.state.relation_id
-        record = self._record(copied, copied.state.end_copy(lsn))
+        record = copied.become(copied.state.end_copy(lsn), self._out.tracker.progress)
         self._records.end(copied.writer, record, lsn)
         if self._out.tracker.progress.tables[relation_id].state != CURRENT:
             return  # this very cut says that it left, or is in trouble again
         self._reading.let_go(relation_id)
-        log.info("table is copied", table=copied.writer.relation.table.qualified_name, rows=rows, lsn=lsn)
+        log.info("table is copied", table=copied.writer.relation.table.qualified_name, rows=rows, lsn=format_lsn(lsn))

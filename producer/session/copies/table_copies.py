@@ -27,27 +27,27 @@ from walbridge.producer.copying.table_record import state_of, with_state
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.messages import Change
-from walbridge.producer.postgres.copy_reader import CopyReader
 from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.answers import CopyAnswers
 from walbridge.producer.session.copies.arrival import Arrival
-from walbridge.producer.session.copies.copied_table import CopiedTable
-from walbridge.producer.session.copies.copy_progress import CopyProgress
 from walbridge.producer.session.copies.questions import CopyQuestions
-from walbridge.producer.session.copies.reading import CopyReading
-from walbridge.producer.session.copies.record_queue import RecordQueue
 from walbridge.producer.session.copies.records import CopyRecords
-from walbridge.producer.session.copies.requested_tables import RequestedTables
 from walbridge.producer.session.copies.start import CopyStart
+from walbridge.producer.session.copies.state.copied_table import CopiedTable
+from walbridge.producer.session.copies.state.copy_progress import CopyProgress
+from walbridge.producer.session.copies.state.reading import CopyReading
+from walbridge.producer.session.copies.state.record_queue import RecordQueue
+from walbridge.producer.session.copies.state.requested_tables import RequestedTables
+from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
+from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.producer.session.copies.steps import CopySteps
-from walbridge.producer.session.copies.tables_to_copy import TablesToCopy
-from walbridge.producer.session.copies.whole_copy import WholeCopy
 from walbridge.producer.session.copies.whole_steps import WholeSteps
 from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.schemas.control.table_progress import COPYING, STALE, is_begun_anew
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import COPYING, STALE, is_begun_anew
 
 ANSWER_S = 0.02
 """How long the stream is waited for at most while an answer is due."""

@@ -24,17 +24,18 @@ from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.window import Void
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors import UnfitRow
-from walbridge.producer.postgres.copy_reader import TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.postgres.table_reads.copy_protocol import TableFound
 from walbridge.producer.session.copies.arrival import Arrival
-from walbridge.producer.session.copies.reading import CopyReading
-from walbridge.producer.session.copies.record_queue import RecordQueue
 from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.copies.start import CopyStart, NotYet
-from walbridge.producer.session.copies.tables_to_copy import AGAIN_S
-from walbridge.producer.session.copies.whole_copy import WholeCopy
+from walbridge.producer.session.copies.state.reading import CopyReading
+from walbridge.producer.session.copies.state.record_queue import RecordQueue
+from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
+from walbridge.producer.session.copies.state.whole_copy import WholeCopy
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, IN_ONE_PIECE, TableProgress, is_begun_anew
+from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Producer
-from walbridge.schemas.table_progress import COPYING, CURRENT, IN_ONE_PIECE, TableProgress, is_begun_anew
 
 log = structlog.get_logger()
 
@@ -106,7 +107,7 @@ class WholeSteps:
             "table is read in one piece, since no key orders it: this holds vacuum back, and ALTER of it waits",
             table=name,
             relation_id=relation_id,
-            lsn=lsn,
+            lsn=format_lsn(lsn),
             estimated_bytes=size_bytes,
             estimated_seconds=1 + size_bytes // _BYTES_PER_S,
         )
@@ -218,7 +219,7 @@ class WholeSteps:
         if self._out.tracker.progress.tables[whole.relation_id].state != CURRENT:
             return  # this very cut says that it left, or is in trouble again
         self._reading.let_go(whole.relation_id)
-        log.info("table is copied", table=whole.name, rows=rows, lsn=lsn)
+        log.info("table is copied", table=whole.name, rows=rows, lsn=format_lsn(lsn))
 
     def _report(self, whole: WholeCopy) -> None:
         """While it is read. How far the copy is, all copies tell (``copy_progress.py``)."""

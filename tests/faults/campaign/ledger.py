@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tests.replay import check_chain
 from tests.topic_reader import Topics
-from walbridge.schemas.cut import Cut, PartitionRange, decode_cut
+from walbridge.schemas.control.cut import Cut, PartitionRange, decode_cut
 from walbridge.schemas.position import Position
 from walbridge.schemas.topics import cuts_topic
 

@@ -14,8 +14,8 @@ from decimal import Decimal
 from tests.fix_postgres import Database
 from tests.replay import Event, Replay, Row, TableState
 from tests.source_rows import comparable, source_rows
-from walbridge.schemas.cut import Barrier, Cut
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.cut import Barrier, Cut
+from walbridge.schemas.control.metadata_record import RelationRecord
 
 _NAMES = "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s"
 _COLUMNS = "SELECT attnum::int, attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped"

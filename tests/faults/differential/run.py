@@ -17,7 +17,7 @@ import psycopg
 from tests.faults.differential.followed_tables import FollowedTables
 from tests.faults.differential.owner import LOCK_TIMEOUT, Owner
 from tests.faults.differential.places import SCHEMAS
-from tests.faults.differential.statements import OTHER, TYPES, UNTOLD
+from tests.faults.differential.statements import OTHER, SAME, TYPES, UNTOLD, untold_together
 from tests.faults.differential.tables import PARTS, tables
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.topic_reader import Topics
@@ -125,12 +125,8 @@ class Differential:
 
     def _compare(self, topics: Topics, named: Collection[int] = ()) -> None:
         self._replay(topics)
-        there = {row[0] for row in self._producer.database.rows("SELECT oid::int FROM pg_class")}
-        wrong = {each: why for each, why in self._tables.wrong.items() if each in there}
-        # Of a table that was gone when its changes were read nobody could know what else was done to it.
-        self._figures["gone before they were read"] += len(self._tables.wrong) - len(wrong)
+        wrong = self._tables.wrong | self._tables.differing(self._producer.database, named)
         self._tables.wrong.clear()
-        wrong |= self._tables.differing(self._producer.database, named)
         self._figures["checks"] += 1
         self._figures["current tables compared"] += [*self._tables.states.values()].count("current")
         assert not wrong, self._told(wrong)
@@ -149,6 +145,7 @@ class Differential:
         for relation_id, count in self._tables.left.items():
             new, self._accounted[relation_id] = count - self._accounted[relation_id], count
             done = self._owner.done[relation_id]
+            done[UNTOLD] |= untold_together(done[SAME])
             if done[OTHER]:
                 self._copies["due"] += new
             elif done[UNTOLD]:

@@ -22,6 +22,13 @@ OTHER = "other"
 UNTOLD = "untold"
 """As ``SAME``, but Postgres tells nobody."""
 
+
+def untold_together(kinds: set[str]) -> set[str]:
+    """Of these, which are ``SAME`` by themselves, what nobody is told beside the others: a label that came behind a
+    column of its type may have been renamed."""
+    return kinds & {"add label"} if "add column" in kinds else set()
+
+
 COLUMN_TYPES = (
     "int",
     "bigint",

@@ -11,10 +11,10 @@ from tests.producer.streaming_progress import SPLIT, STREAMING, current
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.kafka.publisher import BatchAborted
 from walbridge.producer.pgoutput.messages import Begin
-from walbridge.schemas.cut import Barrier
+from walbridge.schemas.control.cut import Barrier
+from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.progress_record import Progress
 
 NEVER_MS, AT_ONCE_MS = 10**9, 0
 

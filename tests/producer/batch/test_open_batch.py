@@ -14,7 +14,7 @@ from tests.producer.written_record import KEYED, Written
 from walbridge.producer.batch import open_batch
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter
 from walbridge.producer.kafka.publisher import BatchAborted
-from walbridge.schemas.cut import Barrier, Cut, TableChanges
+from walbridge.schemas.control.cut import Barrier, Cut, TableChanges
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.settings import Producer, Settings
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.producer.streaming_progress import OPTIONS, SPLIT, STREAMING, current, whole
 from walbridge.producer.batch.progress import ALL_TABLES_CUTS, Batch, ProgressTracker
-from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, chain_break
+from walbridge.schemas.control.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, chain_break
+from walbridge.schemas.control.progress_record import MESSAGE_PREFIXES_OPTION, read_back
+from walbridge.schemas.control.table_progress import DROPPED, FORMAT_VERSION, TableProgress
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION, read_back
-from walbridge.schemas.table_progress import DROPPED, FORMAT_VERSION, TableProgress
 
 RANGES = [PartitionRange("p.public.orders", 0, 10, 12, 2)]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.producer.copying.copying_session import Producer
 from tests.producer.copying.small_postgres import KEYS, SmallPostgres, Transaction
-from walbridge.schemas import table_progress as states
+from walbridge.schemas.control import table_progress as states
 
 OPEN_MAX = 4
 

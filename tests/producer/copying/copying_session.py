@@ -16,7 +16,7 @@ from walbridge.producer.copying.row_keys import RowKeys
 from walbridge.producer.copying.visibility import ReceivedTransactions, Snapshot
 from walbridge.producer.copying.window import Window
 from walbridge.producer.pgoutput.messages import Change, Truncate
-from walbridge.schemas import table_progress as states
+from walbridge.schemas.control import table_progress as states
 from walbridge.schemas.position import Lsn
 
 WRITERS = {is_full: Written(replace(FULL if is_full else KEYED)).writer for is_full in (False, True)}

@@ -13,9 +13,9 @@ from walbridge.producer.copying.copy_state import (
     Illegal,
     TableState,
 )
-from walbridge.schemas import table_progress as states
+from walbridge.schemas.control import table_progress as states
+from walbridge.schemas.control.table_progress import TableCopy
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import TableCopy
 
 NEW = TableState.appeared(16_384, Lsn(10), "added after the copy")
 COPYING = NEW.begin_copy(Lsn(20))

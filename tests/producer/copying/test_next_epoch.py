@@ -8,11 +8,11 @@ import pytest
 
 from walbridge.producer.batch.progress import Batch, ProgressTracker
 from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, next_epoch
-from walbridge.schemas.cut import chain_break
+from walbridge.schemas.control.cut import chain_break
+from walbridge.schemas.control.progress_record import Progress, Split, decode_progress, encode_progress
+from walbridge.schemas.control.table_progress import TableCopy, TableProgress
+from walbridge.schemas.control.table_request import COPY, FORGET, TableRequest, read_until, to_copy
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress, Split, decode_progress, encode_progress
-from walbridge.schemas.table_progress import TableCopy, TableProgress
-from walbridge.schemas.table_request import COPY, FORGET, TableRequest, read_until, to_copy
 
 AT = Lsn(0x50)
 """A restored server's WAL is behind what was published."""

@@ -23,7 +23,7 @@ from walbridge.producer.copying.visibility import ReceivedTransactions, Snapshot
 from walbridge.producer.copying.window import Void
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Change, Delete, Insert, Truncate, Update
-from walbridge.schemas import table_progress as states
+from walbridge.schemas.control import table_progress as states
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 
 Shown = tuple[int, int]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from walbridge.producer.copying.troubles import AGAIN_MAX, WITHIN_S, after_trouble, is_copied_too_often
+from walbridge.schemas.control.table_progress import CURRENT, QUARANTINED, STALE, TableProgress
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import CURRENT, QUARANTINED, STALE, TableProgress
 
 KNOWN = TableProgress(1, CURRENT, topic="p.public.t", membership="7")
 

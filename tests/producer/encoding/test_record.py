@@ -20,8 +20,9 @@ from tests.producer.written_record import (
     UNCHANGED,
     Written,
 )
-from walbridge.producer.encoding.record import TransactionSource, encode_tuple, fill
+from walbridge.producer.encoding.record import TransactionSource
 from walbridge.producer.pgoutput.messages import Delete, Field
+from walbridge.producer.pgoutput.tuple_data import encode_tuple, fill
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.version import VERSION
 

@@ -12,8 +12,8 @@ from tests.producer.strategies import EXCEPTIONAL, fields_of
 from tests.schemas.strategies import column, numeric_typmod, table, tables
 from walbridge.producer.encoding.transcoder import EncodedTuple, make_transcoder
 from walbridge.producer.pgoutput.messages import Field, Unsent
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.table_schema import TableSchema
 
 NULL, UNCHANGED = Unsent.NULL, Unsent.UNCHANGED_TOAST

@@ -30,7 +30,7 @@ class Looking:
         self.now, self.insert_lsn, self.descriptions = now, 600, 0
         self.names = published if published is not None else tuple(each.name for each in now.columns)
         tables = SimpleNamespace(announced_last=lambda _: KNOWN)
-        self.altered = AlteredTables("walbridge", cast(SqlConnection, None), cast(Tables, tables))
+        self.altered = AlteredTables(("walbridge",), cast(SqlConnection, None), cast(Tables, tables))
 
     @contextmanager
     def _seen(self) -> Iterator[None]:

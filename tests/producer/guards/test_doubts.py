@@ -8,7 +8,15 @@ import pytest
 
 from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, XID, catalogue, relation
-from walbridge.producer.postgres.facts import AddedColumn, ColumnFacts, TableFacts, TableFile, TableStorage
+from walbridge.producer.postgres.facts import (
+    AddedColumn,
+    ColumnFacts,
+    RowVersion,
+    TableFacts,
+    TableFile,
+    TableStorage,
+    UsedType,
+)
 
 ROOT = TableFile(ORDERS, 0, 0, 2)
 FIRST = TableFile(20_001, 20_001, 0, 2, joined="700", is_born=True)
@@ -97,6 +105,14 @@ def test_partition_that_its_roots_truncate_emptied_is_no_doubt_unless_rows_came_
 def test_label_that_is_called_otherwise_is_a_doubt() -> None:
     assert not doubted(partitioned(), FIRST, labels=frozenset({"9-ab", "9-cd"}))
     assert doubted(partitioned(), FIRST, labels=frozenset({"9-cd"}))
+
+
+@pytest.mark.parametrize(("fact", "expected"), [(RowVersion(750, 0), True), (RowVersion(740, 0), False)])
+def test_type_that_was_altered_behind_its_new_column_is_a_doubt(fact: RowVersion, expected: bool) -> None:
+    """I8: rows that came between read otherwise by now."""
+    watched = partitioned()
+    watched.used = [UsedType(ORDERS, 8, RowVersion(745, 0), (fact,))]
+    assert doubted(watched, FIRST, labels=frozenset({"9-ab", "8-a"})) is expected
 
 
 NOTE = AddedColumn(ORDERS, "note", TEXT, -1, 3, has_value=False)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from walbridge.producer.guards.altered_types import is_printed_otherwise, new_types
 from walbridge.producer.guards.rewrites import (
     added_columns,
     as_text,
     by_relation,
     from_text,
     is_in_first_file,
-    is_printed_otherwise,
     is_rewritten,
     left_partitions,
     new_partitions,
@@ -42,10 +42,13 @@ def test_storage_is_read_back_from_progress() -> None:
 def test_storage_of_earlier_code_is_read_without_what_it_did_not_write() -> None:
     """It knew neither when partitions joined, nor labels."""
     earlier = from_text("1:0:0:2: 3:3:0:2:")
-    now = TableStorage((TableFile(1, 0, 0, 2), PARTITION), frozenset({"ab"}))
+    now = TableStorage((TableFile(1, 0, 0, 2), PARTITION), frozenset({"9-ab"}))
     assert earlier.files == (TableFile(1, 0, 0, 2), replace(PARTITION, joined=""))
     assert left_partitions(by_relation(earlier), by_relation(now)) == set()
     assert not is_printed_otherwise(earlier, now)
+    assert not new_types(from_text(""), now)
+    assert not new_types(earlier, now)
+    assert new_types(from_text("1:0:0:2::"), now) == {9}
 
 
 def test_partitions_that_came_and_went_are_told() -> None:
@@ -65,13 +68,6 @@ def test_table_that_was_emptied_lies_in_another_file_than_its_first() -> None:
     assert is_in_first_file(PARTITION)
     assert is_in_first_file(replace(PARTITION, file=0))
     assert not is_in_first_file(replace(PARTITION, file=9))
-
-
-def test_label_that_is_called_otherwise_is_told_and_a_new_one_or_a_column_that_went_is_not() -> None:
-    before = TableStorage((LONG,), frozenset({"9-a", "9-b", "8-c"}))
-    assert not is_printed_otherwise(before, replace(before, labels=before.labels | {"9-d"}))
-    assert not is_printed_otherwise(before, replace(before, labels=frozenset({"8-c"})))
-    assert is_printed_otherwise(before, replace(before, labels=frozenset({"9-a", "9-x", "8-c"})))
 
 
 @pytest.mark.parametrize("before", [LONG, SHORT, NAMED])

@@ -19,7 +19,7 @@ from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.look_pace import INTERVAL_S
 from walbridge.producer.guards.source_watch import SourceWatch, refuse_unknown
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableStorage
+from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage, UsedType
 from walbridge.schemas.errors import COPY_ALL, KafkaAway, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
@@ -27,7 +27,7 @@ from walbridge.schemas.settings import Producer, Settings
 
 TOPICS = ("p.metadata", "p.cuts", "p.public.orders", "p.public.items")
 MEMBERS = {ORDERS: "*", ITEMS: "*"}
-STATE = PublicationState(1, (), MEMBERS, Lsn(500), "n", oldest_xid=80)
+STATE = PublicationState({"walbridge": 1}, (), MEMBERS, Lsn(500), "n", oldest_xid=80)
 END = Lsn(10**6)
 """Of a cut that covers everything."""
 
@@ -37,13 +37,14 @@ class Watched(Kept):
 
     def __init__(self, settings: Settings = SETTINGS, *, announced: Collection[int] = (ORDERS, ITEMS)) -> None:
         super().__init__(settings=settings, progress=replace(STREAMING, tables=current(ORDERS, ITEMS)))
-        self.now: PublicationState | None = STATE
+        self.now = STATE
         self.next_xid = 80
         self.insert_lsn = STATE.lsn
         self.generated: list[int] = []
-        self.storages: dict[int, TableStorage] = {}
+        self.storages = {each: TableStorage((TableFile(each, each, 0, 2),)) for each in MEMBERS}
         self.empty: set[int] = set()
         self.added: list[AddedColumn] = []
+        self.used: list[UsedType] = []
         self.published: list[Any] | None = []
         self.looks: list[str] = []
         with catalogue():
@@ -65,9 +66,10 @@ class Watched(Kept):
             patch.setattr(source_watch, "next_xid", lambda *_: self.next_xid)
             patch.setattr(doubts, "with_generated_columns", lambda *_: self.generated)
             patch.setattr(source_watch, "table_storages", lambda *_: self.storages)
-            patch.setattr(doubts, "table_storages", lambda *_: self.storages)
+            patch.setattr(doubts, "table_storages", lambda _, asked: self.storages_of(asked))
             patch.setattr(doubts, "insert_lsn", lambda *_: self.insert_lsn)
             patch.setattr(doubts, "added_columns", lambda *_: self.added)
+            patch.setattr(doubts, "used_types", lambda *_: self.used)
             patch.setattr(doubts, "are_empty", lambda _, asked: self.empty >= set(asked))
             patch.setattr(altered_tables, "tables_facts", lambda *_: ({}, None))
             patch.setattr(source_watch, "partition_trees", noted("partitions", list))
@@ -75,6 +77,9 @@ class Watched(Kept):
             patch.setattr(source_watch, "refuse_unreadable", noted("binary", lambda: None))
             patch.setattr(source_watch, "refuse_unfit_identities", noted("identities", lambda: None))
             yield
+
+    def storages_of(self, asked: Collection[int]) -> dict[int, TableStorage]:
+        return {each: storage for each, storage in self.storages.items() if each in asked}
 
     def open(self) -> None:
         with self.seen():
@@ -148,6 +153,15 @@ def test_table_that_is_said_to_be_gone_is_not_gone_again() -> None:
     assert watched.watched.take_dropped(Lsn(10**6)) == set()
 
 
+def test_table_that_is_gone_from_the_catalogue_leaves_with_the_next_cut() -> None:
+    """I8: nobody knows what was done to it before. Where it left the publication alone, its changes still come."""
+    watched = opened()
+    del watched.storages[ORDERS]
+    watched.look(members=LEFT, lsn=Lsn(600), oldest_xid=79)
+
+    assert (watched.watched.take_dropped(Lsn(1)), watched.watched.gone) == ({ORDERS}, {ORDERS})
+
+
 def test_new_name_holds_from_where_the_wal_stood_when_the_catalogue_showed_it() -> None:
     """All that was written under the name before is below it; told once, and not once the stream has told it."""
     watched, archive = opened(), {ORDERS: ("public", "archive"), ITEMS: ("public", "items")}
@@ -172,7 +186,7 @@ def test_progress_without_a_baseline_gets_that_of_now() -> None:
     found = Baseline.of(opened().tracker.progress)
 
     assert found is not None
-    assert (found.publication, found.generated_columns) == (1, "n")
+    assert (found.publications, found.generated_columns) == (frozenset({1}), "n")
     assert {relation_id: table.membership for relation_id, table in found.tables.items()} == MEMBERS
     assert set(found.topics) == {"p.metadata", "p.cuts", "p.public.orders", "p.public.items"}
 
@@ -180,11 +194,11 @@ def test_progress_without_a_baseline_gets_that_of_now() -> None:
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        (None, "was dropped"),
-        (replace(STATE, oid=2), "made again"),
+        (replace(STATE, oids={}), "was dropped"),
+        (replace(STATE, oids={"walbridge": 2}), "made again"),
     ],
 )
-def test_session_does_not_begin_where_changes_may_be_missing(now: PublicationState | None, words: str) -> None:
+def test_session_does_not_begin_where_changes_may_be_missing(now: PublicationState, words: str) -> None:
     """I7"""
     watched = opened()
     watched.now = now
@@ -318,7 +332,7 @@ def test_progress_of_before_the_baseline_is_not_compared() -> None:
     watched = Watched()
     tracker = ProgressTracker(watched.progress)
     watch = SourceWatch(SETTINGS, CONNECTION, cast(TopicAdmin, watched.admin), watched.tables, tracker)
-    watched.now = None
+    watched.now = replace(STATE, oids={})
     with watched.seen():
         watch.look()
 
@@ -335,12 +349,12 @@ def test_baseline_waits_for_topics_that_a_broker_does_not_know_yet() -> None:
 
 
 def test_other_publication_in_the_settings_is_told_as_such() -> None:
-    """I7: neither of the two was dropped."""
+    """I7: neither of the two was dropped. The WAL does not know one that was renamed by its new name."""
     watched = opened()
     watched.tracker.remember_options({"publication_names": '"Old ones"'})
 
-    for watched.now in (replace(STATE, oid=2), None):
-        with watched.seen(), pytest.raises(OperatorError, match='this pipeline follows "Old ones"') as refused:
+    for watched.now in (replace(STATE, oids={"walbridge": 2}), replace(STATE, oids={}), STATE):
+        with watched.seen(), pytest.raises(OperatorError, match="this pipeline follows Old ones") as refused:
             watched.watched.look()
         assert COPY_ALL in refused.value.remedy
 

@@ -7,9 +7,9 @@ import pytest
 from tests.producer.streaming_progress import OPTIONS, SPLIT, STREAMING
 from walbridge.producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot, refuse_unfit_start
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
+from walbridge.schemas.control.progress_record import MESSAGE_PREFIXES_OPTION, Progress
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import MESSAGE_PREFIXES_OPTION, Progress
 
 SERVER = ServerIdentity("7000000000000000001", 1, Lsn(1000), "shop", 180006)
 SLOT = SlotState("pgoutput", "shop", None, "reserved", Lsn(200), False)

@@ -11,9 +11,9 @@ from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import ITEMS, ORDERS
 from walbridge.producer.errors import TopicLost
 from walbridge.producer.guards import look_pace, topic_watch
+from walbridge.schemas.control.table_progress import GIVEN_UP
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Producer, Settings, Topics
-from walbridge.schemas.table_progress import GIVEN_UP
 
 TOPIC = "p.public.orders"
 
@@ -47,7 +47,9 @@ LOSSES = {delete: "is gone", remake: "made again", grow: "has 2 partitions, its 
 
 
 def doubted(watched: Watched) -> dict[int, str]:
-    return {each: reason.what for each, reason in watched.watched.doubts.take(END).items() if type(reason) is TopicLost}
+    return {
+        each: reason.what for each, reason in watched.watched.doubts.take(END).items() if isinstance(reason, TopicLost)
+    }
 
 
 @pytest.mark.parametrize(("lose", "words"), LOSSES.items())
@@ -217,7 +219,7 @@ def test_table_that_waits_for_its_copy_is_copied_into_a_topic_of_as_many_partiti
 @pytest.mark.parametrize("lose", LOSSES)
 def test_copy_of_a_table_whose_topic_was_lost_goes_into_another_one(lose: Callable[[Watched], None]) -> None:
     watched = followed()
-    (record,) = watched.tables.newest([ORDERS])
+    (record,) = watched.tables.versions.newest([ORDERS])
     assert watched.watched.topics.why_lost(record) is None
     lose(watched)
     assert isinstance(watched.watched.topics.why_lost(record), TopicLost)
@@ -226,7 +228,7 @@ def test_copy_of_a_table_whose_topic_was_lost_goes_into_another_one(lose: Callab
 def test_copy_of_a_table_whose_topic_was_given_up_goes_into_another_one_and_stays_there() -> None:
     """Also where the next start finds the records of a copy that did not begin."""
     watched = followed()
-    (record,) = watched.tables.newest([ORDERS])
+    (record,) = watched.tables.versions.newest([ORDERS])
     known = watched.tracker.progress.tables[ORDERS]
     watched.tracker.remember_tables({ORDERS: replace(known, state="stale", topic_id=GIVEN_UP)})
 
@@ -240,3 +242,15 @@ def test_other_topic_has_a_name_that_no_topic_of_the_broker_has() -> None:
     watched.admin.counts |= {TOPIC: 1, f"{TOPIC}_2": 1}
 
     assert watched.watched.topics.free_topic(TOPIC, [f"{TOPIC}_3"]) == f"{TOPIC}_4"
+
+
+def test_other_format_in_the_settings_puts_every_table_in_doubt_until_it_has_another_topic() -> None:
+    watched = followed()
+    settings = Settings(name="p", topics=Topics(format="confluent", registry_url="http://127.0.0.1:1"))
+    watched.tables.registry._settings = settings
+    watched.open()
+
+    assert {each: "is in format single-object" in why for each, why in doubted(watched).items()} == {
+        ORDERS: True,
+        ITEMS: True,
+    }

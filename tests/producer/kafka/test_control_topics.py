@@ -16,10 +16,10 @@ from walbridge.control_records import newest_progress
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.producer.kafka import partition_log
 from walbridge.producer.kafka.control_topics import read_progress
+from walbridge.schemas.control.progress_record import Progress, encode_progress
+from walbridge.schemas.control.table_progress import STALE, TableProgress
 from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError
-from walbridge.schemas.progress_record import Progress, encode_progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import STALE, TableProgress
 from walbridge.schemas.topics import progress_topic
 
 WAIT_S = 60

@@ -16,7 +16,7 @@ from tests.producer.written_record import KEYED
 from walbridge.producer.encoding.record import Headers
 from walbridge.producer.kafka import publisher as publishers
 from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
-from walbridge.schemas.cut import PartitionRange
+from walbridge.schemas.control.cut import PartitionRange
 from walbridge.schemas.settings import Settings
 
 CONTROL = [ControlRecord("progress", b"slot", b"progress"), ControlRecord("cuts", None, b"cut")]

@@ -9,9 +9,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from walbridge.producer.kafka import control_topics, partition_log
+from walbridge.producer.kafka.client_config import client_config
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.partition_log import SILENCE_S, PartitionLog
-from walbridge.producer.kafka.topics import TopicAdmin, TopicSpec, client_config
+from walbridge.producer.kafka.topic_specs import TopicSpec
+from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Settings
 

@@ -15,7 +15,7 @@ from tests.producer.pgoutput.corpus import load
 from tests.producer.pgoutput.stream_decoder import StreamDecoder
 from walbridge.producer.pgoutput.decoder import DECODERS, decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Insert, StreamStart
-from walbridge.schemas.avro_codec import decode_body
+from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.errors import OperatorError, ProtocolError
 
 MUTATED_COUNT = 100_000

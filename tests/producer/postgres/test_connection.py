@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from walbridge.producer.postgres.catalog import create_publication
-from walbridge.producer.postgres.connection import by_sqlstate, walsender_query
+from walbridge.producer.postgres.connection import by_sqlstate, classified, walsender_query
 from walbridge.schemas.errors import OperatorError, RetryableError
 
 SAID = 'invalid input syntax for type integer: "canary"'
@@ -42,6 +42,7 @@ def test_server_error_is_sorted_and_told_without_a_row(sqlstate: str, kind: type
         ("42P01", "start again: the start says what is missing"),
         ("42703", "start again: the start says what is missing"),
         ("53400", "drop one that nobody needs"),
+        ("22012", "walbridge drop --slot-only, and copy all tables again"),
     ],
 )
 def test_remedy_is_that_of_the_very_error_and_not_of_its_class(sqlstate: str, remedy: str) -> None:
@@ -50,6 +51,18 @@ def test_remedy_is_that_of_the_very_error_and_not_of_its_class(sqlstate: str, re
 
     assert isinstance(error, OperatorError)
     assert remedy in error.remedy
+
+
+@pytest.mark.parametrize("what", ["column lists", "values of publish_generated_columns"])
+def test_publications_that_differ_in_the_wal_are_no_server_that_is_too_old(what: str) -> None:
+    """Postgres looks publications up as of the change, so it needs another slot than the one that holds the change."""
+    error = by_sqlstate("0A000", f'cannot use different {what} for table "public.t" in different publications')
+
+    assert isinstance(error, OperatorError)
+    assert "publish the same columns" in error.remedy
+    assert "walbridge drop --slot-only, and copy all tables again" in error.remedy
+    assert isinstance(too_old := by_sqlstate("0A000", SAID), OperatorError)
+    assert "not older than" in too_old.remedy
 
 
 class Lost:
@@ -72,3 +85,54 @@ def test_command_whose_connection_is_lost_is_tried_again() -> None:
         walsender_query(cast(Any, Lost()), "IDENTIFY_SYSTEM")
     with pytest.raises(RetryableError):
         create_publication(cast(Any, Lost()), "walbridge", ["public.t"])
+
+
+_REFUSED = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "SSL error: certificate verify failed",
+        "SSL error: tlsv1 alert unknown ca",
+        "SSL error: tlsv13 alert certificate required",
+        "SSL error: sslv3 alert certificate expired",
+        "server does not support SSL, but SSL was required",
+        'root certificate file "/ca" does not exist\nEither provide the file, or change sslmode',
+        'could not read root certificate file "/ca": no certificate or crl found',
+        'server certificate for "other" does not match host name "db"',
+        'certificate present, but not private key file "/key"',
+        'private key file "/key" has group or world access; file must have permissions u=rw (0600) or less',
+        "FATAL:  connection requires a valid client certificate",
+    ],
+)
+def test_certificate_that_does_not_fit_is_the_operators_and_names_its_settings(said: str) -> None:
+    """Seen of libpq 18. No retry makes another certificate."""
+    error = classified(psycopg.OperationalError(f"{_REFUSED}{said}"))
+
+    assert isinstance(error, OperatorError)
+    assert said.splitlines()[0] in error.what
+    assert "sslrootcert" in error.remedy
+
+
+@pytest.mark.parametrize("method", ["Ident", "Peer", "password", "certificate"])
+def test_user_whom_the_server_does_not_let_in_is_the_operators(method: str) -> None:
+    error = classified(psycopg.OperationalError(f'{_REFUSED}FATAL:  {method} authentication failed for user "u"'))
+
+    assert isinstance(error, OperatorError)
+    assert "pg_hba.conf" in error.remedy
+
+
+@pytest.mark.parametrize("said", ["SSL error: unexpected eof while reading", "SSL SYSCALL error: EOF detected"])
+def test_connection_that_breaks_off_inside_tls_is_tried_again(said: str) -> None:
+    assert isinstance(classified(psycopg.OperationalError(f"{_REFUSED}{said}")), RetryableError)
+
+
+def test_certificate_of_one_host_of_several_ends_nobody_who_waits_for_another() -> None:
+    """A standby's may be wrong for long: the primary that is away comes back."""
+    said = [f"{_REFUSED}SSL error: certificate verify failed", f"{_REFUSED}Connection refused"]
+    attempts = "".join(f"\n- host: 'h', port: '5432', hostaddr: '10.0.0.1': {each}" for each in said)
+    several = f"{said[1]}\nMultiple connection attempts failed. All failures were:{attempts}"
+
+    assert isinstance(classified(psycopg.OperationalError(several)), RetryableError)
+    assert isinstance(classified(psycopg.OperationalError(several.replace(said[1], said[0]))), OperatorError)

@@ -219,7 +219,7 @@ def test_first_events_of_many_tables_ask_each_server_a_few_times(database: Datab
     """I2: what is written for all of them at once is there before any event."""
     database.execute("".join(f"CREATE TABLE t{n} (id int PRIMARY KEY, c{n} text);" for n in range(300)))
     database.execute("CREATE PUBLICATION pub FOR ALL TABLES")
-    tables = catalog.published_tables(connection, "pub")
+    tables = catalog.published_tables(connection, ("pub",))
     ids = [table.relation_id for table in tables]
     facts, _ = catalog.tables_facts(connection, ids)
     relations = [announced(table, facts[table.relation_id]) for table in tables]
@@ -230,7 +230,7 @@ def test_first_events_of_many_tables_ask_each_server_a_few_times(database: Datab
     kept.tables.prepare_copy(tables, asking)
     copied = counting.count, kept.admin.asked_count, kept.happened.count("metadata")
     kept.tables.forget_session(asking)
-    kept.tables.check_topics(ids)
+    kept.tables.topics.check(kept.tables.versions.newest(ids))
     with database.connect() as other:
         (xid,) = other.execute("SELECT txid_current() & x'ffffffff'::bigint").fetchall()[0]
     counting.count = kept.admin.asked_count = 0

@@ -10,9 +10,14 @@ import pytest
 from tests.producer.kept import INT4, ORDERS
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.column_matching import catalogue_key, column_numbers, uncertain_columns
+from walbridge.producer.relations.column_matching import (
+    catalogue_key,
+    column_numbers,
+    retyped_columns,
+    uncertain_columns,
+)
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 
 
 def told(*names: str, identity: str = "f", key: str | None = None) -> Relation:
@@ -142,6 +147,35 @@ def test_new_column_may_be_one_that_went_before_anybody_looked(
 ) -> None:
     """I8: what comes under its name would pass for the values of the one that is there now."""
     assert uncertain_columns(relation, facts, versions((told("a", "b"), AB))) == expected
+
+
+DOMAIN, ENUM = 16_400, 16_401
+
+
+@pytest.mark.parametrize(
+    ("name", "type_oid", "number", "expected"),
+    [
+        ("c", ENUM, 3, ["c"]),
+        ("d", ENUM, 3, ["c"]),
+        ("c", DOMAIN, 3, []),
+        ("d", DOMAIN, 3, []),
+        ("b", ENUM, 2, []),
+    ],
+)
+def test_column_of_a_user_type_whose_type_was_altered_before_it_was_told(
+    name: str, type_oid: int, number: int, expected: list[str]
+) -> None:
+    """I8: the catalogue does not tell any more since when it was of the one before."""
+    first = told("a", "b")
+    relation = replace(first, columns=(*first.columns, RelationColumn(True, "c", DOMAIN, -1)))
+    kept = [each for each in AB.columns if each.attnum != number]
+    facts = replace(
+        AB, columns=(*kept, replace(AB.columns[1], name=name, type_oid=type_oid, attnum=number)), attnum_max=3
+    )
+    known = versions((first, AB))
+    assert retyped_columns(relation, facts, known) == expected
+    again = versions((first, AB), (relation, facts))
+    assert retyped_columns(relation, facts, again) == []
 
 
 def test_newest_of_equal_versions_is_the_one_that_counts() -> None:

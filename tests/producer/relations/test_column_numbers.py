@@ -21,7 +21,7 @@ from tests.schemas.strategies import ENUM_OID, USER_TYPES, numeric_typmod
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
 from walbridge.producer.relations.relation_cache import RelationCache, describe
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 
 
 def test_catalogue_facts_are_taken_where_it_still_describes_the_column() -> None:

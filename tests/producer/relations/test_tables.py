@@ -10,10 +10,10 @@ from tests.producer.kept import CONNECTION, INT4, ITEMS, ORDERS, TEXT, XID, Kept
 from walbridge.producer.errors import UnfitTable
 from walbridge.producer.pgoutput.messages import RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Postgres, Settings, Topics
-from walbridge.schemas.table_progress import TableProgress
 
 MORE = RelationColumn(False, "more", INT4, -1)
 
@@ -155,7 +155,7 @@ def test_table_that_has_its_name_again_is_what_the_metadata_topic_says_last() ->
     renamed(kept, "archive")
     renamed(kept, "orders")
 
-    assert restarted(kept).tables.names([ORDERS]) == {ORDERS: "public.orders"}
+    assert restarted(kept).tables.versions.names([ORDERS]) == {ORDERS: "public.orders"}
 
 
 def test_two_tables_that_change_names_keep_their_topics_and_have_schemas_of_their_own() -> None:
@@ -188,7 +188,7 @@ def test_table_whose_name_another_one_gets_is_told_once() -> None:
     with catalogue():
         kept.tables.receive(relation(ITEMS, name="orders"), {ORDERS, ITEMS}, XID)
 
-    assert [kept.tables.take_displaced() for _ in range(2)] == [{ORDERS}, set()]
+    assert [kept.tables.versions.take_displaced() for _ in range(2)] == [{ORDERS}, set()]
 
 
 def test_relation_of_a_table_that_is_followed_makes_no_topic_anew() -> None:

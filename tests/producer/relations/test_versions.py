@@ -10,8 +10,8 @@ from tests.schemas.strategies import ENUM_OID, USER_TYPES, column, numeric_typmo
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
+from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.table_schema import TableSchema
 

@@ -11,9 +11,9 @@ from tests.producer.kept_session import BEGIN, COMMIT, COPIED, Unknown, insert, 
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.streaming_progress import current
 from walbridge.producer.pgoutput.messages import Begin, Commit, Delete, Insert, Truncate, Unsent, Update
-from walbridge.schemas.cut import Barrier
+from walbridge.schemas.control.cut import Barrier
+from walbridge.schemas.control.table_progress import QUARANTINED, STALE, TableProgress
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.table_progress import QUARANTINED, STALE, TableProgress
 
 INCOMPLETE = Insert(ORDERS, tuple_data(b"2", Unsent.UNCHANGED_TOAST))
 

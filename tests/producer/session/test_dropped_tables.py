@@ -19,10 +19,10 @@ from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.transaction import OpenTransaction, TransactionTracker
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import STALE, TableProgress
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import STALE, TableProgress
 
 OURS, OTHER = KEYED.relation_id, KEYED.relation_id + 1
 REASON = UnknownValue("a value is missing", remedy="none")

@@ -22,7 +22,8 @@ class Session:
         self.transactions = TransactionTracker(Lsn(done), None)
         self.transactions.begin(Begin(Lsn(100), 0, 700))
         self.forgotten: list[int] = []
-        tables = SimpleNamespace(newest=lambda ids: [_record(each) for each in ids])
+        versions = SimpleNamespace(newest=lambda ids: [_record(each) for each in ids])
+        tables = SimpleNamespace(versions=versions)
         path = SimpleNamespace(forget=self.forgotten.append)
         self.followed = FollowedTables(
             cast(Tables, tables), cast(FastPath, path), self.transactions, frozenset({ROOT, PLAIN})

@@ -9,9 +9,9 @@ import pytest
 from tests.producer.kept import ITEMS, ORDERS, relation
 from tests.producer.kept_session import BEGIN, COMMIT, COPIED, insert, streamed
 from walbridge.producer.pgoutput.messages import Begin, Commit, Relation, Truncate
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import TableProgress
 
 LATE = 16_400
 

@@ -19,12 +19,13 @@ from walbridge.producer.errors import row_too_large
 from walbridge.producer.pgoutput.messages import LogicalMessage
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.logical_messages import LogicalMessages, MessageWriter
-from walbridge.schemas.avro_codec import decode_body, long_bytes, schema_id_of
+from walbridge.schemas.avro.codec import decode_body, long_bytes
+from walbridge.schemas.avro.framing import frame_of
+from walbridge.schemas.control.message_schema import message_relation
+from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata, encode_metadata
+from walbridge.schemas.control.progress_record import Progress, Split
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.message_schema import message_relation
-from walbridge.schemas.metadata_record import RelationRecord, decode_metadata, encode_metadata
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress, Split
 from walbridge.schemas.settings import Postgres, Settings
 
 RELATION = message_relation("p-1")
@@ -44,7 +45,7 @@ def test_message_is_an_m_of_no_table_in_the_envelope_of_all_topics() -> None:
     value = written()
     event = decode_body(value, fastavro.parse_schema(json.loads(RELATION.value_schema)))
 
-    assert schema_id_of(value) == RELATION.schema_id
+    assert frame_of(value).frame_id == RELATION.schema_id
     assert event["message"] == {"prefix": "app", "content": b"\xff\x00"}
     assert (event["op"], event["before"], event["after"], event["ts_ms"]) == ("m", None, None, 42)
     source = event["source"]

@@ -21,10 +21,10 @@ from walbridge.producer.pgoutput.messages import (
     Update,
 )
 from walbridge.producer.session.transaction import TransactionTracker
-from walbridge.schemas.cut import Barrier
+from walbridge.schemas.control.cut import Barrier
+from walbridge.schemas.control.progress_record import Split
+from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.progress_record import Split
-from walbridge.schemas.table_progress import STALE
 
 
 def test_batch_goes_to_the_end_of_its_last_transaction_and_its_rows_count_from_0() -> None:
@@ -246,6 +246,19 @@ def test_table_that_departed_is_not_followed_again_when_it_is_announced_again() 
     assert session.events == [("items", "c", 2, 500, 0)]
     table = session.last.progress.tables[ORDERS]
     assert (table.state, table.since, table.why) == ("stale", 500, "back in the publication after it left")
+
+
+def test_what_still_comes_of_a_table_that_is_gone_is_left_out() -> None:
+    """I8: it was altered before it was dropped, and nobody knows how. No copy is wanted of it."""
+    with streamed() as session:
+        session.kept_watch.leaving, session.kept_watch.gone = {ORDERS: 0}, {ORDERS}
+        session.hear(300)
+        session.session._cuts.idle_cut(asked=True)
+        session.feed(BEGIN, relation(ORDERS), insert(1), insert(2, ITEMS), COMMIT)
+        session.rest()
+
+    assert session.events == [("items", "c", 2, 500, 0)]
+    assert session.last.progress.tables[ORDERS].state == "dropped"
 
 
 def test_table_that_departed_is_not_written_the_short_way_either() -> None:

@@ -14,7 +14,7 @@ from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, Table
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.renamed_tables import RenamedTables
 from walbridge.producer.session.transaction import TransactionTracker
-from walbridge.schemas.cut import Barrier, TableChanges
+from walbridge.schemas.control.cut import Barrier, TableChanges
 from walbridge.schemas.position import Lsn, Position
 
 ARCHIVE = ("public", "archive")

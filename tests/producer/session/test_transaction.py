@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from walbridge.producer.encoding.record import TransactionSource
 from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
 from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.schemas.control.progress_record import Split
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Split
 
 NOWHERE = Lsn(0)
 BEGIN = Begin(Lsn(1000), 5, 77)

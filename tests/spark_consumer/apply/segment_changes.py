@@ -10,7 +10,9 @@ import pyarrow as pa
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.world import Row, plain, texts
 from walbridge.spark_consumer.apply.changes import Changes
-from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema
+from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
+from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape
 from walbridge.spark_consumer.plan.plan import Segment

@@ -16,14 +16,15 @@ from tests.contract_writer import Event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import changed, column, copied, head_rows, relation
 from tests.spark_consumer.world import Text, lake_rows
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply import appliers as appliers_module
 from walbridge.spark_consumer.apply.appliers import Appliers, rewritten_bytes
 from walbridge.spark_consumer.apply.key_bounds import KeyBounds
+from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.spark_merge import merge_by_spark
-from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.plan.plan import TableHead
 
 LSN = 0x1100

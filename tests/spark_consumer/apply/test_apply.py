@@ -13,7 +13,8 @@ from tests.spark_consumer.world import (
     lake_rows,
 )
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError
-from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.kafka import change_reader
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame
 from tests.contract_writer import Event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, RetryableError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.apply import apply
 from walbridge.spark_consumer.apply.changes import write_changes
-from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords
 from walbridge.spark_consumer.kafka.slices import Volume

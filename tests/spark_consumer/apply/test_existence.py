@@ -15,7 +15,8 @@ from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, copied, head_rows, relation, table_plan
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.spark_consumer.apply import changes
-from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.plan.plan import Segment, TableHead
 
 LSN = 0x1100

@@ -16,12 +16,14 @@ from tests.faults import kill_points
 from tests.spark_consumer.apply.test_appliers import ENDLESS, ENDS, ITEMS, KEYS, LSN, TYPES, event, infinite_event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, changed, column, head_rows, relation, table_plan, values
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.spark_consumer.apply import frame_writer
 from walbridge.spark_consumer.apply.appliers import Appliers
+from walbridge.spark_consumer.delta.columns import arrow_schema
+from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.spark_commit import append_by_spark
-from walbridge.spark_consumer.delta.table import Commit, LakeTable, arrow_schema
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold import segment_rows
 from walbridge.spark_consumer.kafka import change_reader, slices
 from walbridge.spark_consumer.kafka.slices import Volume

@@ -1,7 +1,7 @@
 """Which of a plan's segments a table already holds (I5)."""
 
 from walbridge.spark_consumer.apply.head import is_untouched, segments_done
-from walbridge.spark_consumer.delta.table import Commit
+from walbridge.spark_consumer.delta.commit import Commit
 
 PLAN = "p/epoch/1/7"
 

@@ -15,7 +15,9 @@ from tests.spark_consumer.apply.test_merge import rows_of, source, struct
 from tests.spark_consumer.events import column, relation
 from walbridge.spark_consumer.apply.key_bounds import RANGES_MAX, TEXT_BYTES_MAX, KeyBounds
 from walbridge.spark_consumer.apply.merge import key_merge
-from walbridge.spark_consumer.delta.table import Commit, LakeField, LakeTable, arrow_schema
+from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
+from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape
 

@@ -12,12 +12,14 @@ from pyspark.sql import SparkSession
 from tests.contract_writer import Event
 from tests.spark_consumer.crash import Crash
 from tests.spark_consumer.events import Log, applied, column, copied, head_rows, relation, table_plan, values
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.table_schema import Column
 from walbridge.spark_consumer.apply.reshape import reshape
-from walbridge.spark_consumer.delta.table import SHAPE, Commit, LakeTable, arrow_schema
+from walbridge.spark_consumer.delta.columns import arrow_schema
+from walbridge.spark_consumer.delta.commit import SHAPE, Commit
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.plan.plan import Segment, TableHead
 

@@ -12,10 +12,12 @@ from structlog.testing import capture_logs
 
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta import maintenance
+from walbridge.spark_consumer.delta.columns import LakeField
+from walbridge.spark_consumer.delta.commit import WITHOUT_DATA_CHANGE, Commit
 from walbridge.spark_consumer.delta.maintenance import Maintenance, small_file_count
-from walbridge.spark_consumer.delta.manifest import Manifest
-from walbridge.spark_consumer.delta.manifest_reader import published_rows
-from walbridge.spark_consumer.delta.table import WITHOUT_DATA_CHANGE, Commit, LakeField, LakeTable
+from walbridge.spark_consumer.delta.manifest.manifest_reader import published_rows
+from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.plan.kept_cuts import Retention, WrittenRow, dropped
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 

@@ -8,8 +8,9 @@ from deltalake.exceptions import TableNotFoundError
 from tests.spark_consumer.events import column, relation
 from walbridge.schemas.errors import OperatorError
 from walbridge.spark_consumer.delta import opening
-from walbridge.spark_consumer.delta.manifest_reader import CUTS_TABLE, open_table
-from walbridge.spark_consumer.delta.table import Commit, LakeTable
+from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.manifest.manifest_reader import CUTS_TABLE, open_table
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.shape import TableShape
 
 DENIED = (

@@ -13,16 +13,9 @@ from pyspark.sql import SparkSession
 from tests.spark_consumer.events import column, relation
 from walbridge.schemas.errors import OperatorError, TableError
 from walbridge.spark_consumer.delta import table as table_module
-from walbridge.spark_consumer.delta.table import (
-    Commit,
-    ConcurrentCommit,
-    LakeField,
-    LakeTable,
-    Merge,
-    VersionGone,
-    arrow_schema,
-    scratch_table,
-)
+from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
+from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.table import ConcurrentCommit, LakeTable, Merge, VersionGone, scratch_table
 from walbridge.spark_consumer.fold.shape import TableShape
 
 SHAPE = TableShape(relation([column("Id", "int4", is_key=True), column('q"uo.te')]))

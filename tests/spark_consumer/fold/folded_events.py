@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation
-from walbridge.spark_consumer.delta.table import LakeField, arrow_schema
+from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.fold.fold import root_name
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape

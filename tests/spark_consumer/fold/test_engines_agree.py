@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation, values_of
 from tests.spark_consumer.fold.folded_events import ITEMS, VALUES, logged, schema_of
-from walbridge.schemas.metadata_record import RelationRecord
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.spark_consumer.fold import large_values
 from walbridge.spark_consumer.fold.schema_join import place_name

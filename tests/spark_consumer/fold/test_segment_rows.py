@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, relation
-from walbridge.spark_consumer.delta.table import LakeField, arrow_schema
+from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.segment_rows import SegmentRows
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape

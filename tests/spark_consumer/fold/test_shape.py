@@ -8,7 +8,7 @@ import pytest
 from tests.spark_consumer.events import column, relation
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.table_schema import Column
-from walbridge.spark_consumer.delta.table import LakeField
+from walbridge.spark_consumer.delta.columns import LakeField
 from walbridge.spark_consumer.fold.shape import ShapeSteps, TableShape, shape_steps
 
 

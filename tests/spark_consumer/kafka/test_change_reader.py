@@ -14,7 +14,7 @@ from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.runtime import heap
-from walbridge.schemas.cut import Cut, PartitionRange
+from walbridge.schemas.control.cut import Cut, PartitionRange
 from walbridge.schemas.errors import OperatorError, TableError
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import change_reader

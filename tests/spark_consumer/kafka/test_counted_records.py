@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.contract_writer import Event
 from tests.spark_consumer import events
-from walbridge.schemas.cut import PartitionRange
+from walbridge.schemas.control.cut import PartitionRange
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.kafka import change_reader
 from walbridge.spark_consumer.kafka.change_reader import other_counts, planned_records

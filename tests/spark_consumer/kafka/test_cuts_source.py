@@ -14,7 +14,7 @@ from tests.contract_writer import ContractWriter
 from tests.spark_consumer.memory_topics import MemoryTopics
 from tests.spark_consumer.world import KEYED, cut
 from walbridge.embedded.kafka import KafkaBroker
-from walbridge.schemas.cut import encode_cut
+from walbridge.schemas.control.cut import encode_cut
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic

@@ -15,13 +15,14 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import RetryableError
-from walbridge.schemas.metadata_record import RelationRecord
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.kafka import few_records, kafka_client
-from walbridge.spark_consumer.kafka.change_reader import _fetch, _sizes, _without_large
+from walbridge.spark_consumer.kafka.change_reader import LARGE_BYTES, _fetch
 from walbridge.spark_consumer.kafka.few_records import FewRecords
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
+from walbridge.spark_consumer.kafka.measures import sized, without_large
 from walbridge.spark_consumer.kafka.ranges import SIZED_RECORD, Place, Range
 
 KEYED = [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")]
@@ -47,7 +48,7 @@ def log(spark: SparkSession, kafka: KafkaBroker, pipeline_name: str, lake: Path)
 
 
 def read_by_spark(log: KafkaLog, ranges: dict[Place, Range]) -> pa.Table:
-    return _fetch(_without_large(_sizes(log.read(ranges))), ANY_SIZE)
+    return _fetch(without_large(sized(log.read(ranges)), LARGE_BYTES), ANY_SIZE)
 
 
 def in_order(records: pa.Table) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.spark_consumer.events import column, plan_of, relation, table_plan
 from tests.spark_consumer.memory_topics import MemoryTopics
+from walbridge.schemas.control.metadata_record import RelationRecord, encode_metadata
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.metadata_record import RelationRecord, encode_metadata
 from walbridge.schemas.topics import metadata_topic
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from walbridge.schemas.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
+from walbridge.schemas.control.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.plan.plan import (
     TableHead,

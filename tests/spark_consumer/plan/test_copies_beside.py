@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.spark_consumer.plan.cuts import HEAD, at, changes, cut, numbered, part
-from walbridge.schemas.cut import Barrier, Cut, PartitionRange, TableChanges
+from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, TableChanges
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape, begins_beside
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, Plan, Segment, TableHead, make_plan, take_cuts
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tests.spark_consumer.events import column, relation
-from walbridge.schemas.cut import Barrier, Cut, Epoch, TableChanges, chain_break
+from walbridge.schemas.control.cut import Barrier, Cut, Epoch, TableChanges, chain_break
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
 from walbridge.spark_consumer.plan.lake_state import LakeState

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.spark_consumer.plan.cuts import EPOCH, HEAD, changes, cut, numbered, part
-from walbridge.schemas.cut import Cut, PartitionRange
+from walbridge.schemas.control.cut import Cut, PartitionRange
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.plan import cut_fault, make_plan, topic_faults
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.spark_consumer.events import column, relation
 from tests.spark_consumer.world import cut
-from walbridge.schemas.cut import Epoch, PartitionRange, chain_break
+from walbridge.schemas.control.cut import Epoch, PartitionRange, chain_break
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.spark_consumer.events import column, plan_of, relation, table_plan
-from walbridge.schemas.cut import PartitionRange
+from walbridge.schemas.control.cut import PartitionRange
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.missing_schemas import without_missing_schemas

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark_consumer.plan.cuts import EPOCH, HEAD, at, changes, cut, numbered, part
-from walbridge.schemas.cut import Barrier, PartitionRange
-from walbridge.schemas.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.control.cut import Barrier, PartitionRange
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.spark_consumer.plan.plan import (
     SEGMENTS_MAX,
     TXN_STRIDE,

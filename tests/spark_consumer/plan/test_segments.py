@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark_consumer.plan.cuts import HEAD, at, changes, cut, numbered, part
-from walbridge.schemas.cut import Barrier
+from walbridge.schemas.control.cut import Barrier
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
 from walbridge.spark_consumer.plan.plan import (
     SUPERSEDED,

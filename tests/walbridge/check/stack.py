@@ -13,6 +13,7 @@ from psycopg import sql
 
 from tests.fix_postgres import Database
 from walbridge.check.finding import Finding, Severity
+from walbridge.check.programs import AREA as PROGRAMS
 from walbridge.check.verb import all_findings
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.settings import Settings
@@ -60,8 +61,10 @@ class Stack:
         return any(text in finding.text for finding in self.findings())
 
     def troubles(self) -> set[tuple[str, Severity]]:
-        """Areas where all is not well."""
-        return {(each.area, each.severity) for each in self.findings() if each.severity is not Severity.OK}
+        """Areas where all is not well. That tests have stopped their programs is no trouble."""
+        stopped = (PROGRAMS, Severity.ADVICE)
+        found = ((each.area, each.severity) for each in self.findings())
+        return {each for each in found if each[1] is not Severity.OK and each != stopped}
 
     def psql(self, text: str) -> None:
         """Statement by statement, as superuser: what is pasted into psql is no transaction."""

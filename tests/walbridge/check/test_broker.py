@@ -8,10 +8,10 @@ import pytest
 
 from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.check.topics import BrokerFacts, broker_findings, left_out_findings
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import TableProgress
 
 GOOD = {
     "transaction.max.timeout.ms": "900000",

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from walbridge.check.finding import Finding, advice, error, ok, warning
-from walbridge.check.lake import lake_findings, newest_row, standing_findings
+from walbridge.check.lake import lake_findings, standing_findings
+from walbridge.control_records import CutsKept
+from walbridge.schemas.control.cut import Cut
+from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import COPY_AGAIN, RetryableError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.delta.manifest import Manifest
+from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows
+from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 PROGRESS = Progress("streaming", "7", 1, "walbridge", "shop", consistent_point=Lsn(0x100))
@@ -35,6 +41,11 @@ ROW = CutRow(
 
 def settings(path: Path | str, name: str = "shop") -> Settings:
     return Settings.model_validate({"name": name, "lake": {"path": str(path)}})
+
+
+def kept(end: int, first: Cut | None = None) -> Callable[[int], CutsKept]:
+    """The cuts topic, from its beginning to there."""
+    return lambda offset: CutsKept(0, end, first)
 
 
 def published(lake: Path) -> Path:
@@ -87,7 +98,7 @@ def test_lake_of_another_pipeline_is_an_error(tmp_path: Path) -> None:
             "give this pipeline its own [lake] path, or set name to the lake's",
         )
     ]
-    assert list(standing_findings(settings(tmp_path / "lake", name="other"), PROGRESS, lambda: 100)) == []
+    assert list(standing_findings(settings(tmp_path / "lake", name="other"), PROGRESS, kept(100))) == []
 
 
 def test_lake_of_which_the_manifest_is_broken_is_told(tmp_path: Path) -> None:
@@ -135,11 +146,11 @@ def test_lake_is_compared_with_what_kafka_holds(
 ) -> None:
     lake = published(tmp_path / "lake")
 
-    assert list(standing_findings(settings(lake), progress, lambda: cuts_end)) == wanted
+    assert list(standing_findings(settings(lake), progress, kept(cuts_end or 0))) == wanted
 
 
 def test_empty_lake_stands_beside_anything(tmp_path: Path) -> None:
-    assert list(standing_findings(settings(tmp_path / "lake"), PROGRESS, lambda: 40)) == []
+    assert list(standing_findings(settings(tmp_path / "lake"), PROGRESS, kept(40))) == []
 
 
 def test_cuts_are_looked_at_after_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,16 +158,16 @@ def test_cuts_are_looked_at_after_the_lake(tmp_path: Path, monkeypatch: pytest.M
     lake = published(tmp_path / "lake")
     asked: list[str] = []
 
-    def newest(of: Settings) -> object:
+    def newest(table: DeltaTable, count: int) -> object:
         asked.append("lake")
-        return newest_row(of)
+        return newest_rows(table, count)
 
-    def end() -> int:
+    def cuts(offset: int) -> CutsKept:
         asked.append("cuts")
-        return 40
+        return CutsKept(0, 40, None)
 
-    monkeypatch.setattr("walbridge.check.lake.newest_row", newest)
-    assert list(standing_findings(settings(lake), PROGRESS, end)) == []
+    monkeypatch.setattr("walbridge.check.lake.newest_rows", newest)
+    assert list(standing_findings(settings(lake), PROGRESS, cuts)) == []
     assert asked == ["lake", "cuts"]
 
 
@@ -179,3 +190,60 @@ def test_table_in_trouble_is_told_with_its_remedy_and_one_that_left_is_not(tmp_p
     assert told[1:] == [
         warning("lake", "table public.t is quarantined since 0/100: is too big", "walbridge copy public.t")
     ]
+
+
+def cut(cut_id: int, previous_end_lsn: int) -> Cut:
+    """Of the epoch of ``ROW``, without tables."""
+    return Cut(PROGRESS.epoch, cut_id, Lsn(previous_end_lsn), Lsn(0x300), None, None, 0, True, 0)
+
+
+def test_cuts_that_follow_what_was_applied_are_nothing_to_tell(tmp_path: Path) -> None:
+    lake = published(tmp_path / "lake")
+
+    assert list(standing_findings(settings(lake), PROGRESS, kept(41, cut(5, 0x200)))) == []
+
+
+def test_cuts_that_expired_before_they_were_applied_are_told_in_the_words_of_the_job(tmp_path: Path) -> None:
+    """I7: it would stop at its next start."""
+    lake = published(tmp_path / "lake")
+
+    assert list(standing_findings(settings(lake), PROGRESS, kept(99, cut(80, 0x280)))) == [
+        error("lake", "the cuts do not fit together: cut 80 follows cut 4", CHANGED_FROM_OUTSIDE)
+    ]
+
+
+def test_empty_lake_beside_cuts_that_are_not_kept_from_the_beginning_may_lack_its_storage(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+
+    (found,) = standing_findings(settings(lake), PROGRESS, kept(99, cut(80, 0x280)))
+
+    assert found.text.startswith(f"the lake {lake} was empty at the start, and the cuts do not fit together: epoch ")
+    assert str(found.remedy).startswith("if it held tables before, mount its storage or correct [lake] path; else ")
+
+
+@pytest.mark.parametrize(
+    ("newest", "how"),
+    [
+        (None, "is gone"),
+        (2, "is at version 2, before version 3 that was published"),
+        (3, None),
+        (7, None),
+    ],
+)
+def test_folder_of_a_table_that_is_gone_or_went_back_is_an_error_with_a_copy_as_its_remedy(
+    tmp_path: Path, newest: int | None, how: str | None
+) -> None:
+    lake = tmp_path / "lake"
+    log = lake / "public" / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    entry = TableEntry(1, "public", "t", "shop.public.t", "public/t", 3, "0" * 16, "current")
+    Manifest(str(lake), "shop", {}).append(replace(ROW, tables=(entry,)))
+    if newest is None:
+        log.rmdir()
+    else:
+        (log / f"{newest:020}.json").touch()
+
+    found = [each for each in lake_findings(settings(lake)) if "the lake's table" in each.text]
+
+    wanted = error("lake", f"the lake's table public/t {how}: readers of public.t fail", "walbridge copy public.t")
+    assert found == ([wanted] if how else [])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
-from walbridge.check.published import PublicationFacts, TableCase, judged, publication_findings
-from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.check.published import PublicationFacts, TableCase, combined, judged, publication_findings
+from walbridge.producer.postgres.facts import Membership, PublishedTable
 from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.settings import Settings
 
@@ -163,14 +163,30 @@ def test_publication_is_judged_by_what_it_leaves_out(
 ) -> None:
     named = Settings.model_validate({"postgres": settings})
 
-    assert list(publication_findings(facts, named, tables)) == wanted
+    assert list(publication_findings("walbridge", facts, named, tables)) == wanted
 
 
 def test_names_in_remedies_are_quoted_as_sql_wants_them() -> None:
     named = Settings.model_validate({"postgres": {"publication": 'my "own"'}})
     facts = replace(EVERYTHING, has_partitioned=True, via_root=False)
 
-    (found,) = [each for each in publication_findings(facts, named, [ORDERS]) if each.severity is Severity.ADVICE]
+    (found,) = [
+        each for each in publication_findings('my "own"', facts, named, [ORDERS]) if each.severity is Severity.ADVICE
+    ]
 
     assert found.remedy is not None
     assert found.remedy.startswith('ALTER PUBLICATION "my ""own""" SET')
+
+
+def test_operation_that_another_publication_publishes_is_no_fault_of_this_one() -> None:
+    several = Settings.model_validate({"postgres": {"publications": ["a", "b"]}})
+    inserts = replace(EVERYTHING, kinds=("insert",))
+    both = (Membership("a", ("insert",), (), None, frozenset()), Membership("b", (), (), None, frozenset()))
+
+    found = list(publication_findings("a", inserts, several, [replace(ORDERS, memberships=both), ORDERS]))
+
+    assert found == [ok("publication", "a publishes insert of 1 table")]
+    assert combined([inserts, None, replace(EVERYTHING, kinds=("update",))]) == replace(
+        EVERYTHING, kinds=("insert", "update")
+    )
+    assert combined([None]) is None

@@ -11,9 +11,9 @@ from walbridge.check.finding import Finding, Severity, advice, error, ok, warnin
 from walbridge.check.slot import MUCH_WAL_BYTES, SlotCase, guard_findings, slot_findings
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
+from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import COPY_ALL, NEW_PIPELINE
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
 
 SETTINGS = Settings(name="shop")

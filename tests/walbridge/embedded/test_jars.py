@@ -84,7 +84,7 @@ def test_unknown_set_is_refused(fetched: list[str], monkeypatch: pytest.MonkeyPa
 def test_lock_in_the_package_names_every_set_with_full_checksums() -> None:
     lines = jars.read_lock()
 
-    assert {line.set_name for line in lines} == {*jars.SETS, *(f"postgres-{major}" for major in MAJORS)}
+    assert {line.set_name for line in lines} == {*jars.SETS, "registry", *(f"postgres-{major}" for major in MAJORS)}
     assert all(len(line.sha256) == 64 for line in lines)
 
 

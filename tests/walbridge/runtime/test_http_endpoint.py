@@ -9,7 +9,8 @@ import pytest
 from prometheus_client import Counter
 
 from walbridge.runtime.health import Health
-from walbridge.runtime.http_endpoint import HttpEndpoint, new_registry
+from walbridge.runtime.http_endpoint import HttpEndpoint
+from walbridge.runtime.registry import new_registry
 from walbridge.schemas.errors import OperatorError
 
 

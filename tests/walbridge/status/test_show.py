@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tests.walbridge.status.test_standing import AWAY, standing
-from walbridge.slot_row import Prepared, Slot, Source
+from walbridge.producer.postgres.slots.slot_row import Prepared, Slot, Source
 from walbridge.status.look import without_forgotten
 from walbridge.status.show import TABLES_SHOWN_MAX, as_json, as_table, as_text
 from walbridge.status.standing import UNKNOWN, Copying, Lake, LeftOut, Published, Silent, Standing, TableState

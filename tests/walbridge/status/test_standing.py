@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from walbridge.slot_row import Source
+from walbridge.producer.postgres.slots.slot_row import Source
 from walbridge.status.show import as_text
 from walbridge.status.standing import UNKNOWN, Lag, Lake, LakeCut, NewestCut, Published, Silent, Standing
 

@@ -22,7 +22,7 @@ from walbridge.status import status
 from walbridge.status.look import look
 from walbridge.status.show import as_json
 
-SECTIONS = {"pipeline", "at", "server", "slot", "producer", "kafka", "lake", "lag"}
+SECTIONS = {"pipeline", "at", "server", "slot", "producer", "kafka", "lake", "programs", "lag"}
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from walbridge.producer.copying.copy_share import TableSize, seconds_left
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import TableCopy, TableProgress
+from walbridge.schemas.control.table_request import READ_OPTION, to_copy_option
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.progress_record import Progress
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.table_progress import TableCopy, TableProgress
-from walbridge.schemas.table_request import READ_OPTION, to_copy_option
 from walbridge.tables.copy import CopyWait, copy, is_wanted, refuse_without_requests
 from walbridge.tables.forget import words
 from walbridge.tables.known import KnownTable, named, the_one

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.walbridge.tables.test_copy_words import COPYING, CURRENT, ORDERS, STALE, known, progress
-from walbridge.producer.postgres.key_order import KeyColumn, KeyOrder
+from walbridge.producer.postgres.table_reads.key_order import KeyColumn, KeyOrder
+from walbridge.schemas.control.table_progress import TableCopy, TableProgress
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import TableCopy, TableProgress
 from walbridge.tables.keys import KeysWait, _lines, _refuse_other_than_current
 
 LISTED = replace(CURRENT, copy=TableCopy(Lsn(1), has_all_ranges=True, listed={b"{}": b""}))

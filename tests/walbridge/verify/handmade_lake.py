@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import LAKE_STRUCT, lake_column_names, table_path
-from walbridge.spark_consumer.delta.manifest_reader import SCHEMA
+from walbridge.spark_consumer.delta.manifest.manifest_reader import SCHEMA
 
 _STRUCT = pa.struct(
     [
@@ -44,9 +44,12 @@ class HandmadeLake:
         exceptional: Sequence[Mapping[str, str]] = (),
         positions: Sequence[tuple[int, int]] = (),
         pg_names: Mapping[str, str] | None = None,
+        ops: Sequence[str] = (),
+        commit_times: Sequence[datetime] = (),
     ) -> None:
         """Replace a table. ``exceptional`` and ``positions`` by row; a copied row is at (1, -1).
-        ``pg_names``: what columns say in their metadata, where it is not their own name."""
+        ``ops`` and ``commit_times`` likewise. ``pg_names``: what columns say in their metadata, where it is not their
+        own name."""
         names = lake_column_names(list(types))
         fields = [
             pa.field(lake, kind, metadata={"pg.name": (pg_names or {}).get(name, name)})
@@ -57,9 +60,13 @@ class HandmadeLake:
         for index in range(len(rows)):
             commit_lsn, ordinal = positions[index] if positions else (1, -1)
             texts = dict(exceptional[index]) if exceptional else {}
-            own.append(
-                {"commit_lsn": commit_lsn, "ordinal": ordinal, "op": "r", "exceptional": list(texts.items()) or None}
-            )
+            mine: dict[str, Any] = {
+                "commit_lsn": commit_lsn,
+                "ordinal": ordinal,
+                "exceptional": list(texts.items()) or None,
+            }
+            mine |= {"op": ops[index] if ops else "r", "commit_time": commit_times[index] if commit_times else None}
+            own.append(mine)
         fields.append(pa.field(LAKE_STRUCT, _STRUCT))
         content = pa.table([*arrays, pa.array(own, _STRUCT)], schema=pa.schema(fields))
         namespace, name = table if isinstance(table, tuple) else table.split(".")

@@ -21,7 +21,7 @@ from tests.producer.kept import ORDERS
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.streaming_progress import SPLIT
 from walbridge.producer.pgoutput.messages import Insert
-from walbridge.producer.postgres.copy_reader import (
+from walbridge.producer.postgres.table_reads.copy_protocol import (
     ChunkAltered,
     ChunkWanted,
     Failed,
@@ -29,10 +29,10 @@ from walbridge.producer.postgres.copy_reader import (
     TablesWanted,
     TableWanted,
 )
-from walbridge.producer.postgres.key_order import Bound
+from walbridge.producer.postgres.table_reads.key_order import Bound
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import TableProgress
 
 LISTED = [TablesWanted(), TableWanted(published())]
 

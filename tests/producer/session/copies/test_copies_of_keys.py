@@ -24,16 +24,21 @@ from tests.producer.copied_session import (
     shown,
 )
 from tests.producer.pgoutput.encoder import tuple_data
-from tests.producer.session.copies.test_requested_tables import CURRENT, Asked
+from tests.producer.session.copies.state.test_requested_tables import CURRENT, Asked
+from tests.producer.session.copies.told import TRUNCATE
 from walbridge.producer.kafka.publisher import BatchAborted
-from walbridge.producer.pgoutput.messages import Delete, Truncate, Unsent
-from walbridge.producer.postgres.copy_reader import ChunkAltered, ChunkWanted, TablesFound, TablesWanted, TableWanted
-from walbridge.producer.postgres.key_order import Bound
+from walbridge.producer.pgoutput.messages import Delete, Unsent
+from walbridge.producer.postgres.table_reads.copy_protocol import (
+    ChunkAltered,
+    ChunkWanted,
+    TablesFound,
+    TablesWanted,
+    TableWanted,
+)
+from walbridge.producer.postgres.table_reads.key_order import Bound
+from walbridge.schemas.control.table_progress import TableProgress
+from walbridge.schemas.control.table_request import COPY, KEYS_BYTES_MAX, TableRequest, key_json, read_until, to_copy
 from walbridge.schemas.position import COPIED_ORDINAL
-from walbridge.schemas.table_progress import TableProgress
-from walbridge.schemas.table_request import COPY, KEYS_BYTES_MAX, TableRequest, key_json, read_until, to_copy
-
-TRUNCATE = Truncate(False, False, (LATE,))
 
 
 def keys(*ids: int) -> TableRequest:

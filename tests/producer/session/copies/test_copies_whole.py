@@ -10,8 +10,8 @@ import pytest
 
 from tests.producer.copied_session import LATE, XID, Copied, announcement, copied, copying, found, insert, row, shown
 from tests.producer.kept import ITEMS
-from walbridge.producer.pgoutput.messages import Truncate
-from walbridge.producer.postgres.copy_reader import (
+from tests.producer.session.copies.told import KEYLESS, TRUNCATE
+from walbridge.producer.postgres.table_reads.copy_protocol import (
     ChunkAltered,
     Failed,
     RowsRead,
@@ -21,15 +21,10 @@ from walbridge.producer.postgres.copy_reader import (
     WholeRead,
     WholeWanted,
 )
-from walbridge.producer.session.copies import record_queue
+from walbridge.producer.session.copies.state import record_queue
+from walbridge.schemas.control.table_progress import QUARANTINED
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.table_progress import QUARANTINED
-
-TRUNCATE = Truncate(False, False, (LATE,))
-KEYLESS = replace(
-    announcement(), columns=tuple(replace(each, in_replica_identity=False) for each in announcement().columns)
-)
 
 
 @contextmanager

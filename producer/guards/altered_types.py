@@ -1,0 +1,50 @@
+"""Whether the types of a table's columns print values otherwise than rows were sent with. Pure.
+
+In: labels and attributes as progress remembers them and as they are; of a type that is new to the table, when its rows
+of the catalogue were written. Out: whether rows may read otherwise.
+
+ALTER TYPE rewrites nothing. A row holds a label's id and prints the label; a composite prints the attributes that its
+type has now, also those that came later. What a table's types printed at the last look is remembered with the table.
+Of a type that it has got since, nothing is: rows may have come between the column and an alteration of its type. Which
+of the two was first is told by their transactions, and within one by its commands. A savepoint has a transaction of
+its own, with a higher number. Who adds a label leaves the trace of one that renames it.
+"""
+
+from collections.abc import Iterable
+
+from walbridge.producer.postgres.facts import RowVersion, TableStorage, UsedType
+
+
+def is_printed_otherwise(before: TableStorage, now: TableStorage) -> bool:
+    """Whether a label or an attribute that rows may hold is called otherwise, or is gone; not so with its column."""
+    types = {each.partition("-")[0] for each in now.labels}
+    return any(each.partition("-")[0] in types for each in before.labels - now.labels)
+
+
+def new_types(before: TableStorage, now: TableStorage) -> set[int]:
+    """Types of columns, or within them, that no column was of when the table was last looked at."""
+    if not before.files or not before.knows_labels:
+        return set()  # it was not, or by earlier code
+    known = {each.partition("-")[0] for each in before.labels}
+    return {int(each.partition("-")[0]) for each in now.labels if each.partition("-")[0] not in known}
+
+
+def is_altered_since(used: UsedType) -> bool:
+    """Whether the type may have been altered since the column is of it."""
+    return any(_is_behind(fact, used.column) for fact in used.facts)
+
+
+def altered_tables(new: dict[int, set[int]], used: Iterable[UsedType]) -> set[int]:
+    """Tables of whose new types one may have been altered behind its column.
+
+    Args:
+        new: by table, the types that are new to it.
+    """
+    return {each.relation_id for each in used if each.type_oid in new[each.relation_id] and is_altered_since(each)}
+
+
+def _is_behind(one: RowVersion, other: RowVersion) -> bool:
+    """Whether the one may have been written behind the other."""
+    if one.xid != other.xid:
+        return one.xid > other.xid
+    return one.xid > 0 and (one.is_stamped or other.is_stamped or one.command > other.command)

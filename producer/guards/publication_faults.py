@@ -1,0 +1,69 @@
+"""Tables that several publications publish in ways that do not go together, told before the first row is copied.
+
+In: published tables with their memberships. Out: an ``OperatorError`` for each, with the SQL that mends it. Postgres
+ends the stream where columns differ. What it sends where filters differ by operation, no copy equals.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from walbridge.producer.errors import publish_all, the_publications
+from walbridge.producer.postgres.facts import Membership, PublishedTable
+from walbridge.producer.postgres.publications.combined_publications import (
+    have_one_filter,
+    have_one_list,
+    missing_operations,
+)
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.table_schema import quoted
+
+
+def combination_faults(tables: Iterable[PublishedTable]) -> Iterator[OperatorError]:
+    """One for each table that cannot be followed; what one publication leaves out by itself is told elsewhere."""
+    for table in tables:
+        members = table.memberships
+        names = [member.publication for member in members]
+        name = table.qualified_name
+        if not have_one_list(members):
+            yield OperatorError(
+                f"{the_publications(names)} publish different columns of table {name}: Postgres refuses that",
+                remedy=_same_columns(table),
+            )
+        elif not have_one_filter(members):
+            yield OperatorError(
+                f"{the_publications(names)} publish other rows of table {name} for inserts than for updates or "
+                "deletes: their row filters count per operation",
+                remedy=publish_all([each.publication for each in members if missing_operations([each])]),
+            )
+
+
+def unsent_operations(tables: Iterable[PublishedTable]) -> Iterator[OperatorError]:
+    """One for each table of several publications of which some operations are in none."""
+    for table in tables:
+        names = [member.publication for member in table.memberships]
+        if missing := missing_operations(table.memberships):
+            verb = "does" if len(names) == 1 else "do"
+            yield OperatorError(
+                f"{the_publications(names)} {verb} not publish {', '.join(missing)} of table {table.qualified_name}: "
+                "such changes do not come",
+                remedy=publish_all(names[:1]),
+            )
+
+
+def _same_columns(table: PublishedTable) -> str:
+    """SQL after which all publications have the columns of the one that has the table with others, or of the first."""
+    like = next((each for each in table.memberships if each.is_whole), table.memberships[0])
+    others = [each for each in table.memberships if each.listed_names != like.listed_names]
+    return " ".join(_with_columns(table, each, like) for each in others)
+
+
+def _with_columns(table: PublishedTable, member: Membership, like: Membership) -> str:
+    publication, name = quoted(member.publication), table.quoted_name
+    if member.is_whole or not (member.has_list or like.has_list):
+        kind = "stored" if like.listed_names > member.listed_names else "none"
+        return f"ALTER PUBLICATION {publication} SET (publish_generated_columns = {kind});"
+    listed = f" ({', '.join(map(quoted, like.column_names))})" if like.has_list else ""
+    where = f" WHERE ({member.row_filter})" if member.row_filter is not None else ""
+    return (
+        f"ALTER PUBLICATION {publication} DROP TABLE {name}; "
+        f"ALTER PUBLICATION {publication} ADD TABLE {name}{listed}{where};"
+    )

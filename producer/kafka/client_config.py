@@ -1,0 +1,77 @@
+"""Properties of librdkafka's clients: what all of ours share, and what exactly-once rests on.
+
+In: settings. Out: properties, and refusals of those that an operator may not set or that librdkafka does not take.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from walbridge.producer.kafka.topic_specs import message_bytes_max
+from walbridge.schemas.dsn import MASK
+from walbridge.schemas.errors import MEND_PROPERTY, OperatorError
+from walbridge.schemas.settings import Settings
+
+_RESERVED = {
+    "acks",
+    "enable.idempotence",
+    "partitioner",
+    "request.required.acks",
+    "transaction.timeout.ms",
+    "transactional.id",
+}
+
+
+def client_config(settings: Settings) -> dict[str, Any]:
+    """What every librdkafka client of ours shares."""
+    passed = {name: value.get_secret_value() for name, value in settings.kafka.client.items()}
+    if reserved := sorted(_RESERVED & passed.keys()):
+        raise OperatorError(
+            f"[kafka.client] has {', '.join(reserved)}, on which exactly-once or the order of rows rests",
+            remedy="leave it out of [kafka.client]: walbridge sets it",
+        )
+    return {
+        "bootstrap.servers": settings.kafka.bootstrap_servers,
+        "client.id": f"walbridge-{settings.name}",
+    } | passed
+
+
+@contextmanager
+def refusing_properties(settings: Settings) -> Iterator[None]:
+    """Around the making of a client, which is when librdkafka looks at its properties.
+
+    Raises:
+        OperatorError: it does not take one; the values that it quotes are masked (I10).
+    """
+    try:
+        yield
+    except KafkaException as error:
+        reason = error.args[0].str()
+        for value in sorted((each.get_secret_value() for each in settings.kafka.client.values()), key=len)[::-1]:
+            reason = reason.replace(value, MASK) if value else reason
+        raise OperatorError(f"[kafka.client] is not accepted: {reason}", remedy=MEND_PROPERTY) from None
+
+
+def transactional_config(settings: Settings, transactional_id: str) -> dict[str, Any]:
+    """Of the producer that writes rows, progress and cuts."""
+    timeout_ms = settings.producer.transaction_timeout_ms
+    return {
+        "acks": "all",
+        "enable.idempotence": True,
+        "compression.type": "lz4",
+        "linger.ms": 20,  # a flush ends the wait; until then larger batches cost less
+        "batch.num.messages": 10_000,
+        "queue.buffering.max.kbytes": 64 * 1024,
+        "queue.buffering.max.messages": 200_000,
+        "partitioner": "murmur2_random",  # as Java clients do
+        # A topic that was deleted is never made anew by writing to it: its rows fail, and its table gets another topic.
+        "allow.auto.create.topics": False,
+        "topic.metadata.propagation.max.ms": 10_000,
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": timeout_ms,
+        "message.timeout.ms": timeout_ms,
+        "message.max.bytes": message_bytes_max(settings),
+        "log_level": 0,
+    } | client_config(settings)

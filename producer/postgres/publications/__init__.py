@@ -1,0 +1,1 @@
+"""Publications: whom they hold, what several of them publish together, and what their row filters leave out."""

@@ -1,0 +1,121 @@
+"""What several publications publish together of one table, as the server combines them in the stream.
+
+In: memberships, each of one table in one publication. Out: which rows and columns come, for which operations; where
+that is no answer, why not. Pure. Held against real subscribers by tests. Source: pgoutput.c, get_rel_sync_entry,
+pgoutput_row_filter_init, pgoutput_column_list_init, check_and_init_gencol.
+
+- A change of a partition is sent once, under the topmost of its parents that a publication publishes via root.
+  Only publications that publish it under this name say which rows and columns come.
+- Row filters count per operation: those of all publications that publish it are OR'ed; one without a filter, or
+  with all tables or the table's schema, makes them void.
+- Columns must be the same in all of them. A list of all columns is as none.
+
+A copy reads one set of rows, so inserts, updates and deletes must have the same one.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from walbridge.producer.postgres.facts import Membership
+
+EVERY_TABLE, NAMED_OTHERWISE = "*", "as another"
+OPERATIONS = ("insert", "update", "delete", "truncate")
+_ROW_OPERATIONS = OPERATIONS[:3]
+
+
+def sent_by_name(parents: Mapping[int, Collection[int]]) -> set[int]:
+    """Of published relations those that the stream names: no parent of them is published, too.
+
+    Args:
+        parents: of each, all the way up.
+    """
+    return {relation_id for relation_id, above in parents.items() if parents.keys().isdisjoint(above)}
+
+
+def filters_of(memberships: Iterable[Membership]) -> dict[str, frozenset[str] | None]:
+    """By operation that is published: the filters of which one must hold; None where all rows are sent."""
+    found: dict[str, frozenset[str] | None] = {}
+    for membership in memberships:
+        for operation in membership.operations:
+            if operation in _ROW_OPERATIONS:
+                before = found.get(operation, frozenset())
+                both = None if before is None or membership.row_filter is None else before | {membership.row_filter}
+                found[operation] = both
+    return found
+
+
+def row_filter_of(memberships: Sequence[Membership]) -> str | None:
+    """SQL that holds for the rows that are sent; None for all. Only inserts count, where operations differ."""
+    filters = filters_of(memberships).get("insert")
+    if filters is None:
+        return None
+    ordered = sorted(filters)
+    return ordered[0] if len(ordered) == 1 else " OR ".join(f"({each})" for each in ordered)
+
+
+def missing_operations(memberships: Iterable[Membership]) -> tuple[str, ...]:
+    """What none of them publishes."""
+    published = {operation for membership in memberships for operation in membership.operations}
+    return tuple(operation for operation in OPERATIONS if operation not in published)
+
+
+def have_one_filter(memberships: Iterable[Membership]) -> bool:
+    """Whether the same rows are sent for all operations."""
+    return len({*filters_of(memberships).values()}) <= 1
+
+
+def have_one_list(memberships: Iterable[Membership]) -> bool:
+    """Whether the server sends the table at all: it fails where column lists differ, or generated columns."""
+    return len({membership.listed_names for membership in memberships}) <= 1
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMember:
+    """A relation beside a publication, by ids. ``token``: what makes it a member, None where nothing does.
+
+    ``is_below_root``: the stream names a parent of it for this publication. ``is_unnamed``: it is partitioned, and
+    the stream names its partitions.
+    """
+
+    oid: int
+    operations: tuple[str, ...]
+    token: str | None
+    is_below_root: bool
+    is_unnamed: bool
+
+
+def membership_text(found: Sequence[FoundMember], *, is_single: bool) -> str | None:
+    """What makes a relation a member of all of these publications together; None where it is in none.
+
+    It changes whenever rows or changes of it may have been left out of the stream.
+    """
+    members = [each for each in found if each.token is not None]
+    if not members:
+        return None
+    if any(each.is_below_root for each in members):
+        return NAMED_OTHERWISE
+    named = sorted((each for each in members if not each.is_unnamed), key=lambda each: each.oid)
+    if not named:
+        return NAMED_OTHERWISE
+    if is_single:
+        return named[0].token
+    return " ".join(f"{each.oid}={','.join(each.operations)}={each.token}" for each in named)
+
+
+def changed_members(before: str, now: str) -> set[int]:
+    """The publications in which a table is a member otherwise than before; none where they are told together."""
+    known, found = _by_oid(before), _by_oid(now)
+    return {oid for oid in known.keys() | found.keys() if known.get(oid) != found.get(oid)}
+
+
+def _by_oid(text: str) -> dict[int, str]:
+    parts = (part.partition("=") for part in text.split() if "=" in part)
+    return {int(oid): token for oid, _, token in parts}
+
+
+def generated_text(by_oid: Mapping[int, str]) -> str:
+    """Which publications publish stored generated columns that no list names."""
+    if len(by_oid) == 1:
+        (kind,) = by_oid.values()
+        return kind
+    return " ".join(f"{oid}={by_oid[oid]}" for oid in sorted(by_oid))

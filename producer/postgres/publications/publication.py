@@ -1,0 +1,152 @@
+"""What publications are and whom they hold, without touching a table: DDL that waits for a lock blocks nothing here.
+
+In: a connection, the publications' names, relation ids. Out: a ``PublicationState`` that changes
+whenever a change of these tables may have been left out of the stream: memberships are rows with
+an oid of their own, so a table that left and came back has another, and so has one whose row
+filter or column list was set anew. Of several publications a membership also says what each publishes.
+"""
+
+from collections.abc import Iterable
+
+from walbridge.producer.postgres.catalog import Publications, rows_of
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import PublicationState
+from walbridge.producer.postgres.publications.combined_publications import (
+    EVERY_TABLE,
+    OPERATIONS,
+    FoundMember,
+    generated_text,
+    membership_text,
+)
+from walbridge.schemas.position import Lsn, parse_lsn
+
+_PUBLICATIONS = """
+    SELECT pubname, oid, ARRAY[pubinsert, pubupdate, pubdelete, pubtruncate], {generated},
+           txid_current_snapshot()::text
+    FROM pg_publication WHERE pubname = ANY (%s) ORDER BY oid"""
+_NOW = """
+    SELECT pg_current_wal_insert_lsn()::text, txid_snapshot_xmin(txid_current_snapshot()),
+           ARRAY(SELECT oid FROM pg_publication WHERE pubname = ANY (%s) ORDER BY oid)"""
+# A partition is a member by itself or by any of its parents; from Postgres 15 on also by its schema.
+_FAMILY = "(SELECT c.oid AS relid UNION SELECT a.relid FROM pg_partition_ancestors(c.oid) a)"
+_BY_SCHEMA = f"""
+               UNION ALL SELECT s.oid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid IN (
+                 SELECT k.relnamespace FROM pg_class k WHERE k.oid IN (SELECT f.relid FROM {_FAMILY} f))"""
+# The stream names a partition or its root. Of the one that it does not name, nothing comes any more.
+_BELOW_ROOT = f"""
+    p.pubviaroot AND c.relispartition AND (p.puballtables OR EXISTS (
+       SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (
+         SELECT f.relid FROM {_FAMILY} f WHERE f.relid <> c.oid)) %s), NOT p.pubviaroot AND c.relkind = 'p'"""
+_PARENT_BY_SCHEMA = f"""OR EXISTS (
+       SELECT FROM pg_publication_namespace s JOIN pg_class k ON k.relnamespace = s.pnnspid
+       WHERE s.pnpubid = p.oid AND k.oid IN (SELECT f.relid FROM {_FAMILY} f WHERE f.relid <> c.oid))"""
+_MEMBERS = f"""
+    SELECT c.oid, n.nspname, c.relname, p.oid, CASE WHEN p.puballtables THEN '{EVERY_TABLE}' ELSE (
+             SELECT string_agg(m.oid::text, '+' ORDER BY m.oid) FROM (
+               SELECT r.oid FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (
+                 SELECT f.relid FROM {_FAMILY} f)
+               %s) m) END, %s
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN pg_publication p
+    WHERE p.pubname = ANY (%%s) AND c.oid = ANY (%%s) AND c.relpersistence = 'p'"""
+
+
+_APPEARED = """
+    SELECT DISTINCT c.oid FROM pg_class c CROSS JOIN pg_publication p JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE p.pubname = ANY (%s) AND c.oid <> ALL (%s) AND c.oid >= 16384 AND c.relkind IN ('r', 'p')
+    AND c.relpersistence = 'p' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    AND {whole} AND (p.puballtables OR EXISTS (
+      SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (SELECT f.relid FROM {family} f))
+      {by_schema})"""
+_WHOLE = "(CASE WHEN p.pubviaroot THEN NOT (p.puballtables AND c.relispartition) ELSE c.relkind = 'r' END)"
+_SCHEMA_HAS_IT = """
+      OR EXISTS (SELECT FROM pg_publication_namespace s JOIN pg_class k ON k.relnamespace = s.pnnspid
+                 WHERE s.pnpubid = p.oid AND k.oid IN (SELECT f.relid FROM {family} f))"""
+
+
+def other_members(connection: SqlConnection, publications: Publications, relation_ids: Iterable[int]) -> set[int]:
+    """Relations of the publications beside these; also partitions that are published as a part of their root only.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    version = connection.info.server_version
+    by_schema = _SCHEMA_HAS_IT.format(family=_FAMILY) if version >= 150000 else ""
+    whole = _WHOLE if version >= 130000 else "c.relkind = 'r'"
+    query = _APPEARED.format(family=_FAMILY, by_schema=by_schema, whole=whole)
+    return {relation_id for (relation_id,) in rows_of(connection, query, (list(publications), list(relation_ids)))}
+
+
+def publication_state(
+    connection: SqlConnection, publications: Publications, relation_ids: Iterable[int]
+) -> PublicationState:
+    """The publications as of now, as far as they are there.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    version = connection.info.server_version
+    by_schema = (_BY_SCHEMA, _PARENT_BY_SCHEMA) if version >= 150000 else ("", "")
+    below_root = _BELOW_ROOT % by_schema[1] if version >= 130000 else "false, false"
+    own = _PUBLICATIONS.format(generated="pubgencols::text" if version >= 180000 else "'n'")
+    names, relation_ids = list(publications), list(relation_ids)
+    there = rows_of(connection, own, (names,))
+    found = rows_of(connection, _MEMBERS % (by_schema[0], below_root), (names, relation_ids))
+    ((lsn, oldest_xid, oids_by_now),) = rows_of(connection, _NOW, (names,))
+    if oids_by_now != [oid for _, oid, *_ in there]:
+        # One was dropped or made again between: members of one are no members of the other.
+        return publication_state(connection, publications, relation_ids)
+    operations = {
+        oid: tuple(name for name, is_there in zip(OPERATIONS, published, strict=True) if is_there)
+        for _, oid, published, *_ in there
+    }
+    members: dict[int, list[FoundMember]] = {}
+    for relation_id, _, _, oid, *how in found:
+        if oid in operations:
+            members.setdefault(relation_id, []).append(FoundMember(oid, operations[oid], *how))
+    texts = {each: membership_text(of, is_single=len(names) == 1) for each, of in members.items()}
+    return PublicationState(
+        oids={name: oid for name, oid, *_ in there},
+        missing_operations=tuple(name for name in OPERATIONS if not any(name in of for of in operations.values())),
+        members={each: text for each, text in texts.items() if text is not None},
+        lsn=Lsn(parse_lsn(lsn)),
+        generated_columns=generated_text({oid: kind for _, oid, _, kind, _ in there}),
+        oldest_xid=oldest_xid,
+        names={each: (namespace, name) for each, namespace, name, *_ in found},
+        snapshot=there[0][-1] if there else "",
+    )
+
+
+def with_generated_columns(connection: SqlConnection, relation_ids: Iterable[int]) -> list[int]:
+    """Those of these relations that have stored generated columns.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    query = (
+        "SELECT DISTINCT attrelid FROM pg_attribute WHERE attrelid = ANY (%s) AND attgenerated = 's' "
+        "AND NOT attisdropped ORDER BY 1"
+    )
+    return [relation_id for (relation_id,) in rows_of(connection, query, (list(relation_ids),))]
+
+
+def next_xid(connection: SqlConnection) -> int:
+    """An xid above those of all transactions that have written until now.
+
+    It is taken from the server, which puts it into the WAL: not to be asked now and then. The xmax of a snapshot is
+    below it, and below those of transactions that have begun since the last one ended.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    ((xid,),) = rows_of(connection, "SELECT txid_current()")
+    return int(xid)
+
+
+def insert_lsn(connection: SqlConnection) -> Lsn:
+    """All that is visible by now is below it.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    ((lsn,),) = rows_of(connection, "SELECT pg_current_wal_insert_lsn()::text")
+    return Lsn(parse_lsn(lsn))

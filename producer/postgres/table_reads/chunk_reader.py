@@ -1,0 +1,282 @@
+"""One read of a table while its changes go on: a snapshot, what the table is as of it, and rows.
+
+    BEGIN ──▶ ACCESS SHARE lock ──▶ snapshot, WAL insert position, shape of the table ──▶ rows ──▶ COMMIT
+
+In: a published table. Out: the snapshot's text, by which a transaction of the stream is told to be in the
+rows or not; and rows as TupleData: those of a range of the key's order, those of listed keys, or all.
+
+- The lock comes first. No snapshot hides TRUNCATE or a rewrite: one that ends before the lock leaves an
+  empty table to an older snapshot, one that comes after it waits. The statements before the first query
+  take no snapshot. The lock is waited for briefly: who stands in the queue behind an ALTER for long,
+  stands there with everybody who comes after it.
+- The WAL insert position is asked for by the statement that takes the snapshot. A commit record is in the
+  WAL before any snapshot shows its transaction, so all that the rows show is below this position.
+- A range is read through the key's index, from where the last one ended: rows are never sorted, and what was
+  read before is not read again. A partitioned root is one range too: its leaves' indexes are merged, so
+  the bound is a key and no leaf, and partitions may come and go between two reads.
+
+Source: PostgreSQL manual, "Caveats" of "Concurrency Control", and LOCK, on locks before the first query.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import pq, sql
+
+from walbridge.producer.pgoutput.copy_text import line_size, tuple_of_line
+from walbridge.producer.pgoutput.decoder import decode_tuple
+from walbridge.producer.pgoutput.messages import Field
+from walbridge.producer.postgres import catalog
+from walbridge.producer.postgres.connection import SqlConnection, classified, connect_sql, has_input
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.table_reads.key_order import Bound, KeyOrder, key_order, set_bound, set_listed
+from walbridge.producer.postgres.table_reads.snapshot import (
+    SILENT_S,
+    copied,
+    copied_blocks,
+    copy_statement,
+    lock,
+)
+from walbridge.schemas.errors import ProtocolError, RetryableError
+from walbridge.schemas.position import Lsn, parse_lsn
+
+LOCK_WAIT_S = 1.0
+LISTED_MAX = 1000
+"""Keys of one statement."""
+CANCEL_S = 5.0
+
+# With row security the copy would hold other rows than the stream, which ignores it.
+_BEGIN = (
+    "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL row_security = off; "
+    f"SET LOCAL lock_timeout = {LOCK_WAIT_S * 1000:.0f}"
+)
+_AS_OF = """
+    SELECT txid_current_snapshot()::text, pg_current_wal_insert_lsn()::text,
+           (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = %s AND c.relname = %s)"""
+# Statistics may be old, or none: a plan that sorts would read all that is left of the table for every range.
+_BY_INDEX = "; ".join(
+    f"SET LOCAL {name} = {value}"
+    for name, value in {
+        "enable_sort": "off",
+        "enable_seqscan": "off",
+        "enable_bitmapscan": "off",
+        "max_parallel_workers_per_gather": "0",
+        "jit": "off",
+    }.items()
+)
+
+
+class ChunkReader:
+    """A connection on which one read follows another. Use as a context manager."""
+
+    def __init__(self, dsn: str, application: str = "walbridge copy") -> None:
+        self._dsn = dsn
+        self._application = application
+        self._connection: SqlConnection | None = None
+
+    def __enter__(self) -> "ChunkReader":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; a later read makes a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @contextlib.contextmanager
+    def read(self, table: PublishedTable) -> Iterator["TableRead"]:
+        """One read. The transaction ends with the block; a connection that still sends rows then ends too.
+
+        Raises:
+            OperatorError: the role may not read the table, or not connect.
+            TableLocked: somebody alters it: ask again later.
+            RetryableError: the table is gone or another one by now, or the connection ended.
+        """
+        connection = self._connected()
+        try:
+            connection.execute(_BEGIN)
+            lock(connection, table)
+            yield TableRead(connection, table)
+            if connection.pgconn.transaction_status != pq.TransactionStatus.ACTIVE:
+                connection.execute("COMMIT")
+        except psycopg.Error as error:
+            raise classified(error) from None
+        finally:
+            self._end_transaction(connection)
+
+    def _connected(self) -> SqlConnection:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect_sql(self._dsn, self._application)
+        return self._connection
+
+    def _end_transaction(self, connection: SqlConnection) -> None:
+        """What an error or a reader that went away has left behind."""
+        status = connection.pgconn.transaction_status
+        if status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR):
+            with contextlib.suppress(psycopg.Error):
+                connection.execute("ROLLBACK")
+        if connection.pgconn.transaction_status != pq.TransactionStatus.IDLE:
+            self.close()
+
+
+class TableRead:
+    """A table as one snapshot shows it. Reads follow one another, each to its end.
+
+    Attributes:
+        snapshot: ``xmin:xmax:xip,…`` with 64-bit ids of transactions.
+        insert_lsn: all that the snapshot shows is below it.
+        storage: ``catalog.storage_of``: compared with that of another read, it tells whether the table was altered,
+            truncated or rewritten, or its primary key replaced.
+        key: its order, to be compared too; None: no range of it can be read, nor listed keys.
+    """
+
+    def __init__(self, connection: SqlConnection, table: PublishedTable) -> None:
+        self._connection, self.table = connection, table
+        ((self.snapshot, insert_lsn, relation_id),) = connection.execute(
+            _AS_OF.encode(), (table.namespace, table.name)
+        ).fetchall()
+        if relation_id != table.relation_id:
+            raise RetryableError(f"table {table.qualified_name} is another one by now")
+        self.insert_lsn: Lsn = parse_lsn(insert_lsn)
+        self.storage: list[tuple[Any, ...]] = catalog.storage_of(connection, [table.relation_id])
+        self.key: KeyOrder | None = key_order(connection, table.relation_id, table.column_names)
+
+    @property
+    def connection(self) -> SqlConnection:
+        """For look-ups as of the snapshot, between two reads of rows."""
+        return self._connection
+
+    def range_after(self, after: Bound | None, rows_max: int, bytes_max: int) -> "KeyRange":
+        """The next rows in the key's order; from the first one where ``after`` is None."""
+        return KeyRange(self._connection, self.table, self._key(), after, rows_max, bytes_max)
+
+    def listed(self, keys: Sequence[Bound]) -> Iterator[bytes | None]:
+        """``listed_blocks`` as TupleData; None after each silence."""
+        column_count = len(self.table.column_names)
+        for block in self.listed_blocks(keys):
+            yield from [tuple_of_line(line, column_count) for line in block] if block else [None]
+
+    def listed_blocks(self, keys: Sequence[Bound]) -> Iterator[list[bytes]]:
+        """The rows of these keys, in no order; of keys that the table lacks none. Lines, none after each silence.
+
+        Keys are equal as the index compares them. Of several that are equal, in that sense, the row may come twice.
+        """
+        condition = self._key().is_listed()
+        _execute(self._connection, _BY_INDEX)
+        for first in range(0, len(keys), LISTED_MAX):
+            set_listed(self._connection, keys[first : first + LISTED_MAX])
+            yield from copied_blocks(self._connection, copy_statement(self.table, condition), self.table, sys.maxsize)
+
+    def whole(self) -> Iterator[bytes | None]:
+        """Every row, in no order; None after each silence. The snapshot holds vacuum back until it is read."""
+        return copied(self._connection, copy_statement(self.table), self.table)
+
+    def _key(self) -> KeyOrder:
+        if self.key is None:
+            raise ValueError(f"table {self.table.qualified_name} has no key to read it by")
+        return self.key
+
+
+class KeyRange:
+    """Rows in the key's order, to be iterated once: TupleData, and None after each silence; or ``blocks`` of lines.
+
+    It ends after ``rows_max`` rows, after the row with which ``bytes_max`` is reached, or with the table. Who
+    stops before that has read everything up to ``bound`` too.
+
+    Attributes:
+        is_end: no row of the table follows.
+    """
+
+    def __init__(
+        self,
+        connection: SqlConnection,
+        table: PublishedTable,
+        key: KeyOrder,
+        after: Bound | None,
+        rows_max: int,
+        bytes_max: int,
+    ) -> None:
+        self._connection, self._table, self._key, self._after = connection, table, key, after
+        self._rows_left, self._bytes_left = rows_max, bytes_max
+        self._last: bytes | None = None
+        self.is_end = False
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        column_count = len(self._table.column_names)
+        for block in self.blocks():
+            if not block:
+                yield None
+            for line in block:
+                self._last = line
+                yield tuple_of_line(line, column_count)
+
+    def blocks(self) -> Iterator[list[bytes]]:
+        """Lines of COPY's text format, none after a silence."""
+        _execute(self._connection, _BY_INDEX)
+        if self._after is not None:
+            set_bound(self._connection, self._table, self._key, self._after)
+        for condition in [None] if self._after is None else self._key.ranges_after():
+            yield from self._blocks_of(condition)
+            if self._is_full:
+                return
+        self.is_end = True
+
+    @property
+    def bound(self) -> Bound | None:
+        """The key of the last row: where the next range goes on. None where there was no row at all."""
+        if self._last is None:
+            return self._after
+        names = self._table.column_names
+        values = dict(zip(names, decode_tuple(tuple_of_line(self._last, len(names))), strict=True))
+        return Bound(tuple(_text(values[name]) for name in self._key.names))
+
+    @property
+    def _is_full(self) -> bool:
+        return self._rows_left <= 0 or self._bytes_left <= 0
+
+    def _blocks_of(self, condition: sql.Composed | None) -> Iterator[list[bytes]]:
+        statement = copy_statement(self._table, condition, self._key.order_by, self._rows_left)
+        head = line_size(b"", len(self._table.column_names))
+        for block in copied_blocks(self._connection, statement, self._table, self._bytes_left):
+            if block:
+                self._last = block[-1]
+                self._rows_left -= len(block)
+                self._bytes_left -= head * len(block) + sum(map(len, block))
+            yield block
+            if self._bytes_left <= 0 < self._rows_left:
+                _cancel(self._connection)
+                return
+
+
+def _text(field: Field) -> str:
+    if not isinstance(field, bytes):
+        raise ProtocolError("a key column without a value")
+    return field.decode()
+
+
+def _execute(connection: SqlConnection, statement: str) -> None:
+    try:
+        connection.execute(statement)
+    except psycopg.Error as error:
+        raise classified(error) from None
+
+
+def _cancel(connection: SqlConnection) -> None:
+    """End the COPY that runs, and with it the transaction. What the server sends after ``CANCEL_S`` nobody reads:
+    a connection that is not idle then is closed by ``ChunkReader.read``."""
+    pgconn, deadline = connection.pgconn, time.monotonic() + CANCEL_S
+    with contextlib.suppress(psycopg.Error):
+        connection.cancel_safe(timeout=CANCEL_S)
+        while (count := pgconn.get_copy_data(1)[0]) >= 0 and time.monotonic() < deadline:
+            if count == 0:
+                has_input(pgconn, SILENT_S)
+        while count < 0 and pgconn.get_result() is not None:
+            pass  # it says that it was cancelled

@@ -1,0 +1,74 @@
+"""The user types of tables' columns, with all that are within them, and when their rows of the catalogue were written.
+
+In: relation ids. Out: a ``UsedType`` for each column and type, with the versions of the rows that tell their order.
+
+A column's row of ``pg_attribute`` is written anew by whatever alters it, so that it may be younger than rows that came
+with the column. Its dependency on its type (``pg_depend``) is written when the column gets that type, and never again.
+A label that is renamed, an attribute that is dropped or renamed, has its own row written; who adds an attribute writes
+the composite's row of ``pg_class``, too, and who renames one does not (PostgreSQL ``pg_enum.c``, ``RenameEnumLabel``;
+``tablecmds.c``, ``ATExecAddColumn``, ``renameatt_internal``).
+"""
+
+from collections.abc import Iterable
+
+from walbridge.producer.copying.visibility import FIRST_NORMAL_XID, widen
+from walbridge.producer.postgres.catalog import rows_of
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import RowVersion, UsedType
+from walbridge.schemas.pg_types import FIRST_USER_OID
+
+USED_TYPES = f"""
+    WITH RECURSIVE used AS (
+      SELECT a.attrelid AS relid, a.attnum, a.atttypid AS of_column, a.atttypid AS oid FROM pg_attribute a
+      WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= {FIRST_USER_OID}
+      UNION SELECT u.relid, u.attnum, u.of_column, x.oid
+      FROM used u JOIN pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
+        SELECT t.typelem UNION ALL SELECT t.typbasetype
+        UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN ({{ranges}})
+        UNION ALL SELECT a.atttypid FROM pg_attribute a
+                  WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+        ) x (oid) WHERE x.oid >= {FIRST_USER_OID})"""
+_VERSION = "{0}.xmin::text::bigint, {0}.cmin::text::bigint, {0}.xmax::text <> '0'"
+_ROWS = f"""
+    {USED_TYPES},
+    fact AS (
+      SELECT e.enumtypid AS oid, {_VERSION.format("e")}, NULL::bigint, NULL::bigint, NULL::boolean FROM pg_enum e
+      WHERE e.enumtypid IN (SELECT oid FROM used)
+      UNION ALL SELECT t.oid, {_VERSION.format("a")},
+        CASE WHEN NOT a.attisdropped THEN c.xmin::text::bigint END, c.cmin::text::bigint, c.xmax::text <> '0'
+      FROM pg_type t JOIN pg_class c ON c.oid = t.typrelid
+      JOIN pg_attribute a ON a.attrelid = t.typrelid AND a.attnum > 0
+      WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used))
+    SELECT u.relid, u.attnum, u.oid, txid_snapshot_xmax(txid_current_snapshot()), {_VERSION.format("d")}, f.*
+    FROM used u JOIN fact f ON f.oid = u.oid
+    JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = u.relid AND d.objsubid = u.attnum
+    AND d.refclassid = 'pg_type'::regclass AND d.refobjid = u.of_column"""
+
+
+def ranges_of(connection: SqlConnection) -> str:
+    """SQL: the types that a row ``r`` of pg_range makes ranges."""
+    return "r.rngtypid, r.rngmultitypid" if connection.info.server_version >= 140000 else "r.rngtypid"
+
+
+def used_types(connection: SqlConnection, relation_ids: Iterable[int]) -> list[UsedType]:
+    """By column and type.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    columns: dict[tuple[int, int, int], RowVersion] = {}
+    facts: dict[tuple[int, int, int], set[RowVersion]] = {}
+    query = _ROWS.format(ranges=ranges_of(connection))
+    for relation_id, attnum, type_oid, xmax, *versions in rows_of(connection, query, (list(relation_ids),)):
+        column, _, fact, kept_with = versions[:3], versions[3], versions[4:7], versions[7:]
+        key = relation_id, attnum, type_oid
+        columns[key] = _version(xmax, *column)
+        found = [_version(xmax, *each) for each in (fact, kept_with) if each[0] is not None]
+        facts.setdefault(key, set()).add(min(found, key=lambda each: (each.xid, each.command)))
+    return [UsedType(key[0], key[2], columns[key], tuple(facts[key])) for key in columns]
+
+
+def _version(xmax: int, xid: int, command: int, is_stamped: bool) -> RowVersion:
+    """Those that were written long ago keep their xid, or have one that is none."""
+    wide = widen(xid, xmax) if xid >= FIRST_NORMAL_XID else 0
+    return RowVersion(wide if wide < xmax else 0, command, is_stamped)

@@ -1,0 +1,126 @@
+"""The topics of tables: which one a table has, and that it is there and what it must be.
+
+In: tables as they are announced or published. Out: the topic of each with its number of partitions. A table that has
+records keeps the topic that they are in; a topic is made or compared once a session, not for each announcement.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from walbridge.producer.errors import key_lost, topic_grown
+from walbridge.producer.kafka.topic_specs import data_topic_spec
+from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.pgoutput.messages import Relation
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.table_names import first_topics
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.table_progress import DROPPED, TableProgress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.table_schema import TableSchema
+from walbridge.schemas.topics import data_topic, messages_topic
+
+
+class TableTopics:
+    """Topics of tables in one session."""
+
+    def __init__(self, settings: Settings, admin: TopicAdmin, cache: RelationCache) -> None:
+        self._settings = settings
+        self._admin = admin
+        self._cache = cache
+        self._places: dict[tuple[str, bool], TopicPlace] = {}
+        """By topic, and whether its rows have a key: what this session made or compared. Partitions that are added
+        later are noticed before a commit (``Publisher.expect``)."""
+
+    def forget_session(self) -> None:
+        """What was made or compared in a session before is asked again."""
+        self._places.clear()
+
+    def of(self, table: PublishedTable) -> str:
+        """Where its events go: a table that has records keeps the topic that they are in."""
+        newest = self._cache.newest_of(table.relation_id)
+        return self.of_name(table) if newest is None else newest.topic
+
+    def of_name(self, table: PublishedTable) -> str:
+        """The topic of a new table, if no other one has it."""
+        return self._named(table.namespace, table.name)
+
+    def first(self, tables: Iterable[PublishedTable], known: Mapping[int, TableProgress]) -> dict[int, str]:
+        """Topics of tables that are copied together, by relation id.
+
+        Raises:
+            OperatorError: two tables want one topic.
+        """
+        named = {table.relation_id: self.of_name(table) for table in tables}
+        own = {
+            table.relation_id: before.topic
+            for table in tables
+            if table.qualified_name not in self._settings.topics.names
+            and (before := known.get(table.relation_id)) is not None
+            and before.topic is not None
+            and before.state != DROPPED
+        }
+        messages = [messages_topic(self._settings.name)] if self._settings.postgres.messages else []
+        return first_topics(named, own, messages)
+
+    def place_of(self, relation: Relation, table: TableSchema, topic: str | None) -> TopicPlace:
+        """A table that is followed has its topic: what became of that is for the source watch to say, and it is never
+        made anew for a Relation."""
+        newest = self._cache.newest_of(relation.relation_id)
+        if topic is None and newest is not None:
+            known = (self._places.get((newest.topic, has_key)) for has_key in (True, False))
+            return next(filter(None, known), TopicPlace(newest.topic, newest.partition_count))
+        place = self.place(table, topic or self._named(relation.namespace, relation.name))
+        self._refuse_grown(table, place)
+        return place
+
+    def place(self, table: TableSchema, topic: str) -> TopicPlace:
+        """The topic is there, and what it must be: made or compared once a session, not for each announcement."""
+        wanted = topic, bool(table.key_columns)
+        if wanted not in self._places:
+            self.ensure(dict([wanted]))
+        return self._places[wanted]
+
+    def ensure(self, wanted: Mapping[str, bool]) -> None:
+        """``wanted``: whether the rows of each have a key."""
+        specs = [data_topic_spec(self._settings, topic, has_key=has_key) for topic, has_key in wanted.items()]
+        counts = self._admin.ensure(specs)
+        self._places |= {(topic, has_key): TopicPlace(topic, counts[topic]) for topic, has_key in wanted.items()}
+
+    def check(self, records: Iterable[RelationRecord]) -> None:
+        """Settings of these tables' topics, which are there.
+
+        Raises:
+            OperatorError: one differs from what its events were written with.
+        """
+        counts = self._admin.partition_counts()
+        places = {
+            (record.topic, record.key_schema_id is not None): TopicPlace(
+                record.topic, counts.get(record.topic, record.partition_count)
+            )
+            for record in records
+        }
+        self._admin.check(data_topic_spec(self._settings, topic, has_key=has_key) for topic, has_key in places)
+        self._places |= places
+
+    def partition_counts_of(self, relation_id: int, topic: str) -> set[int]:
+        """Over how many partitions of this topic the rows of this relation were spread."""
+        return self._cache.partition_counts_of(relation_id, topic)
+
+    def all_of(self, relation_id: int) -> set[str]:
+        """Every topic that this relation ever had."""
+        return {record.topic for record in self._cache.versions_of(relation_id)}
+
+    def _named(self, namespace: str, name: str) -> str:
+        return data_topic(self._settings.name, namespace, name, self._settings.topics.names)
+
+    def refuse_lost_key(self, table: TableSchema) -> None:
+        """Refuse a table that lost its key while its topic has several partitions."""
+        counts = self._cache.partition_counts_of(table.relation_id)
+        if not table.key_columns and max(counts, default=1) > 1:
+            raise key_lost(table.qualified_name, max(counts))
+
+    def _refuse_grown(self, table: TableSchema, place: TopicPlace) -> None:
+        """Refuse a topic whose partition count changed: keys would leave the partition of their older events (I3)."""
+        counts = self._cache.partition_counts_of(table.relation_id, place.topic)
+        if counts and place.partition_count not in counts:
+            raise topic_grown(table.qualified_name, place.topic, place.partition_count, max(counts))

@@ -1,0 +1,103 @@
+"""What the copies of one session share: the tables that are copied, those that are to be, and the one question whose
+answer is due.
+
+In: what is asked, what has come of the answer. Out: the same, to whoever asks next, takes an answer or publishes.
+"""
+
+import time
+from dataclasses import dataclass
+
+from walbridge.producer.copying.visibility import ReceivedTransactions
+from walbridge.producer.postgres.table_reads.copy_protocol import TableFound, Wanted
+from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
+from walbridge.producer.session.copies.state.copied_table import CopiedTable
+from walbridge.producer.session.copies.state.requested_tables import RequestedTables
+from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
+from walbridge.producer.session.copies.state.whole_copy import WholeCopy
+
+PUBLICATION = 0
+"""In place of a relation id: the list of the publication is asked for."""
+
+
+@dataclass(slots=True)
+class CopyReading:
+    """``copied``: tables whose copy by chunks has begun, by relation id. ``whole``: that which is copied in one piece.
+    ``requested``: what operators ask for. ``asked``: whose answer is due, and ``found`` what it told; None where
+    nothing is asked. ``received``: what no snapshot has shown yet, while a table is copied.
+    """
+
+    reader: CopyReader
+    copied: dict[int, CopiedTable]
+    to_copy: TablesToCopy
+    requested: RequestedTables
+    received: ReceivedTransactions | None = None
+    asked: int | None = None
+    found: TableFound | None = None
+    bytes_per_s: int = 0
+    """What is read of all tables together; 0: no limit."""
+    asked_s: float = 0.0
+    rests_until_s: float = 0.0
+    """No chunk is asked for before."""
+    whole: WholeCopy | None = None
+
+    @property
+    def table(self) -> CopiedTable | None:
+        """That whose answer is due, if its copy has begun."""
+        return self.copied.get(self.asked or PUBLICATION)
+
+    @property
+    def begun(self) -> dict[int, CopiedTable | WholeCopy]:
+        """All tables whose copy has begun."""
+        copied = {each: table for each, table in self.copied.items() if not table.state.corrects}
+        return {**copied, **({self.whole.relation_id: self.whole} if self.whole is not None else {})}
+
+    def ask(self, relation_id: int, wanted: Wanted) -> None:
+        """Its answer is due from here on."""
+        self.asked, self.asked_s = relation_id, time.monotonic()
+        self.reader.ask(wanted)
+
+    @property
+    def rest_s(self) -> float:
+        """How long no chunk is to be asked for, so that the limit is kept."""
+        return max(0.0, self.rests_until_s - time.monotonic())
+
+    def rest(self, size_bytes: int) -> None:
+        """What was asked for last is read; it has so many bytes."""
+        if self.bytes_per_s:
+            self.rests_until_s = self.asked_s + size_bytes / self.bytes_per_s
+
+    def end(self) -> None:
+        """No answer is due any more: it has been used, or it is void."""
+        if self.table is not None:
+            self.table.close_unread()
+        self.asked = self.found = None
+        self.reader.let_go()
+
+    def let_go_whole(self) -> None:
+        """The copy in one piece is over, or void."""
+        if self.whole is not None:
+            if self.asked == self.whole.relation_id:
+                self.end()
+            self.whole.close()
+        self.whole = None
+
+    def supersede(self, relation_id: int) -> None:
+        """The table is to be copied as a whole: single rows of it need not be read again."""
+        copied = self.copied.get(relation_id)
+        if copied is None or not copied.state.corrects:
+            return
+        if self.asked == relation_id:
+            self.end()
+        copied.close_chunks()
+        del self.copied[relation_id]
+
+    def let_go(self, relation_id: int) -> None:
+        """The table is copied, or is followed no more."""
+        if (copied := self.copied.pop(relation_id, None)) is not None:
+            copied.close_chunks()
+        if self.whole is not None and self.whole.relation_id == relation_id:
+            self.let_go_whole()
+        self.to_copy.let_go(relation_id)
+        self.requested.end(relation_id)
+        if self.asked == relation_id:
+            self.end()

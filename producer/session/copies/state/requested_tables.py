@@ -1,0 +1,106 @@
+"""What operators ask of tables, in one session: copies of some of them, others to be forgotten.
+
+In: requests as they are read. Out: which tables are to be copied; what progress says of all this, so that it
+outlives the session. A request is taken, and what is read is said, in one record of progress: none is lost or
+taken twice.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import structlog
+
+from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.copying.table_record import state_of, with_state
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.kafka.table_requests import TableRequests
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, TableProgress
+from walbridge.schemas.control.table_request import (
+    ALL_TABLES,
+    FORGET,
+    KEYS_BYTES_MAX,
+    READ_OPTION,
+    TableRequest,
+    read_until,
+    to_copy,
+    to_copy_option,
+)
+
+log = structlog.get_logger()
+
+
+class RequestedTables:
+    """``requests``: None where nobody can ask."""
+
+    def __init__(self, tracker: ProgressTracker, watch: SourceWatch, requests: TableRequests | None) -> None:
+        self._tracker, self._watch, self._requests = tracker, watch, requests
+        self.to_copy = set(to_copy(tracker.progress))
+        """Those whose copy was asked for, and has not begun."""
+        self._to_correct: set[int] = set()
+
+    def take(self) -> set[int]:
+        """What to copy of what was asked since the last time."""
+        read = None if self._requests is None else self._requests.take()
+        if read is None:
+            return set()
+        is_first = read_until(self._tracker.progress) is None
+        self._tracker.remember_options({READ_OPTION: str(read.next_offset)})
+        new = {each for request in read.requests for each in self._copies_of(request)}
+        self._set(self.to_copy | new)
+        if read.requests or is_first:
+            self._watch.next_xid()  # WAL: else no cut would tell, where nobody writes
+        return new
+
+    def _copies_of(self, request: TableRequest) -> set[int]:
+        relation_id, tables = request.relation_id, self._tracker.progress.tables
+        known = tables.get(relation_id)
+        if request.keys:
+            self._list(request, known)
+            return set()
+        log.info("request of an operator or the lake", kind=request.kind, relation_id=relation_id)
+        if request.kind == FORGET:
+            if known is not None and known.state not in (CURRENT, COPYING):
+                self._tracker.forget_table(relation_id)
+            return set()
+        if relation_id == ALL_TABLES:
+            return {each for each, table in tables.items() if table.state not in (COPYING, DROPPED)}
+        return {relation_id} if known is None or known.state != COPYING else set()
+
+    def take_to_correct(self) -> set[int]:
+        """Tables whose progress lists keys that it did not list before."""
+        taken, self._to_correct = self._to_correct, set()
+        return taken
+
+    def _list(self, request: TableRequest, known: TableProgress | None) -> None:
+        """A table that is copied as a whole needs no single rows."""
+        relation_id, count = request.relation_id, len(request.keys)
+        log.info("request of an operator", kind="copy of keys", relation_id=relation_id, keys=count)
+        if known is None or known.state != CURRENT or relation_id in self.to_copy:
+            log.info("keys are not read again: the table is not current, or is to be copied", relation_id=relation_id)
+            return
+        state = state_of(known).list_keys(self._tracker.end_lsn, request.keys)
+        assert state.copy is not None
+        if sum(map(len, state.copy.listed)) > KEYS_BYTES_MAX:
+            self.refuse(relation_id, "more keys were listed than progress can hold")
+            return
+        self._tracker.remember_tables({relation_id: with_state(known, state)})
+        self._to_correct.add(relation_id)
+
+    def keep(self, published: Iterable[int]) -> None:
+        """No other table can be copied."""
+        self._set(self.to_copy & set(published))
+
+    def end(self, relation_id: int) -> None:
+        """The copy begins with the next records of progress, or nobody needs it any more."""
+        self._set(self.to_copy - {relation_id})
+
+    def refuse(self, relation_id: int, why: str) -> None:
+        """The table stays as it is: its record says why it was not copied."""
+        self.end(relation_id)
+        known = self._tracker.progress.tables[relation_id]
+        self._tracker.remember_tables({relation_id: replace(known, why=f"not copied again: {why}")})
+
+    def _set(self, relation_ids: set[int]) -> None:
+        if relation_ids != self.to_copy:
+            self.to_copy = relation_ids
+            self._tracker.remember_options(to_copy_option(relation_ids))

@@ -1,0 +1,72 @@
+"""What stands before the Avro body of a record, and what it says: the one place that knows framings.
+
+In: an encoded key or value. Out: its *frame id*, which names the schema, and where the body begins; and back, the bytes
+that a frame id makes. The first byte tells the framing, so bytes are read without knowing a pipeline's settings:
+
+    C3 01  8 bytes   Avro single-object encoding: CRC-64-AVRO fingerprint, little-endian      16 hexadecimal digits
+    00     4 bytes   Confluent's wire format: the id that a schema registry gave, big-endian    8 hexadecimal digits
+
+Ids of the two have other lengths, so they never meet. ``RelationRecord.frame_id`` and ``key_frame_id`` have them as the
+records of that relation version do: who reads looks a schema up by its frame id, and nowhere else asks for the format.
+Sources: Avro 1.12 specification, "Single-object encoding"; Confluent documentation, "Wire format".
+"""
+
+from typing import NamedTuple
+
+from walbridge.schemas.errors import ProtocolError
+
+
+class Framing(NamedTuple):
+    """A marker, an id up to ``body_at``, the body."""
+
+    marker: bytes
+    body_at: int
+
+    @property
+    def id_digits(self) -> int:
+        """Hexadecimal digits of its ids."""
+        return 2 * (self.body_at - len(self.marker))
+
+
+SINGLE_OBJECT = Framing(b"\xc3\x01", 10)
+CONFLUENT = Framing(b"\x00", 5)
+FRAMINGS = (SINGLE_OBJECT, CONFLUENT)
+
+
+class Frame(NamedTuple):
+    """``frame_id`` names the schema; the body begins at the byte ``body_at``."""
+
+    frame_id: str
+    body_at: int
+
+
+def frame_of(value: bytes) -> Frame:
+    """The framing of an encoded key or value.
+
+    Raises:
+        ProtocolError: of no known framing, or shorter than it.
+    """
+    for marker, body_at in FRAMINGS:
+        if value.startswith(marker) and len(value) >= body_at:
+            return Frame(value[len(marker) : body_at].hex(), body_at)
+    found = value[:2].hex() or "nothing"
+    raise ProtocolError(f"neither Avro single-object encoding nor Confluent's wire format: starts with {found}")
+
+
+def known_frame(value: bytes | None) -> str | None:
+    """The frame id of a value that has a known framing and a body, else None."""
+    for marker, body_at in FRAMINGS:
+        if value is not None and value.startswith(marker) and len(value) > body_at:
+            return value[len(marker) : body_at].hex()
+    return None
+
+
+def prefix_of(frame_id: str) -> bytes:
+    """The bytes before a body of that frame id."""
+    marker = next(each.marker for each in FRAMINGS if each.id_digits == len(frame_id))
+    return marker + bytes.fromhex(frame_id)
+
+
+def registry_frame_id(registry_id: int) -> str:
+    """The frame id of a schema registry's id."""
+    return f"{registry_id:0{CONFLUENT.id_digits}x}"

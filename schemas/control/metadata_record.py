@@ -1,0 +1,147 @@
+"""Records of ``<p>.metadata``: one immutable record a relation version or type version.
+
+The key names relation and schema id, so compaction never removes the decoder of an old event;
+a value never changes. From when a schema holds is told by the cuts, not here.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from walbridge.schemas.avro.codec import decode_control, encode_control
+from walbridge.schemas.avro.framing import CONFLUENT, SINGLE_OBJECT, Framing, registry_frame_id
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, type_of_avro
+from walbridge.schemas.table_schema import Column, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class RelationRecord:
+    """A table schema with its topic and its Avro schemas (JSON text)."""
+
+    table: TableSchema
+    topic: str
+    partition_count: int
+    schema_id: str
+    value_schema: str
+    key_schema_id: str | None
+    key_schema: str | None
+    revision: int = 0
+    value_registry_id: int | None = None
+    """Where values are in Confluent's wire format: the registry's id of their schema."""
+    key_registry_id: int | None = None
+
+    @property
+    def framing(self) -> Framing:
+        """Of keys and values."""
+        return SINGLE_OBJECT if self.value_registry_id is None else CONFLUENT
+
+    @property
+    def frame_id(self) -> str:
+        """What the framing of its values says (``framing``)."""
+        return self.schema_id if self.value_registry_id is None else registry_frame_id(self.value_registry_id)
+
+    @property
+    def key_frame_id(self) -> str | None:
+        """What the framing of its keys says; None without keys."""
+        return self.key_schema_id if self.key_registry_id is None else registry_frame_id(self.key_registry_id)
+
+    @property
+    def key(self) -> bytes:
+        """The Kafka key."""
+        return f"relation/{self.table.relation_id}/{self.schema_id}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRecord:
+    """A type's facts at one version, counted from 1."""
+
+    facts: TypeFacts
+    version: int
+
+    @property
+    def key(self) -> bytes:
+        """The Kafka key."""
+        return f"type/{self.facts.oid}/{self.version}".encode()
+
+
+def encode_metadata(record: RelationRecord | TypeRecord) -> bytes:
+    """The Kafka value of a metadata record."""
+    if isinstance(record, TypeRecord):
+        facts = {name: getattr(record.facts, name) for name in _TYPE_FIELDS} | {"version": record.version}
+        facts["fields"] = [{"name": name, "type_oid": oid} for name, oid in record.facts.fields]
+        return encode_control("Type", facts)
+    table = record.table
+    columns = [{name: getattr(column, name) for name in _COLUMN_FIELDS} for column in table.columns]
+    # Earlier code reads what it can, and refuses what is framed in a way that it does not know (I7).
+    name, fields = ("Relation", _RECORD_FIELDS) if record.value_registry_id is None else ("Relation2", _FRAMED_FIELDS)
+    return encode_control(
+        name,
+        {name: getattr(table, name) for name in _TABLE_FIELDS}
+        | {name: getattr(record, name) for name in fields}
+        | {"columns": columns},
+    )
+
+
+_TYPE_FIELDS = ("oid", "namespace", "name", "kind", "enum_labels", "base_type", "element_type")
+_TABLE_FIELDS = ("relation_id", "namespace", "name", "replica_identity", "root_relation_id")
+_RECORD_FIELDS = (
+    "topic",
+    "partition_count",
+    "schema_id",
+    "value_schema",
+    "key_schema_id",
+    "key_schema",
+    "revision",
+)
+_FRAMED_FIELDS = (*_RECORD_FIELDS, "value_registry_id", "key_registry_id")
+_COLUMN_FIELDS = (
+    "name",
+    "type_oid",
+    "type_name",
+    "typmod",
+    "in_replica_identity",
+    "is_key",
+    "attnum",
+    "nullable",
+    "missing_value",
+)
+
+
+def decode_metadata(value: bytes) -> RelationRecord | TypeRecord:
+    """Decode a value of the metadata topic.
+
+    Columns get their types back from the value schema, which is what the bytes follow.
+
+    Raises:
+        ProtocolError: not such a record.
+    """
+    name, record = decode_control(value, ("Relation", "Type", "Relation2"))
+    if name == "Type":
+        fields = tuple((field["name"], field["type_oid"]) for field in record["fields"])
+        kept = {name: record[name] for name in _TYPE_FIELDS}
+        facts = TypeFacts(**kept | {"enum_labels": tuple(record["enum_labels"]), "fields": fields})
+        return TypeRecord(facts, record["version"])
+    try:
+        avro_fields = json.loads(record["value_schema"])["fields"][0]["type"][1]["fields"]
+        columns = tuple(_column(column, field) for column, field in zip(record["columns"], avro_fields, strict=True))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ProtocolError(f"the value schema of {record['namespace']}.{record['name']} is no Envelope") from error
+    table = TableSchema(**{name: record[name] for name in _TABLE_FIELDS}, columns=columns)
+    of_version = _RECORD_FIELDS if name == "Relation" else _FRAMED_FIELDS
+    if any((record.get(each) or 0) < 0 for each in ("value_registry_id", "key_registry_id")):
+        raise ProtocolError(f"a registry's id of {record['namespace']}.{record['name']} is below 0")
+    return RelationRecord(table, **{name: record[name] for name in of_version})
+
+
+def _column(column: Mapping[str, Any], avro_field: Mapping[str, Any]) -> Column:
+    avro = avro_field["type"][1]
+    known = type_of_avro(avro, is_text=avro_field.get("pg.text", False))
+    built_in = column_type(column["type_oid"], column["typmod"], {})
+    if known is None or (column["type_oid"] in BUILTIN_NAMES and known != built_in):
+        # Newer code may map a type otherwise; its bytes must not be read by our table (I7).
+        ours = f", this code knows {built_in.avro}" if column["type_oid"] in BUILTIN_NAMES else ""
+        raise ProtocolError(f"type {column['type_name']} travels as {avro}{ours}")
+    base_type, base_typmod = avro_field.get("pg.base"), avro_field.get("pg.base_typmod", -1)
+    return Column(**column, column_type=known, base_type=base_type, base_typmod=base_typmod)

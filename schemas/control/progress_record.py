@@ -1,0 +1,192 @@
+"""Progress: where one slot stands, the records that a restart believes.
+
+A small record of the slot, written with each cut, and one for each table (``table_progress.py``),
+written when it changes; all in the compacted ``<p>.progress``, in the same Kafka transaction as the
+events they speak of, the slot's last. They are read back after ``init_transactions``, when no older
+instance can write any more. The slot's record says how many tables' there are, so a reader knows
+when it has all, and notices one that is gone.
+
+Format 1 had one record for all. It is read as what it says of each table, and format 2 follows it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+
+from walbridge.schemas.avro.codec import decode_control, encode_control
+from walbridge.schemas.control.cut import Epoch
+from walbridge.schemas.control.table_progress import (
+    COPYING,
+    CURRENT,
+    DROPPED,
+    FORMAT_VERSION,
+    STALE,
+    TableProgress,
+    decode_table,
+)
+from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.position import Lsn
+
+OWN_OPTIONS = "walbridge."
+"""Prefix of what ``options`` holds besides those of START_REPLICATION: facts to compare at a restart."""
+TIMELINE_OPTION = OWN_OPTIONS + "timeline"
+"""Where the server stood when last looked at; ``Progress.timeline`` is the epoch's, where the slot was made."""
+MESSAGE_PREFIXES_OPTION = OWN_OPTIONS + "message_prefixes"
+"""Which logical messages are published: that may not change inside a transaction of which a part is."""
+METADATA_OPTION = OWN_OPTIONS + "metadata_from"
+"""Below this offset of the metadata topic relation ids are those of another cluster, which was followed before."""
+_TABLES_OPTION = OWN_OPTIONS + "tables"
+"""How many records of tables go with this one. Only as it is written: ``Progress.tables`` has them."""
+_MEMBERS_1, _LEFT_1 = OWN_OPTIONS + "members", OWN_OPTIONS + "unfollowed"
+"""Of format 1: membership by relation id, and the ids of tables that were left for a value that is nowhere."""
+_LEFT_WHY_1 = "a value of a row was nowhere"
+_BEGINNING = Lsn(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How much of one Postgres transaction, larger than a Kafka transaction may be, is in Kafka.
+
+    ``hash`` is over the bodies of the first ``messages_done`` changes: Postgres sends the
+    transaction again from its beginning, and what is skipped must be what was sent.
+    """
+
+    commit_lsn: Lsn
+    xid: int
+    messages_done: int
+    next_ordinal: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """state: creating → copying → streaming. The LSNs are explained in ARCHITECTURE.md, Words."""
+
+    state: str
+    system_id: str
+    timeline: int
+    slot: str
+    database: str
+    consistent_point: Lsn | None = None
+    cut_id: int = 0
+    end_lsn: Lsn = _BEGINNING
+    done: Lsn = _BEGINNING
+    floor: Lsn = _BEGINNING
+    split: Split | None = None
+    tables: Mapping[int, TableProgress] = field(default_factory=dict)
+    """By relation id."""
+    options: dict[str, str] = field(default_factory=dict)
+    last_message_lsn: int | None = None
+    written_at_us: int = 0
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def relation_ids(self) -> tuple[int, ...]:
+        """The tables whose changes are published: also those that are copied beside the stream."""
+        return tuple(each for each, table in self.tables.items() if table.state in (CURRENT, COPYING))
+
+    @property
+    def key(self) -> bytes:
+        """The Kafka key: the slot's identity."""
+        return progress_key(self.slot)
+
+    @property
+    def epoch(self) -> Epoch:
+        """The epoch of the cuts that go with this record."""
+        return Epoch(self.system_id, self.timeline, self.slot, self.consistent_point or 0)
+
+
+def progress_key(slot: str) -> bytes:
+    """The slot name: another server's record under it is found, compared and refused, not overlooked."""
+    return slot.encode()
+
+
+def encode_progress(progress: Progress) -> bytes:
+    """The Kafka value of the slot's record."""
+    record = {each.name: getattr(progress, each.name) for each in fields(progress) if each.name != "tables"}
+    record["split"] = progress.split and {each.name: getattr(progress.split, each.name) for each in fields(Split)}
+    record["options"] = progress.options | {_TABLES_OPTION: str(len(progress.tables))}
+    return encode_control("Progress", record | {"relation_ids": ()})
+
+
+def decode_progress(value: bytes) -> Progress:
+    """Decode the value of a slot's record; of format 2 without its tables, which have records of their own.
+
+    Raises:
+        ProtocolError: not a progress record, or one of newer code.
+    """
+    return _decoded(value)[0]
+
+
+def _decoded(value: bytes) -> tuple[Progress, int]:
+    """Of format 1 with its tables; else with the number of their records."""
+    _, record = decode_control(value, ("Progress",))
+    if record["format_version"] > FORMAT_VERSION:
+        raise ProtocolError(f"progress format {record['format_version']} is newer than {FORMAT_VERSION}")
+    relation_ids, options = record.pop("relation_ids"), record["options"]
+    split = Split(**record["split"]) if record["split"] else None
+    count = options.pop(_TABLES_OPTION, "")
+    try:
+        if record["format_version"] < FORMAT_VERSION:
+            tables = _tables_of_format_1(record["state"], relation_ids, options)
+            return Progress(**(record | {"split": split, "tables": tables})), 0
+        return Progress(**(record | {"split": split})), int(count)
+    except ValueError as error:
+        raise ProtocolError("a progress record whose facts of tables are malformed") from error
+
+
+def _tables_of_format_1(state: str, relation_ids: list[int], options: dict[str, str]) -> dict[int, TableProgress]:
+    """What a record of format 1 says of tables; taken out of its options."""
+    members = {int(an_id): token for an_id, token in pairs(options.pop(_MEMBERS_1, "")).items()}
+    left = [int(each) for each in options.pop(_LEFT_1, "").split()]
+    tables = {each: TableProgress(each, CURRENT, membership=members.get(each)) for each in relation_ids}
+    for each in left:
+        tables[each] = TableProgress(each, STALE, membership=members.get(each), why=_LEFT_WHY_1)
+    # Other members: a copy names what it holds only at its end, and what left the publication is a member no more.
+    for each in members.keys() - tables.keys():
+        tables[each] = TableProgress(each, DROPPED if state == "streaming" else COPYING, membership=members[each])
+    return dict(sorted(tables.items()))
+
+
+def pairs(text: str) -> dict[str, str]:
+    """What an option says as ``name:value``, parted by blanks."""
+    return dict(pair.split(":", 1) for pair in text.split())
+
+
+class TablesGone(ProtocolError):
+    """Records of tables are missing: the topic was cut, which compaction never does. ``progress``: what is there."""
+
+    def __init__(self, what: str, progress: Progress) -> None:
+        super().__init__(what)
+        self.progress = progress
+
+
+def read_back(slot: str, newest_first: Iterable[tuple[bytes | None, bytes | None]]) -> Progress | None:
+    """The progress of a slot; None where none was ever written.
+
+    Args:
+        newest_first: keys and values as the topic has them, from its end. No more are taken than are needed.
+
+    Raises:
+        TablesGone: fewer records of tables are there than must be.
+        ProtocolError: a record that this code cannot read.
+    """
+    progress, wanted = None, 0
+    tables: dict[int, TableProgress] = {}
+    seen: set[bytes] = set()
+    for key, value in newest_first:
+        name, _, relation_id = (key or b"").partition(b"/")
+        if name != progress_key(slot) or key is None or key in seen or b"/" in relation_id:
+            continue  # behind a second slash stands what is asked of a table (``table_request.py``)
+        seen.add(key)
+        if not relation_id:
+            progress, wanted = _decoded(value or b"")
+        elif value is not None:
+            tables[int(relation_id)] = decode_table(value)
+        if progress is not None and len(tables) >= wanted:
+            break
+    if progress is None or progress.format_version < FORMAT_VERSION:
+        return progress
+    progress = replace(progress, tables=dict(sorted(tables.items())))
+    if len(tables) < wanted:
+        raise TablesGone(f"{wanted - len(tables)} of the {wanted} records of tables are gone", progress)
+    return progress

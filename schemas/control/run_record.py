@@ -1,0 +1,162 @@
+"""What a program last said of itself: that it runs, or how and why it ended. Pure.
+
+In: a program's words. Out: a record as JSON, and what follows from the newest two of a program at one moment.
+
+The one record says that a program runs. It is written by the program that holds the pipeline, renewed while that runs,
+and written with its end once more. The other is of the last end, whoever ended: a start that was refused never
+held the pipeline. So no start takes the place of what the running program says, and a record that is
+neither renewed nor ended tells of a program that was killed, or whose machine is gone. What stands in it has no
+row values and no secrets, as in any error (I10); newer code may add fields, which are passed over.
+"""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from walbridge.schemas.errors import ProtocolError
+
+FORMAT_VERSION = 1
+PRODUCER, JOB = "producer", "job"
+"""Programs."""
+RUN, END = "run", "end"
+"""Records of a program."""
+RENEW_S = 10.0
+SILENT_S = 30.0
+"""A program that was not heard of for so long does not run, unless its machine can be asked."""
+
+
+class How(StrEnum):
+    """How a run ended."""
+
+    STOPPED = "stopped"
+    """It was asked to, or was done."""
+    REFUSED = "error"
+    """Somebody has to act."""
+    BUG = "bug"
+    UNSAID = "without a word"
+    """The next run says so: killed, or its machine is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Of one run. ``exit_code`` None: nobody was told."""
+
+    at: datetime
+    how: How
+    exit_code: int | None = None
+    what: str | None = None
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a program. ``process``: its identity on its machine (``runtime/own_process.py``)."""
+
+    program: str
+    pipeline: str
+    run_id: str
+    version: str
+    host: str
+    pid: int
+    process: str
+    since: datetime
+    seen: datetime
+    state: str
+    end: End | None = None
+
+    def ended(self, end: End) -> "Run":
+        """This run with its end."""
+        return replace(self, end=end, seen=max(self.seen, end.at) if end.how is not How.UNSAID else self.seen)
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return f"process {self.pid} on {self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """What is known of one program. ``run`` None: it never ran here; ``end``: the newest end, of any run."""
+
+    run: Run | None = None
+    end: Run | None = None
+    is_running: bool = False
+
+    @property
+    def has_ended_unsaid(self) -> bool:
+        """Whether the run that held the pipeline is over and nobody said so."""
+        return self.run is not None and self.run.end is None and not self.is_running
+
+
+NEVER_RAN = LastWords()
+
+
+def last_words(run: Run | None, ends: "list[Run | None]", now: datetime, is_alive: bool | None) -> LastWords:
+    """What the newest records of a program say at this moment.
+
+    Args:
+        ends: records of ends, from wherever they were kept.
+        is_alive: whether the process of ``run`` lives; None where its machine cannot be asked.
+    """
+    told = [each for each in (run, *ends) if each is not None and each.end is not None]
+    end = max(told, key=lambda each: each.end.at if each.end else each.seen, default=None)
+    if run is not None and run.end is None:  # its own end may have come through as the other record alone
+        run = next((each for each in told if each.run_id == run.run_id), run)
+    if run is None or run.end is not None:
+        return LastWords(run, end)
+    if is_alive is None:
+        is_alive = now - run.seen <= timedelta(seconds=SILENT_S)
+    return LastWords(run, end, is_alive)
+
+
+def encode_run(run: Run) -> bytes:
+    """The record."""
+    return json.dumps(
+        {"format_version": FORMAT_VERSION} | asdict(run), default=datetime.isoformat, ensure_ascii=False
+    ).encode(errors="replace")  # names from the environment may be no Unicode
+
+
+def decode_run(text: bytes) -> Run:
+    """The inverse.
+
+    Raises:
+        ProtocolError: it is no such record.
+    """
+    try:
+        record = json.loads(text)
+        end = record["end"]
+        names = ("program", "pipeline", "run_id", "version", "host", "process", "state")
+        return Run(
+            **{name: str(record[name]) for name in names},
+            pid=int(record["pid"]),
+            since=_moment(record["since"]),
+            seen=_moment(record["seen"]),
+            end=None if end is None else _end(end),
+        )
+    except (ValueError, TypeError, KeyError, LookupError) as error:
+        raise ProtocolError(f"no record of a run: {type(error).__name__}") from None
+
+
+def _end(record: dict[str, Any]) -> End:
+    code = record["exit_code"]
+    return End(
+        _moment(record["at"]),
+        How(record["how"]),
+        None if code is None else int(code),
+        record["what"] and str(record["what"]),
+        record["remedy"] and str(record["remedy"]),
+    )
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a moment without a zone")
+    return moment
+
+
+def record_key(slot: str, program: str, record: str) -> bytes:
+    """The Kafka key: of the slot's program the newest record of a kind remains."""
+    return f"{slot}/{program}/{record}".encode()

@@ -1,0 +1,211 @@
+"""Writing the manifest ``<lake>/_cuts``: what was planned, what was applied, what is published.
+
+In: plan, applied and published rows (``plan/manifest_row.py``), one commit each. Out: the manifest with
+them, compacted and thinned, and the newest published row as a file of JSON beside it.
+
+plan → applied | published. A plan row is written before any table is touched, so whoever starts
+next knows what may be half done. Appends expect an exact version of the table (put-if-absent):
+of two jobs on one lake, the second to append stops.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from walbridge.schemas.errors import OperatorError, Superseded, foreign_lake
+from walbridge.spark_consumer.delta.folder import local_folder
+from walbridge.spark_consumer.delta.manifest.manifest_reader import (
+    CUTS_TABLE,
+    SCHEMA,
+    named_versions,
+    newest_published,
+    newest_rows,
+    open_table,
+    rows_where,
+    written_rows,
+)
+from walbridge.spark_consumer.delta.manifest.newest_cut import NewestCutFile
+from walbridge.spark_consumer.plan.kept_cuts import Retention, dropped
+from walbridge.spark_consumer.plan.manifest_row import CutRow
+
+FILE_BYTES = 4 * 2**20
+"""Files of the manifest grow to this and are then left alone, so that compaction stays cheap."""
+_LOG_RETENTION = timedelta(hours=3)
+"""Nobody reads old versions of the manifest itself, but for ``named_versions``: its rows are its history."""
+_HOURS = int(_LOG_RETENTION.total_seconds()) // 3600
+_PROPERTIES = {
+    "delta.logRetentionDuration": f"interval {_HOURS} hours",
+    "delta.deletedFileRetentionDuration": f"interval {_HOURS} hours",
+    "delta.appendOnly": "false",
+}
+RANGES_MAX = 200
+"""Of rows that one call drops. A manifest of which no row was dropped for days is thinned in several."""
+_WITHOUT_RETRY = CommitProperties(max_commit_retries=0)
+
+
+class Manifest:
+    """One job's handle on ``_cuts``. Not shared between threads."""
+
+    def __init__(self, lake: str, pipeline: str, storage_options: dict[str, str]) -> None:
+        """Open the manifest, or create it in an empty lake.
+
+        Raises:
+            OperatorError: the lake is another pipeline's, or another job creates it right now.
+        """
+        self._pipeline, self._storage_options = pipeline, storage_options
+        self._newest_cut = NewestCutFile(lake, storage_options)
+        self._table = open_table(lake, storage_options) or self._create(lake)
+        self._rows_since_compaction = len(self._table.file_uris())
+        newest = self.newest()
+        self._sequence = newest.sequence if newest else None
+        if newest is not None and newest.pipeline != pipeline:
+            raise foreign_lake(lake, newest.pipeline, pipeline)
+
+    @property
+    def version(self) -> int:
+        """The Delta version that the next append expects to follow."""
+        return self._table.version()
+
+    @property
+    def files_since_compaction(self) -> int:
+        """Appended rows, each a small file, since the last compaction."""
+        return self._rows_since_compaction
+
+    def newest(self) -> CutRow | None:
+        """The row with the highest sequence."""
+        rows = newest_rows(self._table, 1)
+        return rows[0] if rows else None
+
+    def newest_published(self) -> CutRow | None:
+        """What readers take now."""
+        return newest_published(self._table)
+
+    def oldest_written_at(self) -> datetime | None:
+        """When the oldest row that is still there was written."""
+        moment: datetime | None = self._lowest("written_at")
+        return moment
+
+    def oldest_version(self, path: str) -> int | None:
+        """Of the table at that path, in the oldest row that is still there; None where that names no such table.
+
+        Later rows name the same version or later ones.
+        """
+        lowest = self._lowest("sequence")
+        rows = [] if lowest is None else rows_where(self._table, f"sequence = {lowest}")
+        return next((entry.version for row in rows for entry in row.tables if entry.path == path), None)
+
+    def _lowest(self, column: str) -> Any:
+        """By the statistics of files; None without a row."""
+        return min(pa.table(self._table.get_add_actions(flatten=True))[f"min.{column}"].to_pylist(), default=None)
+
+    def finished_before(self, row: CutRow) -> CutRow | None:
+        """The row that a plan row started from."""
+        found = rows_where(self._table, f"sequence = {row.sequence - 1}")
+        return found[0] if found else None
+
+    def append(self, row: CutRow) -> None:
+        """Append a row as exactly the next version.
+
+        Raises:
+            OperatorError: somebody else wrote to the manifest since it was loaded, or it is not there any more.
+        """
+        self._refuse_missing_log()
+        expected = self._table.version() + 1
+        data = pa.Table.from_pylist([asdict(row)], schema=SCHEMA)
+        with self._fenced():
+            # A manifest of earlier versions gets the columns that it lacks.
+            write_deltalake(self._table, data, mode="append", schema_mode="merge", commit_properties=_WITHOUT_RETRY)
+        if self._table.version() != expected:
+            raise _second_job(self._table.table_uri)
+        self._sequence = row.sequence
+        self._rows_since_compaction += 1
+        if row.kind == "published":
+            self._newest_cut.write(row)
+
+    def compact(self) -> None:
+        """Merge the small files of single rows."""
+        with self._fenced():
+            self._table.optimize.compact(target_size=FILE_BYTES, commit_properties=_WITHOUT_RETRY)
+        self._rows_since_compaction = 0
+        self._expect_own_newest()
+
+    def thin(self, retention: Retention, now: datetime) -> None:
+        """Drop rows that are not kept any more, the oldest first."""
+        runs = dropped(written_rows(self._table), retention, now)[:RANGES_MAX]
+        if not runs:
+            return
+        with self._fenced():
+            condition = " OR ".join(f"sequence BETWEEN {first} AND {last}" for first, last in runs)
+            self._table.delete(condition, commit_properties=_WITHOUT_RETRY)
+        self._expect_own_newest()
+
+    def named_versions(self, path: str, since: datetime) -> set[int]:
+        """Every version of a table that a row names, or named at ``since``: a reader may have taken it then."""
+        before = DeltaTable(self._table.table_uri, storage_options=self._storage_options or None)
+        try:
+            before.load_as_version(since)
+        except DeltaError:  # nothing was written by then, or it is not kept
+            return named_versions(self._table, path)
+        return named_versions(self._table, path) | named_versions(before, path)
+
+    def vacuum(self) -> None:
+        """Delete the files that compactions replaced: every reader opens the manifest anew."""
+        if _PROPERTIES.items() - self._table.metadata().configuration.items():  # an older version of walbridge made it
+            with self._fenced():
+                self._table.alter.set_table_properties(_PROPERTIES, commit_properties=_WITHOUT_RETRY)
+        self._table.vacuum(_HOURS, dry_run=False, enforce_retention_duration=False)
+        self._table.update_incremental()  # a vacuum writes its own commits
+        self._expect_own_newest()
+
+    def _create(self, lake: str) -> DeltaTable:
+        self._newest_cut.remove()
+        return _create(lake, self._storage_options)
+
+    def _refuse_missing_log(self) -> None:
+        """Refuse a folder whose storage went away: delta-rs would make new folders in it (I8)."""
+        uri = self._table.table_uri
+        folder = local_folder(uri)
+        if folder is not None and not (folder / "_delta_log").is_dir():
+            raise OperatorError(
+                f"the lake's manifest {uri} was there when this job started, and is not any more",
+                remedy="mount the lake's storage again, or bring the folder back, then start again: nothing is lost",
+            )
+
+    @contextmanager
+    def _fenced(self) -> Iterator[None]:
+        expected = self._table.version() + 1
+        try:
+            yield
+        except CommitFailedError as error:
+            self._table.update_incremental()
+            if self._table.version() < expected:
+                raise
+            raise _second_job(self._table.table_uri) from error
+
+    def _expect_own_newest(self) -> None:
+        newest = self.newest()
+        if (newest.sequence if newest else None) != self._sequence:
+            raise _second_job(self._table.table_uri)
+
+
+def _second_job(uri: str) -> Superseded:
+    return Superseded(
+        f"a second Spark job writes to this lake: {uri} was changed by somebody else",
+        remedy="stop the other job, then start this one again; it reads on from the manifest",
+    )
+
+
+def _create(lake: str, storage_options: dict[str, str]) -> DeltaTable:
+    uri = f"{lake.rstrip('/')}/{CUTS_TABLE}"
+    try:
+        return DeltaTable.create(uri, SCHEMA, mode="error", configuration=_PROPERTIES, storage_options=storage_options)
+    except DeltaError as error:
+        if open_table(lake, storage_options) is None:
+            raise
+        raise _second_job(uri) from error

@@ -1,0 +1,224 @@
+"""The Spark session: ours for ``python -m walbridge.spark_consumer``, the given one under ``spark-submit``.
+
+In: settings. Out: a session that reads Kafka, decodes Avro and knows Delta, with clocks in UTC
+and column names as Postgres has them. No Python ever runs on its executors. Properties reach the
+JVM in a file that only we can read: everybody on the machine sees a process's arguments (I10).
+"""
+
+import os
+import shlex
+import string
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from walbridge.runtime.heap import SPARK_SHARE
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.errors import told_by_name
+from walbridge.spark_consumer.jvm.jvm_end import EXIT_ON_OUT_OF_MEMORY
+
+CONNECTOR = "spark-sql-kafka-0-10"
+"""One jar that tells whether a folder holds the jars at all."""
+
+_REQUIRED = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    # Postgres tells "Name" from "name", and so do its columns in a schema.
+    "spark.sql.caseSensitive": "true",
+    # Spark's default, INT96, is read as garbage outside 1677–2262 by delta-rs and others.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # As delta-rs writes them: by today's calendar, however old.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+}
+_STATIC = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
+"""Of these, what only the start of a session can set."""
+_PREFERRED = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Folds are of one plan, bounded in rows: a shuffle of 200 partitions would cost more than the work.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Of each file that an executor writes so much waits in the heap; 128 MiB by default.
+    "spark.hadoop.parquet.block.size": str(32 * 2**20),
+    # What is left is for large records: see walbridge/runtime/heap.py.
+    "spark.memory.fraction": str(SPARK_SHARE),
+    # A partition's last answer stays in the heap for five minutes otherwise: unpacked, and in its consumer.
+    "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
+    "spark.kafka.consumer.cache.timeout": "5s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "1s",
+    # A trigger costs 37 ms instead of 107 on a local disk (Spark 4.0).
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.numRecentProgressUpdates": "2",
+    "spark.sql.streaming.stopTimeout": "60s",
+}
+_SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+_PLAIN = frozenset(string.ascii_letters + string.digits + "./-_,;@+*()[]{}$%&?<>|~^\"'")
+_LOCAL_DISK_ONLY = "spark.sql.streaming.checkpointFileManagerClass"
+
+# Whatever fails reaches the job as an exception, and the job says it once: these would say it
+# again, with pages of stack. The gateway's level, unless given, becomes that of all others.
+_LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{ISO8601} %p %c{1}: %m%n
+"""
+_SILENT = (
+    "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
+    "org.apache.spark.sql.kafka010",
+    "org.apache.spark.SparkContext",
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.scheduler.TaskSchedulerImpl",
+    "org.apache.spark.scheduler.DAGScheduler",
+    "org.apache.spark.util.Utils",
+    "org.apache.kafka",
+)
+
+
+def spark_session(settings: Settings) -> SparkSession:
+    """The session of this program.
+
+    Raises:
+        OperatorError: the connectors' jars are missing, spark-submit's session lacks Delta, or Spark refuses to start
+            with these settings.
+    """
+    if is_submitted(os.environ):
+        return _submitted(SparkSession.builder.getOrCreate())
+    # The JVM reads its properties and log settings once, at its start.
+    with tempfile.TemporaryDirectory(prefix="walbridge-") as folder:
+        conf = session_conf(settings, _log4j_file(Path(folder)))
+        properties = Path(folder) / "spark.properties"
+        properties.touch(mode=0o600)
+        properties.write_text(properties_text(conf))
+        with _submit_arguments(f"--load-spark-defaults --properties-file {shlex.quote(str(properties))}"):
+            return _started(conf)
+
+
+def _started(conf: Mapping[str, str]) -> SparkSession:
+    try:
+        return SparkSession.builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise OperatorError(
+            "the Spark driver's JVM does not start; what it said is above",
+            remedy="look at JAVA_HOME, [spark] driver_memory and [spark.conf]; walbridge check names the Java found",
+        ) from error
+    except Py4JNetworkError as error:
+        raise OperatorError(
+            "the Spark driver's JVM ended while it started; what it said is above",
+            remedy="if it was not stopped on purpose, the kernel's log (dmesg) tells whether memory was short: then "
+            "give the machine or container more, or lower [spark] driver_memory",
+        ) from error
+    except Py4JJavaError as error:
+        raise OperatorError(
+            f"Spark does not start: {told_by_name(error.java_exception, conf)}",
+            remedy="mend [spark] or [spark.conf] in walbridge.toml",
+        ) from error
+
+
+def is_submitted(environ: Mapping[str, str]) -> bool:
+    """Whether spark-submit started us: then its JVM runs already."""
+    return "PYSPARK_GATEWAY_PORT" in environ
+
+
+@contextmanager
+def _submit_arguments(ours: str) -> Iterator[None]:
+    """What pyspark passes on to spark-submit, where a builder's settings would be arguments."""
+    given = os.environ.get(_SUBMIT_ARGS)
+    os.environ[_SUBMIT_ARGS] = f"{ours} {given or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        del os.environ[_SUBMIT_ARGS]
+        if given is not None:
+            os.environ[_SUBMIT_ARGS] = given
+
+
+def properties_text(conf: Mapping[str, str]) -> str:
+    """A Java properties file that says just this."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items())
+
+
+def _escaped(text: str) -> str:
+    units = text.encode("utf-16-be")
+    codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
+    # Letters, digits and a few signs stand for themselves; any other UTF-16 unit may be written so.
+    return "".join(chr(code) if chr(code) in _PLAIN else f"\\u{code:04x}" for code in codes)
+
+
+def session_conf(settings: Settings, log4j: Path) -> dict[str, str]:
+    """What the builder is told; ``[spark.conf]`` wins over what is merely preferred.
+
+    Raises:
+        OperatorError: the connectors' jars are missing.
+    """
+    preferred = dict(_PREFERRED)
+    if "://" in settings.lake.path:
+        del preferred[_LOCAL_DISK_ONLY]
+    options = f"-Dlog4j2.configurationFile={log4j.as_uri()} {EXIT_ON_OUT_OF_MEMORY}"
+    given = dict(settings.spark.conf)
+    options = f"{options} {given.pop('spark.driver.extraJavaOptions', '')}".strip()
+    return {
+        "spark.app.name": f"walbridge {settings.name}",
+        "spark.master": settings.spark.master,
+        **preferred,
+        "spark.driver.memory": settings.spark.driver_memory,
+        "spark.jars": ",".join(str(jar) for jar in connector_jars(settings.spark.jars_dir)),
+        **given,
+        "spark.driver.extraJavaOptions": options,
+        **_REQUIRED,
+    }
+
+
+def connector_jars(jars_dir: str | None) -> list[Path]:
+    """The jars of that folder.
+
+    Raises:
+        OperatorError: not set, not there, or without the Kafka connector.
+    """
+    jars = sorted(Path(jars_dir).glob("*.jar")) if jars_dir else []
+    if not any(jar.name.startswith(CONNECTOR) for jar in jars):
+        place = f"not in {jars_dir}" if jars_dir else "nowhere: [spark] jars_dir is not set"
+        raise OperatorError(
+            f"the jars that join Spark to Kafka and Delta are {place}",
+            remedy="fetch them with: walbridge jars, and set [spark] jars_dir to the folder it prints",
+        )
+    return jars
+
+
+def _submitted(spark: SparkSession) -> SparkSession:
+    given = spark.sparkContext.getConf()
+    missing = [name for name in _STATIC if _REQUIRED[name] not in (given.get(name) or "").split(",")]
+    if missing:
+        confs = " ".join(f"--conf {name}={_REQUIRED[name]}" for name in missing)
+        raise OperatorError("this Spark session does not know Delta", remedy=f"spark-submit {confs} …")
+    for name in _REQUIRED.keys() - set(_STATIC):
+        spark.conf.set(name, _REQUIRED[name])
+    return spark
+
+
+def _log4j_file(folder: Path) -> Path:
+    path = folder / "log4j2.properties"
+    silent = "".join(f"logger.s{n}.name = {name}\nlogger.s{n}.level = off\n" for n, name in enumerate(_SILENT))
+    path.write_text(_LOG4J + silent)
+    return path

@@ -1,0 +1,123 @@
+"""What the next row of ``_cuts`` says of one table. Pure.
+
+In: what the row before says of it, and what a plan does to it: it is about to write it, has written it, goes on copying
+it, or has to leave it. Out: its entry. A table is current only where all of it was applied (I8).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.spark_consumer.plan.copy_from import CopyFrom
+from walbridge.spark_consumer.plan.manifest_row import TableEntry
+from walbridge.spark_consumer.plan.plan import SUPERSEDED, TableHead, TablePlan
+from walbridge.spark_consumer.plan.segments import LEFT, STALE
+from walbridge.spark_consumer.plan.table_trouble import TableTrouble
+
+Relations = Mapping[str, RelationRecord]
+"""Relation versions by schema id."""
+
+
+def planned_entry(table: TablePlan, relations: Relations) -> TableEntry:
+    """Of a table that a plan is about to write: as it is before that, or with no version where it is not there yet."""
+    schema_id = table.base.schema_id if table.base else table.segments[0].schema_id
+    version = table.base.version if table.base else None
+    known = relations.get(schema_id) or relations[table.segments[0].schema_id]
+    path = table.base.path if table.base else ""
+    return TableEntry(
+        table.relation_id,
+        known.table.namespace,
+        known.table.name,
+        table.topic,
+        path,
+        version,
+        schema_id,
+        table.state,
+    )
+
+
+def applied_entry(head: TableHead, before: TableEntry | None, end_lsn: int, relations: Relations) -> TableEntry:
+    """Of a table that a plan has written, up to ``end_lsn``."""
+    table = relations[head.schema_id].table
+    unchanged = before is not None and before.state == head.state
+    since = before.since if before is not None and unchanged else end_lsn
+    return TableEntry(
+        head.relation_id,
+        table.namespace,
+        table.name,
+        head.topic,
+        head.path,
+        head.version,
+        head.schema_id,
+        head.state,
+        since,
+    )
+
+
+def copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, relations: Relations) -> TableEntry:
+    """Of a table whose copy beside the stream goes on. A table that is copied into another topic keeps its rows; one of
+    another epoch may only have its number by chance.
+
+    Args:
+        before: what stood for the table, or for the one whose topic it takes over.
+    """
+    table = relations[copy.schema_id].table
+    is_another = before is not None and before.topic != copy.topic and before.state == SUPERSEDED
+    if before is None or before.version is None or is_another:
+        return TableEntry(
+            relation_id,
+            table.namespace,
+            table.name,
+            copy.topic,
+            "",
+            None,
+            copy.schema_id,
+            "copying",
+            copy.start.commit_lsn,
+            copy,
+        )
+    state, since = before.state, before.since
+    if state == SUPERSEDED or before.relation_id != relation_id:
+        state, since = STALE, before.since if state in (*LEFT, SUPERSEDED) else copy.start.commit_lsn
+    elif state == "current" and not table.key_columns:
+        # Its changes wait until its rows are read, and are not in the topic before.
+        state, since = "copying", copy.start.commit_lsn
+    if before.relation_id == relation_id:
+        before = replace(before, namespace=table.namespace, name=table.name)
+    return replace(before, relation_id=relation_id, topic=copy.topic, state=state, since=since, copy_from=copy)
+
+
+def former_and_others(
+    entries: dict[int, TableEntry], relation_id: int, topic: str
+) -> tuple[TableEntry | None, dict[int, TableEntry]]:
+    """What stood for a table, or for the one whose topic it has now; and the entries without those."""
+    before = entries.get(relation_id) or next((entry for entry in entries.values() if entry.topic == topic), None)
+    return before, {key: e for key, e in entries.items() if key != relation_id and e.topic != topic}
+
+
+def left_entry(trouble: TableTrouble, before: TableEntry | None, certain: int, relations: Relations) -> TableEntry:
+    """Of a table in trouble.
+
+    Args:
+        before: what stood for the table.
+        certain: the LSN up to which all of it was applied.
+    """
+    if before is None:
+        known = relations.get(trouble.schema_id)
+        namespace, name = (known.table.namespace, known.table.name) if known else ("", trouble.topic)
+        before = TableEntry(
+            trouble.relation_id, namespace, name, trouble.topic, "", None, trouble.schema_id, trouble.state, certain
+        )
+    since = before.since if before.state in (*LEFT, SUPERSEDED) else certain
+    return replace(before, relation_id=trouble.relation_id, state=trouble.state, since=since, why=trouble.why)
+
+
+def without_copy(entry: TableEntry, end_lsn: int) -> TableEntry | None:
+    """An entry after its copy, if there was one: a table that was left inside of it is stale, or was never there."""
+    if entry.copy_from is None:
+        return entry
+    if entry.version is None:
+        return None
+    if entry.state == "copying":
+        entry = replace(entry, state="stale", since=end_lsn)
+    return replace(entry, copy_from=None)

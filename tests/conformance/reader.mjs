@@ -1,0 +1,358 @@
+// A reader of walbridge's topics, written from docs/kafka.md alone: no packages, no broker.
+//
+//     node reader.mjs <conformance folder> <folder of Relation.avsc and Cut.avsc>
+//
+// In: records.jsonl, records as Kafka held them. Out: exit code 0 if every event, every whole transaction and the tables
+// behind them are what events.jsonl, transactions.jsonl and tables.json say; else 1, with the first that differs.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const [folder, schemaFolder] = process.argv.slice(2);
+const lines = (name) => readFileSync(join(folder, name), "utf8").split("\n").filter(Boolean).map((l) => JSON.parse(l));
+const jsonFile = (path) => JSON.parse(readFileSync(path, "utf8"));
+
+// -- Avro: a schema to a function that reads a value ------------------------------------------------------------------
+
+class Bytes {
+  constructor(buffer, at) {
+    this.buffer = buffer;
+    this.at = at;
+  }
+
+  take(count) {
+    if (count < 0 || this.at + count > this.buffer.length) throw new Error("a record that ends too early");
+    this.at += count;
+    return this.buffer.subarray(this.at - count, this.at);
+  }
+
+  long() {
+    let value = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = this.take(1)[0];
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) return (value >> 1n) ^ -(value & 1n);
+    }
+  }
+
+  int() {
+    return Number(this.long());
+  }
+}
+
+const PRIMITIVES = {
+  null: () => null,
+  boolean: (bytes) => bytes.take(1)[0] === 1,
+  int: (bytes) => bytes.long(),
+  long: (bytes) => bytes.long(),
+  float: (bytes) => bytes.take(4).readFloatLE(),
+  double: (bytes) => bytes.take(8).readDoubleLE(),
+  bytes: (bytes) => Buffer.from(bytes.take(bytes.int())),
+  string: (bytes) => bytes.take(bytes.int()).toString("utf8"),
+};
+
+// Of a column's value: what Postgres prints.
+const LOGICAL = {
+  decimal: (schema) => (value) => decimalText(value, schema.scale ?? 0),
+  date: () => (value) => dateText(value),
+  "timestamp-micros": () => (value) => timestampText(value) + "+00",
+  "local-timestamp-micros": () => (value) => timestampText(value),
+};
+
+function readerOf(schema, named = new Map(), space = "") {
+  if (Array.isArray(schema)) {
+    const branches = schema.map((branch) => readerOf(branch, named, space));
+    return (bytes) => branches[bytes.int()](bytes);
+  }
+  if (typeof schema === "string") {
+    if (schema in PRIMITIVES) return PRIMITIVES[schema];
+    const name = schema.includes(".") ? schema : `${space}.${schema}`;
+    return (bytes) => named.get(name)(bytes);
+  }
+  if (schema.type === "record") {
+    const inside = schema.namespace ?? space;
+    const fields = [];
+    const read = (bytes) => Object.fromEntries(fields.map(([name, of]) => [name, of(bytes)]));
+    named.set(`${inside}.${schema.name}`, read);
+    for (const field of schema.fields) fields.push([field.name, readerOf(field.type, named, inside)]);
+    return read;
+  }
+  if (schema.type === "enum") return (bytes) => schema.symbols[bytes.int()];
+  if (schema.type === "array") return blocks(readerOf(schema.items, named, space), (items) => items);
+  if (schema.type === "map") {
+    const values = readerOf(schema.values, named, space);
+    return blocks((bytes) => [PRIMITIVES.string(bytes), values(bytes)], Object.fromEntries);
+  }
+  const read = readerOf(schema.type, named, space);
+  const logical = LOGICAL[schema.logicalType]?.(schema);
+  return logical ? (bytes) => logical(read(bytes)) : read;
+}
+
+function blocks(item, made) {
+  return (bytes) => {
+    const items = [];
+    for (let count = bytes.int(); count !== 0; count = bytes.int()) {
+      if (count < 0) {
+        bytes.long(); // the block's size
+        count = -count;
+      }
+      for (let n = 0; n < count; n += 1) items.push(item(bytes));
+    }
+    return made(items);
+  };
+}
+
+function decode(read, value) {
+  const bytes = new Bytes(value, 10);
+  const record = read(bytes);
+  if (bytes.at !== value.length) throw new Error("bytes left over behind a record");
+  return record;
+}
+
+// -- values as Postgres prints them -------------------------------------------------------------------------------------
+
+function decimalText(bytes, scale) {
+  let value = 0n;
+  for (const byte of bytes) value = (value << 8n) | BigInt(byte);
+  value = BigInt.asIntN(8 * bytes.length, value);
+  const digits = (value < 0n ? -value : value).toString().padStart(scale + 1, "0");
+  const whole = digits.slice(0, digits.length - scale);
+  return (value < 0n ? "-" : "") + whole + (scale ? "." + digits.slice(digits.length - scale) : "");
+}
+
+const floorDiv = (a, b) => (a - (((a % b) + b) % b)) / b;
+const padded = (value, length) => String(value).padStart(length, "0");
+
+function dateText(days) {
+  const date = new Date(Number(days) * 86_400_000);
+  return `${padded(date.getUTCFullYear(), 4)}-${padded(date.getUTCMonth() + 1, 2)}-${padded(date.getUTCDate(), 2)}`;
+}
+
+function timestampText(micros) {
+  const day = 86_400_000_000n;
+  const days = floorDiv(micros, day);
+  const rest = micros - days * day;
+  const seconds = rest / 1_000_000n;
+  const part = padded(rest % 1_000_000n, 6).replace(/0+$/, "");
+  const clock = [seconds / 3600n, (seconds / 60n) % 60n, seconds % 60n].map((each) => padded(each, 2)).join(":");
+  return `${dateText(days)} ${clock}${part ? "." + part : ""}`;
+}
+
+function text(value) {
+  if (value === null) return null;
+  if (typeof value === "boolean") return value ? "t" : "f";
+  if (Buffer.isBuffer(value)) return "\\x" + value.toString("hex");
+  if (Array.isArray(value)) return `{${value.map((each) => text(each) ?? "NULL").join(",")}}`;
+  return String(value);
+}
+
+const lsnText = (lsn) => `${(lsn >> 32n).toString(16)}/${(lsn & 0xffffffffn).toString(16)}`.toUpperCase();
+
+// -- the metadata topic -------------------------------------------------------------------------------------------------
+
+const records = lines("records.jsonl").map((line) => ({
+  ...line,
+  key: line.key === null ? null : Buffer.from(line.key, "base64"),
+  value: Buffer.from(line.value, "base64"),
+  headers: Object.fromEntries(line.headers.map(([name, value]) => [name, Buffer.from(value, "base64")])),
+}));
+const control = (name) => readerOf(jsonFile(join(schemaFolder, `${name}.avsc`)));
+const [readRelation, readCut] = [control("Relation"), control("Cut")];
+
+function schemaId(value) {
+  if (value[0] !== 0xc3 || value[1] !== 0x01) throw new Error("not Avro single-object encoding");
+  return value.subarray(2, 10).toString("hex");
+}
+
+const columnsOf = (fields) => fields.filter((field) => "pg.name" in field);
+const layouts = new Map(); // by schema id, of values and keys alike
+for (const record of records.filter((each) => each.topic === "shop.metadata")) {
+  if (!record.key.toString().startsWith("relation/")) continue;
+  const relation = decode(readRelation, record.value);
+  const value = JSON.parse(relation.value_schema);
+  const columns = columnsOf(value.fields[0].type[1].fields);
+  const keyed = relation.columns.filter((column) => column.is_key).map((column) => column.name);
+  layouts.set(relation.schema_id, { read: readerOf(value), columns, keyed: new Set(keyed) });
+  if (relation.key_schema !== null) {
+    const key = JSON.parse(relation.key_schema);
+    layouts.set(relation.key_schema_id, { read: readerOf(key), columns: columnsOf(key.fields) });
+  }
+}
+
+function layoutOf(value) {
+  const layout = layouts.get(schemaId(value));
+  if (!layout) throw new Error(`schema ${schemaId(value)} is not in the metadata topic`);
+  return layout;
+}
+
+// -- events ---------------------------------------------------------------------------------------------------------------
+
+const OPERATIONS = { c: "insert", u: "update", d: "delete", t: "truncate", r: "copy" };
+const MARKERS = { first_in_data_collection: "copy_begin", last_in_data_collection: "copy_end" };
+
+function row(record, columns, exceptional) {
+  if (record === null) return null;
+  const texts = exceptional ?? {};
+  return Object.fromEntries(
+    columns.map((column) => {
+      const name = column["pg.name"];
+      return [name, name in texts ? texts[name] : text(record[column.name])];
+    }),
+  );
+}
+
+function key(bytes) {
+  if (bytes === null || bytes === undefined) return null;
+  const layout = layoutOf(bytes);
+  const record = decode(layout.read, bytes);
+  return row(record, layout.columns, record._exceptional);
+}
+
+function event(record) {
+  const layout = layoutOf(record.value);
+  const found = decode(layout.read, record.value);
+  const { source } = found;
+  const isWhole = found.before_image === "full";
+  const kept = layout.columns.filter((column) => !(found.unchanged ?? []).includes(column["pg.name"]));
+  const known = isWhole ? layout.columns : layout.columns.filter((column) => layout.keyed.has(column["pg.name"]));
+  return {
+    columns: layout.columns,
+    position: [source.commit_lsn, source.ordinal],
+    line: {
+      topic: record.topic,
+      partition: record.partition,
+      offset: record.offset,
+      operation: found.op === "m" ? MARKERS[source.snapshot] : OPERATIONS[found.op],
+      table: `${source.schema}.${source.table}`,
+      relation_id: Number(source.relation_id),
+      commit_lsn: lsnText(source.commit_lsn),
+      ordinal: Number(source.ordinal),
+      xid: source.txId === null ? null : Number(source.txId),
+      key: key(record.key),
+      before: row(found.before, known, found.before_exceptional),
+      is_before_whole: isWhole,
+      after: row(found.after, kept, found.exceptional),
+      unchanged: found.unchanged ?? [],
+      exceptional: Object.keys((found.after !== null ? found.exceptional : found.before_exceptional) ?? {}).sort(),
+      new_key: key(record.headers["__debezium.newkey"]),
+      old_key: key(record.headers["__debezium.oldkey"]),
+    },
+  };
+}
+
+// -- cuts -----------------------------------------------------------------------------------------------------------------
+
+function* transactions(cuts) {
+  let previous = null;
+  let ranges = [];
+  for (const cut of cuts) {
+    const epoch = JSON.stringify(Object.values(cut.epoch), (_, value) => (typeof value === "bigint" ? `${value}` : value));
+    const isNew = previous === null || previous.epoch !== epoch;
+    const follows = isNew ? cut.cut_id === 1n : cut.cut_id === previous.id + 1n && cut.previous_end_lsn === previous.end;
+    if (!follows) throw new Error(`cut ${cut.cut_id} does not follow the one before it`);
+    if (isNew) ranges = [];
+    for (const range of cut.partitions) {
+      if (range.end_offset - range.start_offset !== range.records) throw new Error(`cut ${cut.cut_id} has a hole`);
+    }
+    ranges.push(...cut.partitions);
+    previous = { epoch, id: cut.cut_id, end: cut.end_lsn };
+    if (!cut.complete) continue;
+    const found = [];
+    for (const { topic, partition, start_offset: start, end_offset: end } of ranges) {
+      for (let offset = start; offset < end; offset += 1n) found.push([topic, Number(partition), Number(offset)]);
+    }
+    found.sort((a, b) => compare(a[0], b[0]) || a[1] - b[1] || a[2] - b[2]);
+    if (found.length) yield { end_lsn: lsnText(cut.end_lsn), records: found };
+    ranges = [];
+  }
+}
+
+const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+// -- tables ---------------------------------------------------------------------------------------------------------------
+
+const RANK = { truncate: 0, copy_begin: 1, copy_end: 3 };
+const tables = new Map();
+
+function apply(events) {
+  const rank = (each) => RANK[each.line.operation] ?? 2;
+  const order = (a, b) => compare(a.position[0], b.position[0]) || compare(a.position[1], b.position[1]) || rank(a) - rank(b);
+  const told = new Set();
+  for (const each of [...events].sort(order)) {
+    const { line } = each;
+    const once = `${line.relation_id} ${line.commit_lsn} ${line.ordinal} ${line.operation}`;
+    if (line.operation in RANK && told.has(once)) continue; // in every partition, and once for its table
+    told.add(once);
+    if (!tables.has(line.table)) tables.set(line.table, { byKey: new Map(), rows: [], aside: null, named: null });
+    change(tables.get(line.table), each);
+  }
+}
+
+function change(table, { line, columns }) {
+  const number = Object.fromEntries(columns.map((column) => [column["pg.name"], String(column["pg.attnum"] ?? column["pg.name"])]));
+  const cells = (of) => Object.fromEntries(Object.entries(of).map(([name, value]) => [number[name], value]));
+  const rows = () => table.aside ?? table.rows;
+  const remove = (of) => {
+    const at = rows().findIndex((each) => sorted(each) === sorted(cells(of)));
+    if (at < 0) throw new Error(`a row of ${line.table} is not there`);
+    rows().splice(at, 1);
+  };
+  const id = JSON.stringify(line.key);
+  table.number = number;
+  if (line.operation === "truncate") {
+    table.byKey.clear();
+    rows().length = 0;
+  } else if (line.operation === "copy_begin") {
+    [table.named, table.aside] = [new Set(), []];
+  } else if (line.operation === "copy_end") {
+    for (const each of table.byKey.keys()) if (!table.named.has(each)) table.byKey.delete(each);
+    [table.rows, table.named, table.aside] = [table.aside, null, null];
+  } else if (line.key === null) {
+    if (line.operation === "update" || line.operation === "delete") remove(line.before);
+    if (line.operation !== "delete") rows().push(cells(line.after));
+  } else if (line.operation === "delete") {
+    table.moved = line.new_key ? table.byKey.get(id) : null;
+    table.byKey.delete(id);
+    table.named?.add(id);
+  } else {
+    const before = (line.old_key ? table.moved : table.byKey.get(id)) ?? {};
+    const stay = line.unchanged.map((name) => [number[name], before[number[name]] ?? null]);
+    table.byKey.set(id, { ...cells(line.after), ...Object.fromEntries(stay) });
+    table.named?.add(id);
+  }
+}
+
+// -- what is expected -----------------------------------------------------------------------------------------------------
+
+const sorted = (value) =>
+  JSON.stringify(value, (_, each) =>
+    each && typeof each === "object" && !Array.isArray(each) ? Object.fromEntries(Object.entries(each).sort()) : each,
+  );
+
+function expect(found, wanted, what) {
+  if (sorted(found) === sorted(wanted)) return;
+  console.error(`${what} differs\n  found:    ${sorted(found)}\n  expected: ${sorted(wanted)}`);
+  process.exit(1);
+}
+
+const events = records.filter((each) => !["shop.metadata", "shop.cuts"].includes(each.topic)).map(event);
+const wantedEvents = lines("events.jsonl");
+expect(events.length, wantedEvents.length, "the number of events");
+events.forEach((each, at) => expect(each.line, wantedEvents[at], `event ${at + 1}`));
+
+const cuts = records.filter((each) => each.topic === "shop.cuts").map((each) => decode(readCut, each.value));
+const whole = [...transactions(cuts)];
+const wantedWhole = lines("transactions.jsonl");
+expect(whole.length, wantedWhole.length, "the number of whole transactions");
+whole.forEach((each, at) => expect(each, wantedWhole[at], `transaction ${at + 1}`));
+
+const byPlace = new Map(events.map((each) => [`${each.line.topic} ${each.line.partition} ${each.line.offset}`, each]));
+for (const { records: places } of whole) apply(places.map((place) => byPlace.get(place.join(" "))));
+for (const [name, wanted] of Object.entries(jsonFile(join(folder, "tables.json")))) {
+  const { byKey, rows, number } = tables.get(name);
+  const named = [...byKey.values(), ...rows].map((each) =>
+    Object.fromEntries(Object.entries(number).map(([column, at]) => [column, each[at] ?? null])),
+  );
+  expect(named.map(sorted).sort(), wanted.map(sorted).sort(), `table ${name}`);
+}
+console.log(`${events.length} events, ${whole.length} transactions and ${tables.size} tables are as expected`);

@@ -1,0 +1,61 @@
+"""Records the conformance set from real servers: ``python -m tests.conformance.record`` writes ``schemas/conformance``.
+
+In: a Postgres and a broker of its own, the scenario. Out: the records of all topics but progress, which is the
+producer's own; what they say, event by event and transaction by transaction, as this code reads it; and the tables as
+Postgres itself has them at the end, which no code of ours has touched. ``test_recorded.py`` holds them to each other.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from tests.conformance import expected, scenario
+from tests.conformance.recorded import CONTROL, FOLDER, PIPELINE, Recording, record_line, write_lines
+from tests.fix_postgres import new_database
+from tests.fix_producer import ProducerUnderTest
+from tests.topic_reader import Topics
+from walbridge.consumer.client import record_of
+from walbridge.consumer.cut_groups import CutGroups
+from walbridge.consumer.event import KafkaRecord
+from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.postgres import PostgresServer
+
+
+def record() -> None:
+    """Write the set anew."""
+    with PostgresServer() as server, KafkaBroker() as broker, new_database(server) as database:
+        with tempfile.TemporaryDirectory() as folder:
+            producer = ProducerUnderTest(PIPELINE, database, broker, Path(folder), as_command=True)
+            try:
+                scenario.play(producer)
+                with producer.topics() as topics:
+                    found = _records(topics)
+            finally:
+                producer.kill_all()
+        _write(found)
+        wanted = expected.tables(database, scenario.NAMES)
+        (FOLDER / "tables.json").write_text(json.dumps(wanted, ensure_ascii=False, indent=1) + "\n")
+
+
+def _records(topics: Topics) -> list[KafkaRecord]:
+    data = sorted({relation.topic for relation in topics.relations()})
+    found = [record_of(message) for topic in (*CONTROL, *data) for message in topics.reader(topic).read_to_end()]
+    order = {topic: number for number, topic in enumerate((*CONTROL, *data))}
+    return sorted(found, key=lambda each: (order[each.topic], each.partition, each.offset))
+
+
+def _write(found: list[KafkaRecord]) -> None:
+    recording = Recording(found)
+    decoder, groups = recording.decoder(), CutGroups(lambda relation_id: True)
+    write_lines("records.jsonl", map(record_line, found))
+    write_lines("events.jsonl", (expected.event_line(decoder.decode(each)) for each in recording.data))
+    whole = [group for offset, cut in recording.cuts if (group := groups.receive(cut, offset)) is not None]
+    write_lines(
+        "transactions.jsonl", (expected.transaction_line(group, recording.places) for group in whole if group.ranges)
+    )
+
+
+if __name__ == "__main__":
+    record()

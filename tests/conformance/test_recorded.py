@@ -1,0 +1,145 @@
+"""The recorded topics, read by our own consumer, say what is expected of every reader."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import expected
+from tests.conformance.applied import Tables
+from tests.conformance.recorded import FOLDER, Recording, decoder_of, lines, records
+from tests.documents import ROOT
+from walbridge.consumer.cut_groups import CutGroups, Group
+from walbridge.consumer.event import Event, Operation
+from walbridge.schemas.avro.framing import prefix_of, registry_frame_id
+
+
+@cache
+def recording() -> Recording:
+    return Recording(records())
+
+
+@cache
+def events() -> dict[tuple[str, int, int], Event]:
+    decoder = recording().decoder()
+    return {(each.topic, each.partition, each.offset): decoder.decode(each) for each in recording().data}
+
+
+@cache
+def groups() -> list[Group]:
+    gathered = CutGroups(lambda relation_id: True)
+    found = [gathered.receive(cut, offset) for offset, cut in recording().cuts]
+    return [group for group in found if group is not None and group.ranges]
+
+
+def test_every_record_says_what_is_expected_of_it() -> None:
+    assert [expected.event_line(event) for event in events().values()] == lines("events.jsonl")
+
+
+def test_cuts_make_the_expected_whole_transactions() -> None:
+    """A transaction that several Kafka transactions hold comes as one."""
+    assert [expected.transaction_line(group, recording().places) for group in groups()] == lines("transactions.jsonl")
+    assert [cut for _, cut in recording().cuts if not cut.complete]
+
+
+def test_transactions_one_after_the_other_end_in_the_tables_of_the_source() -> None:
+    """I8: Postgres wrote the tables; nothing of the pipeline has touched them."""
+    tables = Tables()
+    for line in lines("transactions.jsonl"):
+        tables.apply(_in_order([events()[topic, partition, offset] for topic, partition, offset in line["records"]]))
+
+    assert tables.texts() == json.loads((FOLDER / "tables.json").read_text())
+
+
+def _in_order(found: list[Event]) -> list[Event]:
+    """By position; at one of a copy the truncate or begin first, the end last. What is of a whole table comes once."""
+    rank = {Operation.TRUNCATE: 0, Operation.COPY_BEGIN: 1, Operation.COPY_END: 3}
+    once = {}
+    for event in found:
+        place = event.relation.table.relation_id, event.position, event.operation
+        once[place if event.operation in rank else (event.topic, event.partition, event.offset)] = event
+    return sorted(once.values(), key=lambda event: (event.position, rank.get(event.operation, 2)))
+
+
+def test_records_in_the_wire_format_of_a_registry_say_the_same() -> None:
+    """The bodies are equal: what stands before them names a version by the registry's id."""
+    ids = {each.schema_id: number for number, each in enumerate(recording().relations, 1)}
+    ids |= {each.key_schema_id or "": 100 + ids[each.schema_id] for each in reversed(recording().relations)}
+    registered = [
+        replace(each, value_registry_id=ids[each.schema_id], key_registry_id=ids.get(each.key_schema_id or "-"))
+        for each in recording().relations
+    ]
+
+    def framed(data: bytes | None) -> bytes | None:
+        return data and prefix_of(registry_frame_id(ids[data[2:10].hex()])) + data[10:]
+
+    decoder = decoder_of(registered)
+    found = [
+        decoder.decode(
+            replace(
+                each,
+                key=framed(each.key),
+                value=framed(each.value) or b"",
+                headers=tuple((name, framed(value) or b"") for name, value in each.headers),
+            )
+        )
+        for each in recording().data
+    ]
+
+    assert [expected.event_line(event) for event in found] == lines("events.jsonl")
+
+
+def test_set_has_every_operation_and_all_that_is_special() -> None:
+    found = list(events().values())
+
+    assert {event.operation for event in found} == set(Operation)
+    assert [event for event in found if event.unchanged and event.operation is Operation.UPDATE]
+    assert [event for event in found if event.unchanged and event.old_key is not None]
+    assert [event for event in found if event.exceptional and event.operation is Operation.DELETE]
+    assert {event.partition for event in found if event.operation is Operation.TRUNCATE} == {0, 1}
+    assert [each for each in recording().relations if each.revision]
+    assert [event for event in found if event.is_before_whole and event.key is None]
+
+
+READER = ROOT / "tests" / "conformance" / "reader.mjs"
+"""Written from the page alone, in another language."""
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed, which runs the reader")
+
+
+def read_by_a_stranger(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = ["node", str(READER), str(folder), str(ROOT / "schemas" / "control")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@needs_node
+def test_reader_in_another_language_finds_the_same() -> None:
+    done = read_by_a_stranger(FOLDER)
+
+    assert done.returncode == 0, done.stderr
+    assert f"{len(events())} events" in done.stdout
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["records.jsonl", "events.jsonl", "transactions.jsonl", "tables.json"])
+def test_reader_in_another_language_notices_a_difference(name: str, tmp_path: Path) -> None:
+    """A check that cannot fail would show nothing."""
+    shutil.copytree(FOLDER, tmp_path / "set")
+    changed = tmp_path / "set" / name
+    if name == "records.jsonl":
+        *kept, last = lines(name)
+        value = bytearray(base64.b64decode(last["value"]))
+        value[-1] ^= 2
+        wrong = [*kept, last | {"value": base64.b64encode(bytes(value)).decode()}]
+        changed.write_text("".join(json.dumps(line) + "\n" for line in wrong))
+    else:
+        text = changed.read_text()
+        changed.write_text(text.replace(*{"tables.json": ("committed", "lost")}.get(name, ("shop.public.orders", "x"))))
+
+    assert read_by_a_stranger(tmp_path / "set").returncode == 1

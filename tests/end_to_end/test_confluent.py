@@ -1,0 +1,29 @@
+"""A pipeline in Confluent's wire format, to the lake: on the driver, by Spark, and values set aside on disk."""
+
+from __future__ import annotations
+
+from tests.fix_pipeline import PipelineUnderTest
+from walbridge.embedded.registry import SchemaRegistry
+from walbridge.spark_consumer.kafka.change_reader import FEW, LARGE_BYTES
+
+
+def test_lake_equals_the_source_and_never_asks_the_registry(
+    pipeline: PipelineUnderTest, registry: SchemaRegistry
+) -> None:
+    execute, producer = pipeline.database.execute, pipeline.producer
+    execute("CREATE TABLE t (id int PRIMARY KEY, v text, n numeric); CREATE TABLE log (v text)")
+    execute("ALTER TABLE log REPLICA IDENTITY FULL; INSERT INTO t SELECT i, 'copied', i FROM generate_series(1, 50) i")
+    producer.publish("t", "log")
+    producer.settings["topics"] = {"format": "confluent", "registry_url": registry.url}
+    running = producer.start_streaming()
+    pipeline.check_equal()
+
+    execute("UPDATE t SET v = v || id WHERE id % 2 = 0; DELETE FROM t WHERE id = 3; UPDATE t SET id = -id WHERE id = 4")
+    execute("INSERT INTO log VALUES ('a'), ('a'), ('b'); DELETE FROM log WHERE v = 'b'")
+    execute(f"INSERT INTO t VALUES (1000, repeat('x', {LARGE_BYTES + 1}), 1); UPDATE t SET n = 2 WHERE id = 1000")
+    execute("ALTER TABLE t ADD w int; INSERT INTO t (id, w) VALUES (1001, 7); UPDATE t SET w = 1 WHERE id < 10")
+    pipeline.catch_up()
+    registry.stop()
+    execute(f"INSERT INTO t SELECT i, 'many', i, i FROM generate_series(2000, {2000 + FEW.rows}) i")
+    pipeline.check_equal()
+    running.stop()

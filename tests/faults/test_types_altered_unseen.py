@@ -1,0 +1,73 @@
+"""Types that are altered before anybody saw a column of them: rows that came between read otherwise by now (I8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.test_unsaid_rows import act, check_copied
+from tests.fix_producer import ProducerUnderTest
+from tests.postgres_versions import MAJORS
+
+pytestmark = pytest.mark.fault
+
+MADE = """
+    CREATE TYPE {0}_e AS ENUM ('sad', 'ok', 'old'); ALTER TYPE {0}_e RENAME VALUE 'old' TO 'new';
+    CREATE TYPE {0}_c AS (e {0}_e, n int, gone int); ALTER TYPE {0}_c DROP ATTRIBUTE gone;
+    CREATE DOMAIN {0}_d AS {0}_e; CREATE TYPE {0}_r AS RANGE (subtype = {0}_e);
+    CREATE TABLE {0} (id int PRIMARY KEY, v text); INSERT INTO {0} VALUES (1, 'a'), (2, 'b')
+"""
+USED = "ALTER TABLE {0} ADD c {0}_%s; UPDATE {0} SET c = %s WHERE id = 1"
+ENUM = USED % ("e", "'ok'")
+COMPOSITE = USED % ("c", "ROW('ok', 1)")
+RENAMED = "ALTER TYPE {0}_e RENAME VALUE 'ok' TO 'fine'"
+ALTERED = {
+    "enum": f"{ENUM}; {RENAMED}",
+    "array": f"{USED % ('e[]', 'ARRAY[NULL]::{0}_e[]')}; UPDATE {{0}} SET c[1] = 'ok'; {RENAMED}",
+    "domain": f"{USED % ('d', chr(39) + 'ok' + chr(39))}; {RENAMED}",
+    "range": f"{USED % ('r', chr(39) + '[sad,ok]' + chr(39))}; {RENAMED}",
+    "enum in a composite": f"{COMPOSITE}; {RENAMED}",
+    "attribute dropped": f"{COMPOSITE}; ALTER TYPE {{0}}_c DROP ATTRIBUTE n",
+    "attribute added": f"{COMPOSITE}; ALTER TYPE {{0}}_c ADD ATTRIBUTE m int",
+    "no attribute left": f"{COMPOSITE}; ALTER TYPE {{0}}_c DROP ATTRIBUTE n; ALTER TYPE {{0}}_c DROP ATTRIBUTE e",
+    "in one transaction": f"BEGIN; {ENUM}; {RENAMED}; COMMIT",
+    "with savepoints": f"BEGIN; SAVEPOINT a; {ENUM}; RELEASE a; SAVEPOINT b; {RENAMED}; RELEASE b; COMMIT",
+    "column renamed behind": f"{ENUM}; {RENAMED}; ALTER TABLE {{0}} RENAME c TO d; INSERT INTO {{0}} VALUES (3)",
+}
+NEW = "CREATE TYPE {0}_n AS ENUM ('x', 'y')"
+NEW_RENAMED = "ALTER TYPE {0}_n RENAME VALUE 'x' TO 'z'"
+NEW_USED = "ALTER TABLE {0} ADD c {0}_n; UPDATE {0} SET c = 'z'"
+KEPT = {
+    "altered long before": ENUM,
+    "composite altered long before": COMPOSITE,
+    "altered before": f"{RENAMED}; {USED % ('e', chr(39) + 'fine' + chr(39))}",
+    "made and altered before": f"{NEW}; {NEW_RENAMED}; {NEW_USED}",
+    "all at once": f"BEGIN; {NEW}; {NEW_RENAMED}; {NEW_USED}; COMMIT",
+    "with savepoints, all": f"BEGIN; {NEW}; SAVEPOINT a; {NEW_RENAMED}; RELEASE a; SAVEPOINT b; {NEW_USED}; COMMIT",
+    "attribute renamed": f"{COMPOSITE}; ALTER TYPE {{0}}_c RENAME ATTRIBUTE n TO m",
+    "attribute added before": f"ALTER TYPE {{0}}_c ADD ATTRIBUTE m int; {COMPOSITE.replace('1)', '1, 2)')};"
+    "ALTER TYPE {0}_c RENAME ATTRIBUTE m TO o",
+}
+
+
+@pytest.mark.parametrize(
+    "major", [pytest.param(major, marks=[] if major == MAJORS[0] else [pytest.mark.soak]) for major in MAJORS]
+)
+def test_table_with_a_column_of_a_type_that_was_altered_behind_it_is_copied_again(
+    producer_on: Callable[[int], ProducerUnderTest], major: int
+) -> None:
+    """A type that was altered before the column came costs nothing, also where a migration does both."""
+    producer = producer_on(major)
+    acts = {**ALTERED, **KEPT}
+    tables = {f"t{number}": what for number, what in enumerate(acts)}
+    for name in tables:
+        producer.database.execute(MADE.format(name))
+    producer.publish(*tables)
+    running = producer.start_streaming()
+    producer.check_equal()
+    running.stop()
+    for name, what in tables.items():
+        act(producer, acts[what].format(name))
+    running = producer.start_streaming()
+    check_copied(producer, running, {name: what in ALTERED for name, what in tables.items()})

@@ -1,0 +1,185 @@
+"""What several publications publish together is what the server makes of them, or both refuse it (I4, I8)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, KeysView
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.fix_postgres import Database, new_database
+from tests.integration.publication_draws import GENERATED, SCHEMA, draw
+from walbridge.embedded.postgres import PostgresServer
+from walbridge.producer.guards.publication_faults import combination_faults, unsent_operations
+from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
+from walbridge.producer.pgoutput.messages import Delete, Insert, Relation, Truncate, Update
+from walbridge.producer.postgres.catalog import published_tables
+from walbridge.producer.postgres.connection import SqlConnection as Connection
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.publications.combined_publications import have_one_list
+from walbridge.verify.source import connected, snapshot
+
+DRAWS = int(os.environ.get("DRAWS", "15"))
+Rows = dict[tuple[str, ...], tuple[Any, ...]]
+Sent = tuple[Relation, Insert | Update | Delete | Truncate]
+
+
+@pytest.mark.parametrize("version", [15, 18])
+def test_stream_of_several_publications_makes_the_rows_that_are_copied_or_is_refused_by_both(
+    postgres_version: Callable[[int], PostgresServer], version: int
+) -> None:
+    """The first that has row filters, and the newest."""
+    assert sum(_compared(postgres_version(version), version, 1, DRAWS)) > DRAWS // 2, "draws are of little use"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("version", [15, 16, 17, 18])
+def test_stream_of_many_drawn_publications_makes_the_rows_that_are_copied_or_is_refused_by_both(
+    postgres_version: Callable[[int], PostgresServer], version: int
+) -> None:
+    seed = int(os.environ.get("SEED", "2"))
+    assert sum(_compared(postgres_version(version), version, seed, 40 * DRAWS)) > 40 * DRAWS
+
+
+def _compared(server: PostgresServer, version: int, seed: int, draws: int) -> Iterator[int]:
+    """How many tables were compared, by draw."""
+    with new_database(server) as database, database.connect() as connection:
+        connection.execute(SCHEMA.format(generated=GENERATED).encode())
+        for number in range(draws):
+            drawn = draw(Random(f"{seed} {number}"), version)
+            names = made(connection, drawn.create)
+            yield _compare(database, connection, names, taken(connection, drawn.writes))
+            for name in names:
+                connection.execute(f"DROP PUBLICATION {name}".encode())
+            connection.execute("TRUNCATE t, s.u, p")
+
+
+def _compare(database: Database, connection: Connection, names: list[str], writes: list[str]) -> int:
+    tables = published_tables(connection, tuple(names))
+    connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (database.name,))
+    try:
+        for each in writes:
+            connection.execute(each.encode())
+        failing = [each for each in tables if not have_one_list(each.memberships) and _sends_rows(each)]
+        words = f"{connection.execute('SELECT * FROM pg_publication').fetchall()} {tables}"
+        if failing:
+            with pytest.raises(psycopg.Error, match="cannot use different"):
+                _sent(connection, database.name, names)
+            return 0
+        try:
+            sent = _sent(connection, database.name, names)
+        except psycopg.Error as error:
+            raise AssertionError(f"{error} {words}") from None
+    finally:
+        connection.execute("SELECT pg_drop_replication_slot(%s)", (database.name,))
+    fit = [each for each in tables if not [*unsent_operations([each]), *combination_faults([each])]]
+    for table in fit:
+        assert _replayed(sent.get(table.qualified_name, [])) == selected(connection, table), words
+    assert sent.keys() <= {table.qualified_name for table in tables}, words
+    assert _verified(database, names, fit) == {each.relation_id: selected(connection, each).keys() for each in fit}
+    return len(fit)
+
+
+def made(connection: Connection, create: dict[str, str]) -> list[str]:
+    """The publications that a server makes."""
+    names = []
+    for name, statement in create.items():
+        with contextlib.suppress(psycopg.errors.InvalidParameterValue, psycopg.errors.FeatureNotSupported):
+            connection.execute(statement.encode())
+            names.append(name)
+    return names
+
+
+def taken(connection: Connection, writes: Iterable[str]) -> list[str]:
+    """Writes that a server takes: not those of a table whose filters or lists do not go with its identity."""
+    taken = []
+    with connection.transaction(force_rollback=True):
+        for each in writes:
+            with contextlib.suppress(psycopg.errors.InvalidColumnReference), connection.transaction():
+                connection.execute(each.encode())
+                taken.append(each)
+    return taken
+
+
+def _sends_rows(table: PublishedTable) -> bool:
+    return any({*member.operations} - {"truncate"} for member in table.memberships)
+
+
+def _verified(database: Database, names: list[str], tables: list[PublishedTable]) -> dict[int, KeysView[Any]]:
+    """Keys of the rows that ``walbridge verify`` compares, of these tables."""
+    wanted = {table.relation_id for table in tables}
+    with connected(database.dsn, 30) as asked, snapshot(asked) as now:
+        found = {each.oid: each for each in now.tables(names) if each.oid in wanted}
+        assert [each.column_names for each in found.values()] == [[*each.column_names] for each in tables]
+    with database.connect() as connection:
+        return {
+            oid: selected(connection, replace(each, row_filter=found[oid].row_filter)).keys()
+            for oid, each in ((table.relation_id, table) for table in tables)
+        }
+
+
+def selected(connection: Connection, table: PublishedTable, where: str | None = None) -> Rows:
+    columns = ", ".join(f"{name}::text" for name in table.column_names)
+    where = where or table.row_filter or "true"
+    query = f"SELECT id::text, a::text, {columns} FROM {table.quoted_name} WHERE {where}"
+    return {row[:2]: row[2:] for row in connection.execute(query.encode()).fetchall()}
+
+
+def _sent(connection: Connection, slot: str, names: list[str]) -> dict[str, list[Sent]]:
+    """Changes by table."""
+    query = (
+        "SELECT data FROM pg_logical_slot_get_binary_changes(%s, NULL, NULL, 'proto_version', '1', "
+        "'publication_names', %s)"
+    )
+    relations: dict[int, Relation] = {}
+    sent: dict[str, list[Sent]] = {}
+    for (data,) in connection.execute(query, (slot, ",".join(names))).fetchall():
+        message = decode_message(data)
+        if isinstance(message, Relation):
+            relations[message.relation_id] = message
+        elif isinstance(message, Truncate):
+            for each in message.relation_ids:
+                sent.setdefault(_name(relations[each]), []).append((relations[each], message))
+        elif isinstance(message, Insert | Update | Delete):
+            relation = relations[message.relation_id]
+            sent.setdefault(_name(relation), []).append((relation, message))
+    return sent
+
+
+def _replayed(changes: list[Sent]) -> Rows:
+    """What they leave, by key."""
+    rows: Rows = {}
+    for relation, change in changes:
+        if isinstance(change, Truncate):
+            rows.clear()
+        else:
+            _apply(rows, relation, change)
+    return rows
+
+
+def _apply(rows: Rows, relation: Relation, change: Insert | Update | Delete) -> None:
+    def key(data: bytes) -> tuple[str, ...]:
+        fields = dict(zip([column.name for column in relation.columns], _texts(data), strict=True))
+        return str(fields["id"]), str(fields["a"])
+
+    if isinstance(change, Insert):
+        assert key(change.new) not in rows, "a change came twice"
+        rows[key(change.new)] = _texts(change.new)
+        return
+    old = change.key or change.old or (change.new if isinstance(change, Update) else b"")
+    assert rows.pop(key(old), None) is not None, "a change of a row that was not sent"
+    if isinstance(change, Update):
+        rows[key(change.new)] = _texts(change.new)
+
+
+def _texts(data: bytes) -> tuple[str | None, ...]:
+    return tuple(field.decode() if isinstance(field, bytes) else None for field in decode_tuple(data))
+
+
+def _name(relation: Relation) -> str:
+    return f"{relation.namespace}.{relation.name}"

@@ -1,0 +1,116 @@
+"""The page on the topics' format: its tables have the fields that events have, and its program reads real ones."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.documents import PAGES, ROOT, blocks, table
+from tests.fix_producer import ProducerUnderTest
+from walbridge.consumer.event import NEW_KEY, OLD_KEY
+from walbridge.readable_event import _KEY_HEADERS, _OPERATIONS
+from walbridge.schemas.avro.codec import schema_id
+from walbridge.schemas.avro.schema import value_schema
+from walbridge.schemas.control.message_schema import message_relation, message_schema
+
+PAGE = "docs/kafka.md"
+ENVELOPE = {field["name"]: field["type"] for field in message_schema("p", message_relation("p").table)["fields"]}
+
+
+def named(column: str) -> list[str]:
+    """What the first cells of a table name."""
+    return sorted(name for first, *_ in table(PAGE, column) for name in re.findall(r"`(\w+)`", first))
+
+
+def test_page_has_every_field_of_the_envelope_and_no_other() -> None:
+    assert named("field") == sorted(ENVELOPE)
+
+
+def test_page_has_every_field_of_source_and_no_other() -> None:
+    assert named("field of `source`") == sorted(field["name"] for field in ENVELOPE["source"]["fields"])
+
+
+def test_page_has_every_operation_and_both_headers_of_a_change_of_a_key() -> None:
+    assert named("operation") == sorted(_OPERATIONS)
+    assert set(re.findall(r"`(__debezium\.\w+)`", PAGES[PAGE])) == {NEW_KEY, OLD_KEY} == set(_KEY_HEADERS)
+
+
+def test_schema_of_a_table_is_the_envelope_without_a_message() -> None:
+    fields = value_schema("p", message_relation("p").table)["fields"]
+
+    assert {field["name"] for field in fields} == set(ENVELOPE) - {"message"}
+
+
+def control(name: str) -> Any:
+    return json.loads((ROOT / "schemas" / "control" / f"{name}.avsc").read_text())
+
+
+def test_page_has_the_ids_of_the_records_that_a_reader_needs() -> None:
+    listed = {name.split("`")[1]: an_id.strip("`") for name, an_id in table(PAGE, "schema")}
+
+    assert listed == {f"{name}.avsc": schema_id(control(name)) for name in ("Relation", "Relation2", "Type", "Cut")}
+
+
+@pytest.mark.parametrize(("name", "newest"), [("Relation", "Relation2"), ("Cut", "Cut")])
+def test_page_has_every_field_of_a_record_that_a_reader_needs(name: str, newest: str) -> None:
+    of_page = [field for field in named(f"field of `{name}`") if field != newest]
+
+    assert of_page == sorted(field["name"] for field in control(newest)["fields"])
+
+
+def test_page_has_every_barrier() -> None:
+    (tables,) = (field["type"]["items"]["fields"] for field in control("Cut")["fields"] if field["name"] == "tables")
+    (barriers,) = (field["type"]["items"]["fields"] for field in tables if field["name"] == "barriers")
+
+    assert named("barrier") == sorted(barriers[0]["type"]["symbols"])
+
+
+def test_program_of_the_page_keeps_a_table_equal(producer: ProducerUnderTest, tmp_path: Path) -> None:
+    """Also what an update leaves out, a change of a key and a copy; and it goes on where it was."""
+    execute = producer.database.execute
+    execute("CREATE TABLE orders (id int PRIMARY KEY, note text); ALTER TABLE orders ALTER note SET STORAGE EXTERNAL")
+    execute("INSERT INTO orders SELECT i, repeat('x', 3000) || i FROM generate_series(1, 5) i")
+    producer.publish("orders")
+    running = producer.start_streaming()
+    for change in (
+        "UPDATE orders SET id = 10 WHERE id = 1; DELETE FROM orders WHERE id = 2; INSERT INTO orders VALUES (6, NULL)",
+        "UPDATE orders SET note = 'b' WHERE id = 3; UPDATE orders SET id = 11 WHERE id = 10",
+    ):
+        execute(change)
+        with producer.topics() as topics:
+            producer.caught_up(topics)
+        _run_program(producer, tmp_path)
+        with contextlib.closing(sqlite3.connect(tmp_path / "orders.db")) as target:
+            found = target.execute("SELECT id, note FROM orders ORDER BY id").fetchall()
+        assert found == producer.database.rows("SELECT * FROM orders ORDER BY id")
+    running.stop()
+
+
+def _run_program(producer: ProducerUnderTest, folder: Path) -> None:
+    (program,) = (block for block in blocks(PAGES[PAGE]) if block.startswith("import"))
+    for example, ours in (
+        ("127.0.0.1:9092", producer.kafka.bootstrap_servers),
+        ('"shop"', f'"{producer.name}"'),
+        ('"report"', f'"{producer.name}"'),
+    ):
+        assert example in program
+        program = program.replace(example, ours)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,221 @@
+"""The alert rules and the dashboard: each names metrics that exist, and each alert fires when it should and not before.
+
+``recorded.prom`` is what both programs showed at ``/metrics`` while they followed a load, as they wrote it. For each
+alert one gauge of it is changed to what the alert is about; Prometheus' own ``promtool`` says what fires.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from tests.documents import ROOT, table
+
+RULES = ROOT / "docker" / "monitoring" / "alerts.yml"
+DASHBOARD = ROOT / "docker" / "monitoring" / "grafana.json"
+RECORDED = Path(__file__).parent / "recorded.prom"
+GIB = 2**30
+UNKNOWN = " ".join(["NaN"] * 201)
+PROMTOOL = shutil.which("promtool")
+
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: it is in Debian's prometheus")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What makes an alert fire: series and values a minute instead of what was recorded; ``gone``: of which program."""
+
+    minutes: int
+    changed: dict[str, str] = field(default_factory=dict)
+    gone: str = ""
+
+
+def state_of(program: str, state: str) -> dict[str, str]:
+    name = f"walbridge_{program}_state"
+    usual = {"producer": "streaming", "job": "running"}[program]
+    return {f'{name}{{{name}="{usual}"}}': "0x200", f'{name}{{{name}="{state}"}}': "1x200"}
+
+
+CASES = {
+    "WalbridgeProducerGone": Case(30, gone="walbridge_producer"),
+    "WalbridgeJobGone": Case(30, gone="walbridge_job"),
+    "WalbridgeProducerWaits": Case(10, state_of("producer", "waiting for Postgres")),
+    "WalbridgeJobWaits": Case(10, state_of("job", "waiting for Kafka")),
+    "WalbridgeProducerStalled": Case(15, {"walbridge_producer_since_progress_seconds": "0+60x200"}),
+    "WalbridgeJobStalled": Case(15, {"walbridge_job_since_progress_seconds": "0+60x200"}),
+    "WalbridgeKafkaBehind": Case(15, {"walbridge_producer_publish_delay_seconds": "0+60x200"}),
+    "WalbridgeLakeBehind": Case(25, {"walbridge_job_published_age_seconds": "0+60x200"}),
+    "WalbridgePlanTakesLong": Case(35, {"walbridge_job_plan_age_seconds": "0+60x200"}),
+    "WalbridgeSlotLost": Case(
+        5,
+        {
+            'walbridge_producer_slot_wal_status{status="reserved"}': "0x200",
+            'walbridge_producer_slot_wal_status{status="lost"}': "1x200",
+        },
+    ),
+    "WalbridgeSlotRunsOut": Case(5, {"walbridge_producer_slot_wal_left_seconds": "7200-60x200"}),
+    "WalbridgeSlotKeepsWal": Case(20, {"walbridge_producer_slot_wal_bytes": f"{11 * GIB}x200"}),
+    "WalbridgeSlotUnseen": Case(15, {"walbridge_producer_server_silent_seconds": "0+60x200"}),
+    "WalbridgePreparedForgotten": Case(65, {"walbridge_producer_prepared_transactions": "1x200"}),
+    "WalbridgeTablesNotCurrent": Case(20, {'walbridge_job_tables{state="stale"}': "2x200"}),
+    "WalbridgeLakeDiskFills": Case(10, {"walbridge_job_lake_free_bytes": f"{GIB}x200"}),
+    "WalbridgeBeginsAgainOften": Case(70, {'walbridge_producer_retries_total{peer="kafka"}': "0+1x200"}),
+}
+
+
+def rules() -> dict[str, dict[str, Any]]:
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    return {rule["alert"]: rule for rule in group["rules"]}
+
+
+def recorded() -> list[Sample]:
+    return [
+        sample
+        for family in text_string_to_metric_families(RECORDED.read_text())
+        for sample in family.samples
+        if sample.name.startswith("walbridge_")
+    ]
+
+
+def named(expression: str) -> set[str]:
+    """Metrics, without what a histogram or a counter adds."""
+    return {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"\bwalbridge_\w+", expression)}
+
+
+def documented() -> set[str]:
+    return {name.strip("`") for name, kind, _ in table("docs/metrics.md", "metric") if kind}
+
+
+def test_alerts_name_documented_metrics_only() -> None:
+    for name, rule in rules().items():
+        assert named(rule["expr"]) <= documented(), name
+
+
+def test_dashboard_names_documented_metrics_only() -> None:
+    board = json.loads(DASHBOARD.read_text())
+    shown = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+
+    assert len(shown) > len(board["panels"]) / 2
+    for expression in shown:
+        assert named(expression), expression
+        assert named(expression) <= documented(), expression
+        assert 'pipeline=~"$pipeline"' in expression
+
+
+def test_page_of_metrics_lists_every_alert_with_what_it_means_and_what_mends_it() -> None:
+    listed = [tuple(row) for row in table("docs/metrics.md", "alert")]
+
+    assert listed == [
+        (f"`{name}`", rule["labels"]["severity"], rule["annotations"]["summary"], rule["annotations"]["remedy"])
+        for name, rule in rules().items()
+    ]
+
+
+def test_every_alert_has_a_case_that_makes_it_fire() -> None:
+    assert CASES.keys() == rules().keys()
+
+
+def test_what_was_recorded_has_every_metric_of_today() -> None:
+    """Else it was recorded of other programs than these: ``recorded.prom`` says how to make it anew."""
+    families = {family.name for family in text_string_to_metric_families(RECORDED.read_text())}
+    of_today = {name.removesuffix("_total") for name in documented()}
+
+    assert {name for name in families if name.startswith("walbridge_")} == of_today
+
+
+@needs_promtool
+@pytest.mark.parametrize("alert", CASES)
+def test_alert_fires_and_no_other_that_it_does_not_bring_with_it(alert: str, tmp_path: Path) -> None:
+    case = CASES[alert]
+    fired = {each: _labels(each, case) if each == alert else [] for each in rules()}
+
+    assert promtool(tmp_path, series(case), case.minutes, fired) == ""
+
+
+@needs_promtool
+def test_no_alert_fires_while_both_programs_do_their_work(tmp_path: Path) -> None:
+    assert promtool(tmp_path, series(Case(120)), 120, {alert: [] for alert in rules()}) == ""
+
+
+@needs_promtool
+def test_what_is_not_known_fires_no_alert_of_its_own(tmp_path: Path) -> None:
+    """NaN compares with nothing: while Postgres is away its WAL is not small, and not large."""
+    unknown = {
+        sample.name: UNKNOWN
+        for sample in recorded()
+        if sample.name.startswith("walbridge_producer_slot_wal_") and not set(sample.labels) - {"pipeline"}
+    }
+    assert unknown
+    assert promtool(tmp_path, series(Case(120, unknown)), 120, {alert: [] for alert in rules()}) == ""
+
+
+def series(case: Case) -> Iterator[dict[str, str]]:
+    """What was recorded, the same for hours; but what the case changes."""
+    left = dict(case.changed)
+    for sample in recorded():
+        own = {name: value for name, value in sample.labels.items() if name != "pipeline"}
+        changed = left.pop(_selector(sample.name, own), None)
+        value = changed or (UNKNOWN if math.isnan(sample.value) else f"{sample.value}x200")
+        if case.gone and sample.name.startswith(case.gone):
+            value = "_x200" if math.isnan(sample.value) else f"{sample.value}x5 _x200"
+        yield {"series": _selector(sample.name, sample.labels), "values": value}
+    for selector, value in left.items():  # a table that is stale has a series only then
+        name, _, labels = selector.partition("{")
+        yield {"series": f'{name}{{pipeline="{pipeline()}",{labels or "}"}', "values": value}
+
+
+def pipeline() -> str:
+    (name,) = {sample.labels["pipeline"] for sample in recorded()}
+    return name
+
+
+def _selector(name: str, labels: dict[str, str]) -> str:
+    inner = ",".join(f'{key}="{value}"' for key, value in labels.items())
+    return f"{name}{{{inner}}}" if inner else name
+
+
+def _labels(alert: str, case: Case) -> list[dict[str, Any]]:
+    """Of the one series that fires."""
+    labels = {"severity": rules()[alert]["labels"]["severity"], "pipeline": pipeline()}
+    for selector, value in case.changed.items():
+        if not value.startswith("0x"):
+            labels |= dict(re.findall(r'(\w+)="([^"]*)"', selector))
+    annotations = rules()[alert]["annotations"]
+    return [{"exp_labels": labels, "exp_annotations": annotations}]
+
+
+def promtool(
+    folder: Path, input_series: Iterator[dict[str, str]], minutes: int, fired: dict[str, list[dict[str, Any]]]
+) -> str:
+    """What differs from the alerts that are to fire after so many minutes."""
+    assert PROMTOOL is not None
+    tests = {
+        "rule_files": [str(RULES)],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": list(input_series),
+                "alert_rule_test": [
+                    {"eval_time": f"{minutes}m", "alertname": alert, "exp_alerts": alerts}
+                    for alert, alerts in fired.items()
+                ],
+            }
+        ],
+    }
+    written = folder / "tests.yml"
+    written.write_text(yaml.safe_dump(tests))
+    done = subprocess.run([PROMTOOL, "test", "rules", str(written)], capture_output=True, text=True, timeout=60)
+    return "" if done.returncode == 0 else done.stdout + done.stderr

@@ -1,0 +1,84 @@
+"""What both programs show while they work, and the Spark job while Kafka is away; recorded for the tests of alerts.
+
+``RECORD_METRICS=1 make one T=tests/monitoring/test_both_programs.py`` writes ``recorded.prom`` anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fix_producer import ProducerUnderTest
+from tests.monitoring.test_alerts import RECORDED, documented
+from tests.scraped import Scraped
+from tests.spark_consumer.program import START_S, Program
+from tests.wait import wait_until
+from walbridge.embedded.kafka import KafkaBroker
+
+pytestmark = [pytest.mark.servers, pytest.mark.fault]
+PATIENCE_S = 120
+
+
+@pytest.fixture(autouse=True)
+def _broker_is_back(kafka: KafkaBroker) -> Iterator[None]:
+    yield
+    kafka.start()
+
+
+@contextmanager
+def both_running(producer: ProducerUnderTest, kafka: KafkaBroker, folder: Path) -> Iterator[tuple[Scraped, Scraped]]:
+    """The producer and the job, with rows in the lake and no plan in work."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    producer.publish("t")
+    of_producer = Scraped(producer.start_streaming().log)
+    (folder / "job").mkdir()
+    program = Program(kafka, producer.name, folder / "lake", folder / "job")
+    with program.running(WALBRIDGE_METRICS__JOB_PORT="0") as (process, said):
+        wait_until(lambda: program.end_lsn() > 0 or process.poll() is not None, "a published cut", START_S)
+        of_job = Scraped(said.read_text())
+        producer.database.execute("INSERT INTO t VALUES (1, 1)")
+        wait_until(lambda: of_job.value("walbridge_job_rows_total") > 0, "rows in the lake", PATIENCE_S)
+        wait_until(lambda: of_job.value("walbridge_job_published_age_seconds") < 60, "the lake to be new", PATIENCE_S)
+        wait_until(lambda: of_job.value("walbridge_job_plan_age_seconds") == 0, "no plan in work", PATIENCE_S)
+        yield of_producer, of_job
+
+
+def test_both_programs_show_all_that_is_documented(
+    producer: ProducerUnderTest, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    with both_running(producer, kafka, tmp_path) as (of_producer, of_job):
+        shown = of_producer.text() + of_job.text()
+
+        assert {*re.findall(r"(?m)^# TYPE (walbridge_\w+) ", shown)} == documented()
+        assert of_job.state("job") == "running"
+        assert of_job.value("walbridge_job_lake_free_bytes") > 0
+        if os.environ.get("RECORD_METRICS"):
+            RECORDED.write_text(recordable(shown, producer.name))
+
+
+@pytest.mark.soak
+def test_job_says_when_kafka_is_away_and_how_old_the_lake_is(
+    producer: ProducerUnderTest, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    """It takes minutes: Spark's own clients give a broker up late."""
+    with both_running(producer, kafka, tmp_path) as (_, of_job):
+        kafka.kill()
+        wait_until(lambda: of_job.state("job") == "waiting for Kafka", "the job to wait", PATIENCE_S)
+        age_s = of_job.value("walbridge_job_published_age_seconds")
+        wait_until(
+            lambda: of_job.value("walbridge_job_published_age_seconds") > age_s + 1, "the lake to age", PATIENCE_S
+        )
+        kafka.start()
+        wait_until(lambda: of_job.state("job") == "running", "the job to go on", PATIENCE_S)
+        wait_until(lambda: of_job.value("walbridge_job_published_age_seconds") < age_s, "the lake to be new", START_S)
+
+
+def recordable(text: str, pipeline: str) -> str:
+    """Without the process, and with a pipeline and topics of every run."""
+    lines = [line for line in text.splitlines() if not re.match(r"(# \w+ )?process_", line)]
+    return "\n".join(lines).replace(pipeline, "shop") + "\n"

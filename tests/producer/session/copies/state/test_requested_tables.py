@@ -1,0 +1,133 @@
+"""What operators ask of tables, in one session: taken once, and in progress until it is done (I4, I7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import cast
+
+from tests.producer.copied_session import COPIED, LATE, LATER, Copied, announcement, copied, copying, found, published
+from tests.producer.copied_session import insert as inserted
+from walbridge.producer.kafka.table_requests import RequestsRead, TableRequests
+from walbridge.producer.postgres.table_reads.copy_protocol import Failed, TablesFound, TablesWanted, TableWanted
+from walbridge.schemas.control.table_progress import TableProgress
+from walbridge.schemas.control.table_request import COPY, FORGET, TableRequest, read_until, to_copy
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.position import Lsn
+
+CURRENT = TableProgress(LATE, "current", "p.public.late", "one-13", "of its own", Lsn(150), None, None, "public.late")
+STALE = replace(CURRENT, state="stale", why="its topic is gone", name=None)
+
+
+class Requests:
+    """Stands for the topic's reader."""
+
+    def __init__(self) -> None:
+        self.read: RequestsRead | None = None
+
+    def take(self) -> RequestsRead | None:
+        read, self.read = self.read, None
+        return read
+
+
+class Asked:
+    """A session that somebody asks for something."""
+
+    def __init__(self, session: Copied) -> None:
+        self.session, self.requests = session, Requests()
+        session.copies._reading.requested._requests = cast(TableRequests, self.requests)
+
+    def ask(self, *requests: TableRequest, next_offset: int = 8) -> None:
+        self.requests.read = RequestsRead(requests, next_offset)
+        self.session.step()
+
+    def ask_for_copy(self) -> None:
+        """Up to the description of the table."""
+        self.ask(TableRequest(COPY, LATE))
+        assert self.session.reader.wanted == TablesWanted()
+        assert self.session.answer(TablesFound((published(),))) == TableWanted(published())
+
+
+@contextmanager
+def asked(standing: TableProgress = CURRENT) -> Iterator[Asked]:
+    with copied({**COPIED.tables, LATE: standing}) as session:
+        session.transaction(announcement(), inserted(1, "one"))
+        session.rest()
+        yield Asked(session)
+
+
+def test_followed_table_is_copied_again_and_its_changes_go_on_all_the_while() -> None:
+    with asked() as there:
+        session = there.session
+        there.ask_for_copy()
+        session.transaction(inserted(2, "two"))
+        session.answer(found(lsn=session.kept_stream.received))
+        session.transaction(inserted(3, "three"))
+        session.rest()
+        assert session.told() == [("c", 1, "one"), ("c", 2, "two"), ("m", None, None), ("c", 3, "three")]
+        assert session.table().state == "copying"
+
+
+def test_request_is_in_progress_until_the_copy_begins_with_the_same_record() -> None:
+    with asked() as there:
+        session = there.session
+        there.ask_for_copy()
+        session.transaction(inserted(2, "two"))
+        session.rest()
+        assert to_copy(session.last.progress) == {LATE}
+        assert read_until(session.last.progress) == 8
+        session.answer(found(lsn=session.kept_stream.received))
+        assert (to_copy(session.last.progress), session.table().state) == (frozenset(), "copying")
+
+
+def test_table_that_cannot_be_read_now_stays_current_and_is_tried_again() -> None:
+    """I8: what the lake has of it is right."""
+    with asked() as there:
+        there.ask_for_copy()
+        there.session.answer(Failed(RetryableError("it is being altered")))
+        assert there.session.tracker.progress.tables[LATE] == CURRENT
+        assert there.session.pass_s(1) == TablesWanted()
+
+
+def test_table_that_is_refused_stays_current_and_its_record_says_why() -> None:
+    with asked() as there:
+        session = there.session
+        there.ask_for_copy()
+        session.answer(Failed(OperatorError("the role may not read it", remedy="GRANT SELECT")))
+        progress = session.tracker.progress
+        assert progress.tables[LATE] == replace(CURRENT, why="not copied again: the role may not read it")
+        assert to_copy(progress) == frozenset()
+        assert session.pass_s(1000) is None
+
+
+def test_stale_table_is_copied_when_it_is_asked_for() -> None:
+    with copied({**COPIED.tables, LATE: STALE}) as session:
+        assert session.pass_s(1000) is None
+        there = Asked(session)
+        there.ask_for_copy()
+        session.answer(found(lsn=session.kept_stream.received))
+        assert session.table().state == "copying"
+
+
+def test_table_that_is_being_copied_is_not_begun_anew() -> None:
+    with copied(copying("7")) as session:
+        there = Asked(session)
+        there.ask(TableRequest(COPY, LATE))
+        assert to_copy(session.tracker.progress) == frozenset()
+
+
+def test_table_that_is_not_published_is_asked_for_no_more() -> None:
+    with asked() as there:
+        there.ask(TableRequest(COPY, LATER))
+        assert there.session.answer(TablesFound((published(),))) is None
+        assert to_copy(there.session.tracker.progress) == frozenset()
+
+
+def test_table_that_left_is_forgotten_and_one_that_is_followed_is_not() -> None:
+    dropped = replace(CURRENT, relation_id=LATER, state="dropped")
+    with copied({**COPIED.tables, LATE: CURRENT, LATER: dropped}) as session:
+        there = Asked(session)
+        there.ask(TableRequest(FORGET, LATE), TableRequest(FORGET, LATER), TableRequest(FORGET, 7))
+        tables = session.tracker.progress.tables
+        assert (LATE in tables, LATER in tables) == (True, False)

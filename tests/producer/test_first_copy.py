@@ -1,0 +1,355 @@
+"""The first copy, without servers: what is refused, in which order it goes, and what its cuts say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, Literal, cast
+
+import pytest
+
+from tests.producer.avro_reader import envelope
+from tests.producer.kept import INT4, ITEMS, ORDERS, Kept, catalogue
+from walbridge.producer import first_copy as copy
+from walbridge.producer.first_copy import first_copy
+from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.pgoutput.copy_text import tuple_of_line
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import ColumnFacts, CreatedSlot, PublishedTable, TableFacts
+from walbridge.producer.postgres.slots import slot
+from walbridge.producer.waits import Stopped
+from walbridge.schemas.control.cut import Barrier
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, QUARANTINED, TableProgress
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.settings import Postgres, Producer, Settings
+
+AT = Lsn(700)
+DATE = 1082
+BASELINE = Baseline(
+    frozenset({1}), {each: TableProgress(each, COPYING, membership="*") for each in (ORDERS, ITEMS)}, {}
+)
+ANEW = Progress("creating", "7", 1, "s", "shop")
+
+
+def facts(*, key: bool = True) -> TableFacts:
+    columns = (
+        ColumnFacts("id", INT4, -1, 1, False, key, key, None),
+        ColumnFacts("day", DATE, -1, 2, True, False, False, None),
+    )
+    return TableFacts("d", columns, 2, "public", "orders")
+
+
+def published(relation_id: int, name: str) -> PublishedTable:
+    return PublishedTable(relation_id, "public", name, "d", ("id", "day"), None, False)
+
+
+TABLES = [published(ORDERS, "orders"), published(ITEMS, "items")]
+
+
+class Source:
+    """The source's catalogue: as the snapshot shows it, and as it is now, and the rows of its tables."""
+
+    def __init__(self, *rows: bytes | None) -> None:
+        self.rows: dict[str, list[bytes | None]] = {"orders": list(rows), "items": []}
+        self.snapshot = SimpleNamespace(published=TABLES, storage={ORDERS: (1,), ITEMS: (2,)})
+        self.now = SimpleNamespace(published=TABLES, storage={ORDERS: (1,), ITEMS: (2,)})
+
+
+class Snapshot:
+    """Stands for the snapshot's transaction."""
+
+    def __init__(self, source: Source, happened: list[str]) -> None:
+        self.connection = source.snapshot
+        self._source, self._happened = source, happened
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        """It ends."""
+
+    def lock(self, tables: list[PublishedTable]) -> None:
+        self._happened.append(f"lock {len(tables)}")
+
+    def rows(self, table: PublishedTable) -> Iterator[bytes | None]:
+        return (line and tuple_of_line(line, 2) for line in self._source.rows[table.name])
+
+
+class Copy(Kept):
+    """One run of the copy; ``happened`` has the slot's part of it too."""
+
+    def __init__(self, source: Source, settings: Settings) -> None:
+        super().__init__(settings=settings, progress=ANEW)
+        self.source = source
+
+    def baseline(self, tables: list[TableProgress], connection: object) -> Baseline:
+        """Of what the connection sees; only the snapshot's is right."""
+        assert tables == [TableProgress(ORDERS, COPYING), TableProgress(ITEMS, COPYING)]
+        return BASELINE if connection is self.source.snapshot else Baseline(frozenset({2}), {}, {})
+
+    def _create(self, walsender: object, name: str, *_: object, two_phase: bool) -> CreatedSlot:
+        self.happened.append("create two-phase slot" if two_phase else "create slot")
+        return CreatedSlot(AT, "snapshot")
+
+    @contextmanager
+    def peers(self) -> Iterator[None]:
+        happened = self.happened
+        seen = {"published_tables": lambda of, name: of.published, "storage_of": lambda of, ids: of.storage}
+        known = {relation_id: facts() for relation_id in (ORDERS, ITEMS)}
+        with catalogue(known, **seen), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(copy, "connect_walsender", lambda *_: SimpleNamespace(finish=lambda: happened.append("end")))
+            patch.setattr(copy, "refuse_unfit_identities", lambda *_: happened.append("identities"))
+            patch.setattr(copy, "Snapshot", lambda *_: Snapshot(self.source, happened))
+            patch.setattr(slot, "drop", lambda *_: happened.append("drop slot"))
+            patch.setattr(slot, "create", self._create)
+            yield
+
+    def run(self, check_stop: Callable[[], None] = lambda: None) -> None:
+        connection = cast(SqlConnection, self.source.now)
+        self.source.now.info = SimpleNamespace(server_version=180006)
+        watch = cast(SourceWatch, SimpleNamespace(baseline=self.baseline))
+        with self.peers():
+            first_copy(self.settings, connection, ANEW, self.out, self.tables, watch, check_stop)
+
+    @property
+    def barriers(self) -> list[tuple[str, str, Position]]:
+        """Table, kind and place of all, in their order."""
+        cuts = [batch.cut for batch in self.kafka.batches if batch.cut is not None]
+        return [(t.topic, b.kind, b.position) for cut in cuts for t in cut.tables for b in t.barriers]
+
+    def _events_of(self, topic: str) -> list[dict[str, Any]]:
+        (record,) = [each for each in self.kafka.expected if each.topic == topic]
+        rows = [row for batch in self.kafka.batches for row in batch.rows]
+        return [envelope(record, row.value) for row in rows if row.topic == topic]
+
+    def rows_of(self, topic: str) -> list[tuple[str, Any, int, int]]:
+        """Op, row, commit LSN and ordinal of what went there."""
+        events = self._events_of(topic)
+        return [(e["op"], e["after"], e["source"]["commit_lsn"], e["source"]["ordinal"]) for e in events]
+
+    def snapshots_of(self, topic: str) -> list[str]:
+        """What each event says of the snapshot."""
+        return [event["source"]["snapshot"] for event in self._events_of(topic)]
+
+
+def copy_of(
+    *rows: bytes | None,
+    rows_max: int = 1000,
+    bytes_max: int = 2**20,
+    source: Source | None = None,
+    two_phase: bool = False,
+    row_bytes_max: int = 2**24,
+    on_table_error: Literal["copy", "quarantine", "stop"] = "copy",
+) -> Copy:
+    limits = Producer(
+        batch_rows_max=rows_max,
+        batch_bytes_max=bytes_max,
+        batch_ms_max=10**9,
+        row_bytes_max=row_bytes_max,
+        on_table_error=on_table_error,
+    )
+    settings = Settings(name="p", postgres=Postgres(two_phase=two_phase), producer=limits)
+    return Copy(source or Source(*rows), settings)
+
+
+def copied(*rows: bytes | None, rows_max: int = 1000, bytes_max: int = 2**20) -> Copy:
+    run = copy_of(*rows, rows_max=rows_max, bytes_max=bytes_max)
+    run.run()
+    return run
+
+
+def test_table_that_was_truncated_or_altered_between_snapshot_and_lock_is_not_copied() -> None:
+    """I8: no snapshot hides a TRUNCATE: its rows would be missing from a copy that says it is whole."""
+    source = Source(b"1\t2020-01-01\n")
+    source.now.storage = {ORDERS: (9,), ITEMS: (2,)}
+    run = copy_of(source=source)
+
+    with pytest.raises(RetryableError, match="altered or truncated"):
+        run.run()
+
+    assert "streaming" not in [batch.progress.state for batch in run.kafka.batches]
+    assert run.happened[-1] == "end"
+
+
+def test_publication_that_changed_before_the_snapshot_begins_the_copy_again() -> None:
+    """I7: the slot sends changes of the tables that it publishes then."""
+    source = Source()
+    source.snapshot.published = TABLES[:1]
+
+    with pytest.raises(RetryableError, match="publication was changed"):
+        copy_of(source=source).run()
+
+
+def test_order_of_a_copy_is_guards_progress_slot_lock_and_metadata() -> None:
+    """A crash in between finds what it must begin again from; a slot holds WAL back, so guards come first."""
+    happened = copied().happened
+    steps = ["identities", "begin", "commit", "drop slot", "create slot", "begin", "commit", "lock 2", "metadata"]
+
+    assert happened[: len(steps)] == steps
+    assert happened[-2:] == ["end", "commit"]
+
+
+def test_progress_goes_from_creating_over_copying_to_streaming_at_the_slots_place() -> None:
+    run = copied(b"1\t2020-01-01\n")
+    states = [(b.progress.state, b.progress.consistent_point, b.progress.relation_ids) for b in run.kafka.batches]
+
+    assert states == [("creating", None, ()), ("copying", AT, ()), ("streaming", AT, (ORDERS, ITEMS))]
+    assert [(b.progress.end_lsn, b.progress.done, b.progress.floor) for b in run.kafka.batches[1:]] == [(AT,) * 3] * 2
+
+
+def test_each_table_begins_with_a_barrier_and_a_truncate_and_ends_with_a_barrier() -> None:
+    """I8: what an unfinished copy left in the topic is void, and the state counts only from the end on."""
+    run = copied(b"1\t2020-01-01\n")
+
+    assert run.barriers == [
+        (f"p.public.{name}", kind, Position(AT, ordinal))
+        for name in ("orders", "items")
+        for kind, ordinal in (("copy_begin", -1), ("copy_end", 0))
+    ]
+    assert [row[0] for row in run.rows_of("p.public.orders")] == ["t", "r"]
+    assert [row[0] for row in run.rows_of("p.public.items")] == ["t"]
+
+
+def test_every_row_is_copied_before_every_change_also_one_that_its_type_cannot_hold() -> None:
+    """I8: a year beyond Avro's goes another way to Kafka than the rest."""
+    run = copied(b"1\t2020-01-01\n", b"2\tinfinity\n", b"3\t2020-01-03\n")
+    rows = run.rows_of("p.public.orders")
+
+    assert [row[2:] for row in rows] == [(AT, -1)] * 4
+    assert [row[1]["id"] for row in rows[1:]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("rows_max", "bytes_max"), [(50, 2**20), (1000, 1024)], ids=["rows", "bytes"])
+def test_cuts_inside_a_copy_are_incomplete_and_hold_each_row_once(rows_max: int, bytes_max: int) -> None:
+    """I8, I9: nobody takes half a copy for a state of the source."""
+    run = copied(*(b"%d\t2020-01-01\n" % n for n in range(250)), rows_max=rows_max, bytes_max=bytes_max)
+    cuts = [batch.cut for batch in run.kafka.batches if batch.cut is not None]
+
+    assert len(cuts) > 2
+    assert [cut.complete for cut in cuts] == [False] * (len(cuts) - 1) + [True]
+    assert [row[1]["id"] for row in run.rows_of("p.public.orders")[1:]] == list(range(250))
+    assert {batch.progress.state for batch in run.kafka.batches[1:-1]} == {"copying"}
+
+
+def test_everything_that_a_copy_writes_says_that_it_is_of_a_snapshot() -> None:
+    """Also the row that goes the long way, and the truncate."""
+    run = copied(b"1\t2020-01-01\n", b"2\tinfinity\n")
+
+    assert run.snapshots_of("p.public.orders") == ["true"] * 3
+
+
+def test_large_rows_are_bounded_by_bytes_before_the_clock_is_asked() -> None:
+    """I9: a row may have megabytes, and the other limits are looked at once in a hundred rows."""
+    run = copied(*(b"%d\t2020-01-01\n" % n for n in range(60)), bytes_max=1024)
+
+    assert max(sum(len(row.value) for row in batch.rows) for batch in run.kafka.batches) < 2048
+
+
+def test_batch_that_is_full_does_not_wait_for_a_row_that_is_long_in_coming() -> None:
+    """I8: Kafka would abort it after a while, and every new copy would come to the same end."""
+    silent = None
+    run = copied(silent, b"1\t2020-01-01\n", silent, silent, b"2\t2020-01-01\n", silent, rows_max=1)
+
+    rows = [[row for row in batch.rows if row.topic == "p.public.orders"] for batch in run.kafka.batches]
+    assert [len(each) for each in rows if each] == [1, 1, 1]
+    assert [kind for topic, kind, _ in run.barriers if topic == "p.public.orders"] == ["copy_begin", "copy_end"]
+    assert [row[1]["id"] for row in run.rows_of("p.public.orders")[1:]] == [1, 2]
+
+
+LARGE = b"2\t" + b"2" * 10**6 + b"\n"
+
+
+@pytest.mark.parametrize("rows_max", [1, 1000])
+def test_table_with_a_row_that_cannot_be_published_is_left_and_the_others_are_copied(rows_max: int) -> None:
+    """I8: what was sent of it is void, and its rows are read to the end: to break off would end the snapshot."""
+    source = Source(b"1\t2020-01-01\n", LARGE, b"3\t2020-01-03\n")
+    source.rows["items"] = [b"1\t2020-01-01\n"]
+    run = copy_of(source=source, rows_max=rows_max, row_bytes_max=1024)
+    run.run()
+
+    assert [row[0] for row in run.rows_of("p.public.orders")] == ["t", "r", "t"]
+    assert [row[0] for row in run.rows_of("p.public.items")] == ["t", "r"]
+    assert run.barriers == [
+        ("p.public.orders", "copy_begin", Position(AT, -1)),
+        ("p.public.orders", "truncate", Position(AT, 0)),
+        ("p.public.orders", "dropped", Position(AT, 0)),
+        ("p.public.items", "copy_begin", Position(AT, -1)),
+        ("p.public.items", "copy_end", Position(AT, 0)),
+    ]
+    tables = run.last.progress.tables
+    assert (tables[ORDERS].state, tables[ORDERS].since, tables[ITEMS].state) == (QUARANTINED, AT, CURRENT)
+    assert tables[ORDERS].membership == "*"
+    assert "a row of table public.orders (key: id) takes 1,000," in str(tables[ORDERS].why)
+
+
+def test_row_that_cannot_be_published_ends_the_copy_where_settings_say_so() -> None:
+    run = copy_of(LARGE, row_bytes_max=1024, on_table_error="stop")
+    with pytest.raises(OperatorError, match="takes 1,000,"):
+        run.run()
+
+
+def test_stop_is_heard_while_a_copy_waits_for_a_row() -> None:
+    def stop() -> None:
+        raise Stopped
+
+    run = copy_of(None, b"1\t2020-01-01\n")
+    with pytest.raises(Stopped):
+        run.run(stop)
+
+    assert run.last.progress.state == "copying"
+
+
+def test_stop_inside_a_copy_leaves_it_unfinished() -> None:
+    def stop() -> None:
+        raise Stopped
+
+    run = copy_of(*(b"%d\t2020-01-01\n" % n for n in range(250)), rows_max=50)
+    with pytest.raises(Stopped):
+        run.run(stop)
+
+    assert run.last.progress.state == "copying"
+    assert sum(len(batch.rows) for batch in run.kafka.batches) == 1 + 100
+
+
+def test_baseline_of_the_snapshot_rides_in_the_progress_that_ends_the_copy() -> None:
+    """I7: what the stream will be compared with is what the copy was made of."""
+    tables = {each: replace(table, state=CURRENT) for each, table in BASELINE.tables.items()}
+
+    assert Baseline.of(copied().last.progress) == replace(BASELINE, tables=tables)
+
+
+@pytest.mark.parametrize(("two_phase", "step"), [(False, "create slot"), (True, "create two-phase slot")])
+def test_slot_is_made_for_what_the_session_will_ask_for(two_phase: bool, step: str) -> None:
+    """I7: with two_phase set later, what was prepared before would be missing."""
+    run = copy_of(two_phase=two_phase)
+    run.run()
+
+    assert step in run.happened
+
+
+def test_publication_without_tables_is_refused_before_there_is_a_slot() -> None:
+    source = Source()
+    source.now.published = source.snapshot.published = []
+    run = copy_of(source=source)
+
+    with pytest.raises(OperatorError):
+        run.run()
+
+    assert run.happened == []
+
+
+def test_schema_of_a_table_is_known_where_its_copy_begins() -> None:
+    """I2"""
+    run = copied()
+    cut = run.last.cut
+    assert cut is not None
+
+    for table in cut.tables:
+        (record,) = [each for each in run.kafka.expected if each.table.relation_id == table.relation_id]
+        assert table.barriers[0] == Barrier("copy_begin", Position(AT, -1), record.schema_id)
+    assert cut.metadata_end_offset == 2

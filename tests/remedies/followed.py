@@ -1,0 +1,298 @@
+"""Which test does what each remedy says, to the letter, and finds that it is mended.
+
+``FOLLOWED`` names it for a place of ``sites.py``. ``NOT_FOLLOWED_YET`` are the others: of them a test holds the words
+at most. A place that is new has to come with a test that follows it; that list only gets shorter.
+"""
+
+GUARDS = "tests/faults/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works"
+SQL = "tests/walbridge/check/test_postgres_states.py::test_publication_and_tables_are_mended_by_the_sql_of_the_finding"
+
+FOLLOWED: dict[str, str] = {
+    "producer/errors.py:key_lost": (
+        "tests/faults/test_unfit_rows.py::"
+        "test_table_that_loses_its_key_over_several_partitions_is_stale_until_it_has_one_again"
+    ),
+    "producer/errors.py:not_published": SQL,
+    "producer/errors.py:operations_missing": SQL,
+    "producer/errors.py:other_publication": (
+        "tests/faults/test_copy_all.py::test_settings_that_no_slot_fits_are_followed_by_a_new_one"
+    ),
+    "producer/errors.py:partition_not_sent": (
+        "tests/faults/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
+    ),
+    "producer/errors.py:publication_missing": SQL,
+    "producer/errors.py:publication_remade": GUARDS,
+    "producer/errors.py:row_filter_loses_values": SQL,
+    "producer/errors.py:row_too_large": (
+        "tests/faults/test_refusals_tables.py::"
+        "test_row_larger_than_allowed_is_refused_and_named_by_table_key_columns_and_place"
+    ),
+    "producer/errors.py:table_topic_gone": (
+        "tests/faults/test_topic_lost.py::test_producer_stops_for_the_topic_of_one_table_where_settings_say_so"
+    ),
+    "producer/errors.py:topic_remade": GUARDS,
+    "producer/follow.py:read_own_progress": (
+        "tests/faults/test_guards.py::test_progress_that_was_emptied_under_a_producer_is_mended_as_its_refusal_says"
+    ),
+    "producer/guards/partitions.py:identity_faults": SQL,
+    "producer/guards/partitions.py:unsent_faults": (
+        "tests/faults/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
+    ),
+    "producer/guards/start.py:_refuse_bad_slot": GUARDS,
+    "producer/guards/start.py:_refuse_gap": GUARDS,
+    "producer/guards/start.py:_refuse_other_server": (
+        "tests/faults/test_copy_all.py::test_older_backup_is_followed_in_a_new_epoch_whatever_its_lsns_are"
+    ),
+    "producer/guards/start.py:_refuse_slot_of_others": GUARDS,
+    "producer/guards/start.py:refuse_foreign_slot": (
+        "tests/faults/test_refusals_postgres.py::test_slot_without_progress_of_ours_is_refused"
+    ),
+    "producer/kafka/topics.py:_config_faults": (
+        "tests/walbridge/check/test_pipeline_states.py::"
+        "test_healthy_pipeline_has_no_errors_and_a_topic_that_was_changed_is_put_back_by_the_command"
+    ),
+    "producer/kafka/topics.py:_create": (
+        "tests/faults/test_collisions.py::test_topic_that_kafka_takes_for_another_pipelines_is_refused_with_its_way_out"
+    ),
+    "producer/kafka/client_config.py:client_config": (
+        "tests/remedies/test_followed_settings.py::"
+        "test_property_that_is_walbridges_is_left_out_and_one_that_is_wrong_mended"
+    ),
+    "producer/kafka/client_config.py:refusing_properties": (
+        "tests/remedies/test_followed_settings.py::"
+        "test_property_that_is_walbridges_is_left_out_and_one_that_is_wrong_mended"
+    ),
+    "producer/pgoutput/options.py:_too_old": (
+        "tests/remedies/test_followed_settings.py::test_options_that_a_server_lacks_are_set_as_the_remedies_say"
+    ),
+    "producer/postgres/table_reads/snapshot.py:_unreadable": (
+        "tests/faults/test_refusals_postgres.py::test_role_without_rights_is_told_which"
+    ),
+    "schemas/dsn.py:unreadable_dsn": (
+        "tests/remedies/test_followed_settings.py::test_password_with_blanks_or_signs_is_quoted_or_encoded"
+    ),
+    "schemas/settings_file.py:_operator_error": (
+        "tests/remedies/test_followed_settings.py::test_setting_that_is_refused_is_mended_in_the_file"
+    ),
+    "schemas/settings_file.py:_secret_in": (
+        "tests/remedies/test_followed_settings.py::test_secret_is_written_into_its_file"
+    ),
+    "schemas/settings_file.py:dsn_of": (
+        "tests/remedies/test_followed_settings.py::test_database_is_named_as_the_remedy_writes_it"
+    ),
+    "schemas/settings_file.py:load_settings": (
+        "tests/remedies/test_followed_settings.py::test_settings_file_that_is_not_there_is_named_with_config"
+    ),
+    "schemas/settings_file.py:refuse_unknown_variables": (
+        "tests/remedies/test_followed_settings.py::test_variable_that_is_not_known_is_unset"
+    ),
+    "schemas/table_names.py:split_name": (
+        "tests/remedies/test_followed_settings.py::test_name_of_a_table_is_quoted_as_the_remedy_shows"
+    ),
+    "schemas/topics.py:data_topic": (
+        "tests/remedies/test_followed_settings.py::test_table_whose_topic_has_no_name_is_given_one"
+    ),
+    "schemas/topics.py:refuse_topic_collisions": (
+        "tests/remedies/test_followed_settings.py::test_two_tables_of_one_topic_are_told_apart_by_an_entry"
+    ),
+    "spark_consumer/errors.py:sorted_error": (
+        "tests/spark_consumer/test_lake_full.py::"
+        "test_full_disk_is_told_with_a_remedy_and_plans_go_on_when_there_is_room"
+    ),
+    "spark_consumer/preflight.py:_address": (
+        "tests/remedies/test_followed_settings.py::test_server_without_a_port_is_written_with_one"
+    ),
+    "walbridge/drop.py:_agreed": (
+        "tests/walbridge/test_drop.py::test_without_a_person_to_ask_nothing_is_removed_until_it_is_told_yes"
+    ),
+    "walbridge/runtime/heap.py:spark_share": (
+        "tests/remedies/test_followed_settings.py::test_share_of_memory_is_written_as_the_remedy_writes_it"
+    ),
+    "walbridge/runtime/http_endpoint.py:__init__": (
+        "tests/remedies/test_followed_settings.py::test_port_that_is_taken_is_set_to_0"
+    ),
+    "walbridge/sql/lake_catalog.py:_refuse_schema": (
+        "tests/walbridge/sql/test_sql.py::"
+        "test_table_of_a_schema_that_duckdb_has_itself_is_refused_and_never_taken_for_another"
+    ),
+}
+
+NOT_FOLLOWED_YET = frozenset(
+    {
+        "producer/encoding/binary/types.py:__missing__",
+        "producer/encoding/binary/types.py:of_table",
+        "producer/encoding/record.py:_keyless",
+        "producer/encoding/record.py:_without_old_row",
+        "producer/encoding/record.py:insert",
+        "producer/errors.py:another_runs",
+        "producer/errors.py:column_added_with_values",
+        "producer/errors.py:column_uncertain",
+        "producer/errors.py:dropped_meanwhile",
+        "producer/errors.py:format_set",
+        "producer/errors.py:generated_columns_changed",
+        "producer/errors.py:labels_changed",
+        "producer/errors.py:membership_changed",
+        "producer/errors.py:metadata_gone",
+        "producer/errors.py:not_utf8",
+        "producer/errors.py:partitions_changed",
+        "producer/errors.py:partitions_set",
+        "producer/errors.py:publication_gone",
+        "producer/errors.py:record_too_large",
+        "producer/errors.py:set_aside_full",
+        "producer/errors.py:set_aside_unwritable",
+        "producer/errors.py:slot_has_producer",
+        "producer/errors.py:split_differs",
+        "producer/errors.py:spool_full",
+        "producer/errors.py:spool_unwritable",
+        "producer/errors.py:table_rewritten",
+        "producer/errors.py:table_topic_remade",
+        "producer/errors.py:topic_given_up",
+        "producer/errors.py:topic_gone",
+        "producer/errors.py:topic_grown",
+        "producer/errors.py:unfit_row",
+        "producer/errors.py:wal_level_too_low",
+        "producer/follow.py:follow_once",
+        "producer/guards/publication_faults.py:combination_faults",
+        "producer/guards/publication_faults.py:unsent_operations",
+        "producer/guards/start.py:_refuse_other_database",
+        "producer/guards/start.py:_refuse_other_history",
+        "producer/guards/start.py:_refuse_other_two_phase",
+        "producer/guards/start.py:refuse_lost_slot",
+        "producer/guards/start.py:refuse_other_cluster",
+        "producer/guards/start.py:refuse_unfit_start",
+        "producer/kafka/control_topics.py:_taken",
+        "producer/kafka/control_topics.py:slot_progress",
+        "producer/kafka/instance.py:_refuse_definite",
+        "producer/kafka/partition_log.py:_unreadable",
+        "producer/kafka/topics.py:_allow_larger",
+        "producer/kafka/topics.py:_partition_faults",
+        "producer/kafka/topics.py:_sorted",
+        "producer/pgoutput/options.py:start_options",
+        "producer/postgres/catalog.py:create_publication",
+        "producer/postgres/connection.py:_by_text",
+        "producer/postgres/connection.py:by_sqlstate",
+        "producer/postgres/connection.py:retry_at_start",
+        "producer/postgres/replication_stream.py:start",
+        "producer/postgres/requirements.py:_streaming",
+        "producer/postgres/slots/slot.py:drop",
+        "producer/postgres/table_reads/key_order.py:set_bound",
+        "producer/registry/client.py:_tls",
+        "producer/registry/refusals.py:no_registry",
+        "producer/registry/refusals.py:registry_denies",
+        "producer/registry/refusals.py:registry_id_differs",
+        "producer/registry/refusals.py:registry_id_taken",
+        "producer/registry/refusals.py:registry_not_set",
+        "producer/registry/refusals.py:registry_not_trusted",
+        "producer/registry/refusals.py:registry_refuses",
+        "producer/registry/refusals.py:schema_incompatible",
+        "producer/relations/relation_cache.py:remember",
+        "producer/relations/tables.py:_unknown",
+        "producer/session/copies/start.py:_without_order",
+        "producer/session/logical_messages.py:publish_outside",
+        "producer/session/pending_transactions.py:_refuse_lost",
+        "schemas/errors.py:foreign_lake",
+        "schemas/errors.py:unreadable_record",
+        "schemas/topics.py:free_path",
+        "schemas/topics.py:free_topic",
+        "schemas/topics.py:table_path",
+        "spark_consumer/apply/apply.py:_refuse_unknown_schemas",
+        "spark_consumer/apply/apply.py:_unknown",
+        "spark_consumer/apply/apply.py:apply_table",
+        "spark_consumer/apply/changes.py:_too_few",
+        "spark_consumer/apply/changes.py:_unexpected",
+        "spark_consumer/apply/existence.py:refuse_other_matches",
+        "spark_consumer/apply/reshape.py:_refuse_stale_key_text",
+        "spark_consumer/apply/unknown_values.py:refuse_missing",
+        "spark_consumer/delta/manifest/writer.py:_refuse_missing_log",
+        "spark_consumer/delta/manifest/writer.py:_second_job",
+        "spark_consumer/delta/manifest/manifest_reader.py:open_table",
+        "spark_consumer/delta/opening.py:_hidden",
+        "spark_consumer/delta/manifest/published.py:_limit",
+        "spark_consumer/delta/manifest/published.py:published_at",
+        "spark_consumer/delta/table.py:_commit_errors",
+        "spark_consumer/errors.py:_of_another_time",
+        "spark_consumer/errors.py:cuts_made_anew",
+        "spark_consumer/errors.py:cuts_unfit",
+        "spark_consumer/errors.py:doubting_empty",
+        "spark_consumer/errors.py:table_lost",
+        "spark_consumer/errors.py:unwritable_lake",
+        "spark_consumer/jvm/executors.py:_without_executors",
+        "spark_consumer/fold/key_changes.py:_links",
+        "spark_consumer/fold/schema_join.py:malformed_records",
+        "spark_consumer/fold/shape.py:_refuse_other_values",
+        "spark_consumer/fold/shape.py:_refuse_renamed",
+        "spark_consumer/job.py:_finish",
+        "spark_consumer/jvm/jvm_end.py:ended_jvm",
+        "spark_consumer/kafka/change_reader.py:other_counts",
+        "spark_consumer/kafka/cuts_source.py:bounds",
+        "spark_consumer/kafka/driver_heap.py:too_large",
+        "spark_consumer/kafka/kafka_client.py:_refuse_missing_topics",
+        "spark_consumer/kafka/kafka_client.py:sorted_error",
+        "spark_consumer/kafka/kafka_log.py:_of_those_there",
+        "spark_consumer/kafka/kafka_log.py:_shorter",
+        "spark_consumer/kafka/kafka_log.py:_undecided",
+        "spark_consumer/kafka/kafka_log.py:lost",
+        "spark_consumer/kafka/kafka_log.py:wait_visible",
+        "spark_consumer/other_job.py:naming_other_job",
+        "spark_consumer/other_job.py:wait_for_other_job",
+        "spark_consumer/plan/missing_schemas.py:_lacking",
+        "spark_consumer/plan/plan.py:_table_plan",
+        "spark_consumer/plan/plan.py:_table_plans",
+        "spark_consumer/plan/plan.py:_without_replaced",
+        "spark_consumer/plan/readable_tables.py:_in_trouble",
+        "spark_consumer/plan/readable_tables.py:_refuse_other_states",
+        "spark_consumer/plan/readable_tables.py:readable_tables",
+        "spark_consumer/plan_runner.py:refuse_troubles",
+        "spark_consumer/preflight.py:refuse_unfit_java",
+        "spark_consumer/preflight.py:refuse_unreadable_jars",
+        "spark_consumer/preflight.py:wait_for_broker",
+        "spark_consumer/retry.py:keep_going",
+        "spark_consumer/jvm/spark_session.py:_started",
+        "spark_consumer/jvm/spark_session.py:_submitted",
+        "spark_consumer/jvm/spark_session.py:connector_jars",
+        "walbridge/__main__.py:_not_installed",
+        "walbridge/__main__.py:main",
+        "walbridge/consumer/client.py:reader",
+        "walbridge/consumer/client.py:refusal",
+        "walbridge/consumer/merged_ranges.py:_take",
+        "walbridge/consumer/merged_ranges.py:_topic_gone",
+        "walbridge/consumer/relations.py:__init__",
+        "walbridge/consumer/topic_stream.py:decoded",
+        "walbridge/consumer/transaction_stream.py:_broken",
+        "walbridge/drop.py:_delete_topics",
+        "walbridge/drop.py:_idle_slot",
+        "walbridge/drop.py:_refuse_others",
+        "walbridge/lake/table.py:select",
+        "walbridge/lake/table.py:unreadable_error",
+        "walbridge/readable_event.py:decode",
+        "walbridge/role.py:_whole",
+        "walbridge/role.py:administrator_sql",
+        "walbridge/sql/lake_catalog.py:_as_spelled",
+        "walbridge/sql/lake_catalog.py:_refusal",
+        "walbridge/sql/lake_catalog.py:_told",
+        "walbridge/tables/copy.py:chosen_table",
+        "walbridge/tables/copy.py:refuse_first_copy",
+        "walbridge/tables/copy.py:refuse_without_requests",
+        "walbridge/tables/forget.py:_chosen",
+        "walbridge/tables/keys.py:_keys",
+        "walbridge/tables/keys.py:_lines",
+        "walbridge/tables/keys.py:_printed",
+        "walbridge/tables/keys.py:_published",
+        "walbridge/tables/keys.py:_refuse_other_than_current",
+        "walbridge/tables/keys.py:copy_keys",
+        "walbridge/tables/known.py:the_one",
+        "walbridge/tables/known.py:unknown",
+        "walbridge/tables/look.py:look",
+        "walbridge/tables/request.py:_refusal",
+        "walbridge/tail.py:_events",
+        "walbridge/tail.py:parse_position",
+        "walbridge/tail.py:tail",
+        "walbridge/tail.py:topic_of",
+        "walbridge/verify/lake.py:_unreadable",
+        "walbridge/verify/rounds.py:_chosen",
+        "walbridge/verify/rounds.py:_no_cut",
+        "walbridge/verify/rounds.py:_trial",
+        "walbridge/verify/source.py:_connect",
+        "walbridge/verify/source.py:connected",
+    }
+)

@@ -1,0 +1,85 @@
+"""Rows of the manifest: which one is published, and which cannot be read."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.delta.manifest.manifest_reader import (
+    newest_published,
+    newest_rows,
+    open_table,
+    published_rows,
+)
+from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+from walbridge.spark_consumer.plan.plan import TableHead
+from walbridge.spark_consumer.read import published_at
+
+EPOCH = "7-1-s-0/10"
+NOW = datetime.now(UTC).replace(microsecond=0)
+ENTRY = TableEntry(1, "public", "a", "p.public.a", "public/a", 3, "0" * 16, "stale", 7)
+
+
+def written(lake: Path, kinds: Sequence[str]) -> list[CutRow]:
+    manifest = Manifest(str(lake), "p", {})
+    rows = [CutRow(n, kind, "p", EPOCH, n, n, 2 * n, 100 + n, None, NOW, (ENTRY,)) for n, kind in enumerate(kinds, 1)]
+    for row in rows:
+        manifest.append(row)
+    return rows
+
+
+KINDS = {
+    "is the newest row": (["published", "plan", "published"], 3),
+    "stands before an open plan": (["published", "published", "plan"], 2),
+    "stands before rows that are applied but not complete": (["published", "plan", "applied", "plan", "applied"], 1),
+    "stands far back": (["published", "published", *["plan", "applied"] * 4], 2),
+    "is not there yet": (["plan", "applied"], None),
+}
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_readers_take_the_newest_row_that_is_published(lake: Path, case: str) -> None:
+    """I8: an applied row may hold half of a copy, or of a transaction."""
+    kinds, expected = KINDS[case]
+    rows = written(lake, kinds)
+    table = open_table(str(lake))
+    assert table is not None
+
+    assert newest_published(table) == (rows[expected - 1] if expected else None)
+    assert newest_published(table, 100 + len(rows)) == (rows[expected - 1] if expected else None)
+
+
+def test_published_rows_are_those_that_are_published_oldest_first(lake: Path) -> None:
+    rows = written(lake, ["published", "plan", "applied", "plan", "published"])
+    table = open_table(str(lake))
+    assert table is not None
+
+    assert published_rows(table) == [rows[0], rows[4]]
+    assert newest_rows(table, 3) == rows[:1:-1]
+
+
+def test_a_lake_that_newer_code_wrote_is_refused(lake: Path) -> None:
+    """I7: what it says there may be what decides."""
+    written(lake, ["published"])
+    more = pa.table({"sequence": [2], "quarantine": ["x"]})
+    write_deltalake(str(lake / "_cuts"), more, mode="append", schema_mode="merge")
+
+    with pytest.raises(OperatorError, match="columns that this version does not know: quarantine"):
+        open_table(str(lake))
+
+
+def test_an_entry_is_the_head_that_plans_take() -> None:
+    """A table that is not there yet has none: its copy begins from nothing."""
+    assert ENTRY.head == TableHead(1, "p.public.a", "public/a", 3, "0" * 16, "stale", 7)
+    assert TableEntry(1, "public", "a", "p.public.a", "", None, "0" * 16, "copying").head is None
+
+
+@pytest.mark.parametrize("lsn", ["16/xyz", -1, 2**64])
+def test_what_is_no_lsn_is_told(lake: Path, lsn: int | str) -> None:
+    with pytest.raises(OperatorError, match=f"{lsn!r} is no LSN"):
+        published_at(str(lake), lsn)

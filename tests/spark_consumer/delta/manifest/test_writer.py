@@ -1,0 +1,208 @@
+"""The manifest: one commit a row, exact versions, newest row."""
+
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from walbridge.schemas.control.cut import Epoch
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.delta.manifest.manifest_reader import SCHEMA, newest_published, open_table
+from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyRange, CopyShape
+from walbridge.spark_consumer.plan.kept_cuts import Retention
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, parse_epoch
+
+EPOCH = Epoch("7000000000000000001", 1, "wal_bridge", 0x1_0000_0010)
+ENTRY = TableEntry(1, "public", "a", "p.public.a", "public/a", None, "0" * 16, "copying")
+NOW = datetime.now(UTC).replace(microsecond=0)
+WEEK = Retention(timedelta(hours=1), timedelta(days=1), timedelta(days=7))
+
+
+def row(sequence: int, kind: str = "published", **fields: object) -> CutRow:
+    plain = CutRow(
+        sequence, kind, "p", str(EPOCH), sequence, sequence, 2 * sequence, 100 + sequence, None, NOW, (ENTRY,)
+    )
+    return replace(plain, **fields)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def manifest(lake: Path) -> Manifest:
+    return Manifest(str(lake), "p", {})
+
+
+def test_a_new_lake_has_no_newest_row(manifest: Manifest) -> None:
+    assert manifest.newest() is None
+
+
+def test_a_row_is_read_back_as_it_was_written(manifest: Manifest, lake: Path) -> None:
+    first = row(1, "plan", commit_time=NOW, tables=(ENTRY, replace(ENTRY, relation_id=2, version=7, since=5)))
+    manifest.append(first)
+
+    assert Manifest(str(lake), "p", {}).newest() == first
+
+
+def test_copies_that_go_on_are_read_back_as_they_were_written(manifest: Manifest, lake: Path) -> None:
+    shapes = (CopyShape(0x2000, -1, "0" * 16), CopyShape(0x3000, 4, "1" * 16))
+    copy = CopyFrom(ENTRY.topic, shapes, (CopyRange(0, 5, 9, 4), CopyRange(1, 0, 2, 2)))
+    manifest.append(row(1, tables=(replace(ENTRY, copy_from=copy), replace(ENTRY, relation_id=2))))
+
+    assert Manifest(str(lake), "p", {}).newest() == row(
+        1, tables=(replace(ENTRY, copy_from=copy), replace(ENTRY, relation_id=2))
+    )
+
+
+@pytest.mark.parametrize("lacks", [{"why"}, {"why", "copy_from"}])
+def test_a_manifest_of_earlier_versions_is_read_and_carried_on(lake: Path, lacks: set[str]) -> None:
+    """It has no column for copies that go on, or for trouble; from the first new row on earlier versions refuse it."""
+    entry = pa.struct([field for field in SCHEMA.field("tables").type.value_type if field.name not in lacks])
+    old = SCHEMA.set(SCHEMA.get_field_index("tables"), pa.field("tables", pa.list_(entry)))
+    written = row(1, tables=(replace(ENTRY, version=7),))
+    write_deltalake(str(lake / "_cuts"), pa.Table.from_pylist([asdict(written)], schema=old))
+
+    manifest = Manifest(str(lake), "p", {})
+    assert manifest.newest() == written
+    copy = CopyFrom(ENTRY.topic, (CopyShape(0x2000, -1, "0" * 16),), (CopyRange(0, 5, 9, 4),))
+    manifest.append(row(2, tables=(replace(ENTRY, copy_from=copy, why="is gone"),)))
+    manifest.compact()
+
+    assert manifest.newest() == row(2, tables=(replace(ENTRY, copy_from=copy, why="is gone"),))
+    assert manifest.finished_before(row(2)) == written
+    found = open_table(str(lake))
+    assert found is not None
+    assert newest_published(found, 101) == written
+
+
+def test_the_newest_row_is_the_one_with_the_highest_sequence(manifest: Manifest) -> None:
+    for n in range(1, 13):
+        manifest.append(row(n))
+
+    assert manifest.newest() == row(12)
+
+
+def test_the_row_that_a_plan_started_from_is_found(manifest: Manifest) -> None:
+    for each in (row(1), row(2, "plan")):
+        manifest.append(each)
+
+    assert manifest.finished_before(row(2, "plan")) == row(1)
+
+
+def test_of_two_jobs_on_one_lake_the_second_to_append_stops(manifest: Manifest, lake: Path) -> None:
+    """I5: put-if-absent fences a second job."""
+    other = Manifest(str(lake), "p", {})
+    manifest.append(row(1, "plan"))
+
+    with pytest.raises(OperatorError, match="second Spark job"):
+        other.append(row(1, "plan"))
+
+
+def test_a_second_job_is_noticed_by_maintenance_too(manifest: Manifest, lake: Path) -> None:
+    manifest.append(row(1))
+    other = Manifest(str(lake), "p", {})
+    manifest.append(row(2))
+
+    with pytest.raises(OperatorError, match="second Spark job"):
+        other.compact()
+
+
+def test_a_lake_of_another_pipeline_is_refused(manifest: Manifest, lake: Path) -> None:
+    manifest.append(row(1))
+
+    with pytest.raises(OperatorError, match="belongs to pipeline p"):
+        Manifest(str(lake), "q", {})
+
+
+def test_a_row_whose_file_cannot_be_read_is_an_error_of_the_system(manifest: Manifest, lake: Path) -> None:
+    """`walbridge status` and `check` say it in one line."""
+    manifest.append(row(1))
+    for file in (lake / "_cuts").glob("*.parquet"):
+        file.unlink()
+
+    with pytest.raises(OSError, match="parquet"):
+        manifest.newest()
+
+
+def test_compaction_keeps_every_row_in_fewer_files(manifest: Manifest, lake: Path) -> None:
+    for n in range(1, 6):
+        manifest.append(row(n))
+    manifest.compact()
+    manifest.append(row(6))
+
+    table = DeltaTable(str(lake / "_cuts"))
+    assert sorted(table.to_pyarrow_table()["sequence"].to_pylist()) == [1, 2, 3, 4, 5, 6]
+    assert len(table.file_uris()) == 2
+
+
+def test_old_rows_are_dropped_but_not_the_newest_published_nor_a_plan_after_it(manifest: Manifest, lake: Path) -> None:
+    """I8: what readers take stays, however old it is."""
+    old = NOW - timedelta(days=30)
+    for n in range(1, 4):
+        manifest.append(row(n, written_at=old))
+    manifest.append(row(4, "plan", written_at=old))
+    manifest.thin(WEEK, NOW)
+
+    assert sorted(DeltaTable(str(lake / "_cuts")).to_pyarrow_table()["sequence"].to_pylist()) == [3, 4]
+    assert manifest.newest() == row(4, "plan", written_at=old)
+
+
+def test_the_oldest_row_tells_how_long_versions_are_needed(manifest: Manifest) -> None:
+    assert manifest.oldest_written_at() is None
+    for n, days in enumerate((2, 30, 1), 1):
+        manifest.append(row(n, written_at=NOW - timedelta(days=days)))
+
+    assert manifest.oldest_written_at() == NOW - timedelta(days=30)
+
+
+def test_the_row_of_a_second_job_is_not_written(manifest: Manifest, lake: Path) -> None:
+    """I5: a second plan row would be finished by whoever starts next."""
+    other = Manifest(str(lake), "p", {})
+    manifest.append(row(1))
+    with pytest.raises(OperatorError, match="second Spark job"):
+        other.append(row(1, "plan"))
+
+    assert DeltaTable(str(lake / "_cuts")).to_pyarrow_table()["kind"].to_pylist() == ["published"]
+
+
+def test_young_rows_are_kept(manifest: Manifest, lake: Path) -> None:
+    for n in range(1, 4):
+        manifest.append(row(n))
+    manifest.thin(WEEK, NOW)
+
+    assert DeltaTable(str(lake / "_cuts")).to_pyarrow_table().num_rows == 3
+
+
+def test_appends_go_on_after_a_vacuum(manifest: Manifest) -> None:
+    manifest.append(row(1))
+    manifest.compact()
+    manifest.vacuum()
+    manifest.append(row(2))
+
+    assert manifest.newest() == row(2)
+
+
+def test_the_published_row_at_an_lsn_is_the_newest_that_ends_there_or_before(manifest: Manifest, lake: Path) -> None:
+    for n, kind in enumerate(("published", "plan", "published", "plan", "applied"), 1):
+        manifest.append(row(n, kind))
+    table = open_table(str(lake))
+    assert table is not None
+
+    found = {lsn: newest_published(table, lsn) for lsn in (100, 101, 102, 103, 200)}
+    assert {lsn: row and row.sequence for lsn, row in found.items()} == {100: None, 101: 1, 102: 1, 103: 3, 200: 3}
+
+
+def test_an_epoch_is_read_back_from_its_text() -> None:
+    assert parse_epoch(str(EPOCH)) == EPOCH
+
+
+def test_folder_that_lost_its_storage_gets_no_row(manifest: Manifest, lake: Path) -> None:
+    """I8: a row in the empty mount point would be a second state, beside the one that the storage has."""
+    manifest.append(row(1))
+    lake.rename(lake.parent / "elsewhere")
+    lake.mkdir()
+
+    with pytest.raises(OperatorError, match="mount the lake's storage again"):
+        manifest.append(row(2))
+    assert list(lake.iterdir()) == []

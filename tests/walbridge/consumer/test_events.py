@@ -1,0 +1,238 @@
+"""``walbridge.consumer`` on real topics: what it returns, where it goes on, and when it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.conformance import expected, scenario
+from tests.conformance.applied import Tables
+from tests.fix_producer import ProducerUnderTest
+from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream
+from walbridge.consumer.topic_stream import Place
+
+WAIT_S = 30.0
+
+
+def kafka(producer: ProducerUnderTest, group: str = "reader") -> dict[str, str]:
+    return {"bootstrap.servers": producer.kafka.bootstrap_servers, "group.id": f"{producer.name}-{group}"}
+
+
+def place(event: Event) -> Place:
+    return event.topic, event.partition
+
+
+@contextmanager
+def following(producer: ProducerUnderTest) -> Iterator[None]:
+    """Two tables, of which one has rows that were copied."""
+    producer.database.execute(
+        "CREATE TABLE a (id int PRIMARY KEY, v int); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO a VALUES (1, 1)"
+    )
+    producer.publish("a", "b")
+    producer.settings["producer"] = {"batch_rows_max": 10}
+    running = producer.start_streaming()
+    yield
+    running.stop()
+
+
+def caught_up(producer: ProducerUnderTest) -> None:
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+
+
+def test_whole_transactions_of_everything_that_can_happen_end_in_the_tables_of_the_source(
+    producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I8, in both ways to read; and in a buffer of one byte, in which partitions wait for each other (I9)."""
+    scenario.play(producer)
+    wanted = expected.tables(producer.database, scenario.NAMES)
+
+    lines = []
+    for ahead_bytes in (merged_ranges.AHEAD_BYTES, 1):
+        monkeypatch.setattr(merged_ranges, "AHEAD_BYTES", ahead_bytes)
+        tables, read = Tables(), []
+        with events(producer.name, scenario.NAMES, kafka(producer), transactions=True, follow=False) as stream:
+            for transactions in stream:
+                read.append([expected.event_line(event) for event in _applied(tables, transactions)])
+        assert tables.texts() == wanted
+        lines.append([line for group in read for line in group])
+    assert lines[0] == lines[1]
+
+    with events(producer.name, scenario.NAMES, kafka(producer), follow=False) as by_partition:
+        single = list(by_partition)
+    of_rows = {Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.COPY}
+    assert _by_place(line for line in lines[0] if line["operation"] in of_rows) == _by_place(
+        expected.event_line(event) for event in single if event.operation in of_rows
+    )
+    assert by_partition.offsets.keys() >= {place(event) for event in single}
+
+
+def _applied(tables: Tables, found: Any) -> Iterator[Event]:
+    for event in found:
+        tables.apply([event])
+        yield event
+
+
+def _by_place(lines: Any) -> dict[Any, Any]:
+    return {(line["topic"], line["partition"], line["offset"]): line for line in lines}
+
+
+def test_reader_goes_on_behind_what_it_committed(producer: ProducerUnderTest) -> None:
+    with following(producer):
+        producer.database.execute("INSERT INTO a VALUES (2, 2)")
+        caught_up(producer)
+        with events(producer.name, ["a"], kafka(producer), follow=False) as stream:
+            seen = [(event.operation, event.key) for event in stream]
+            stream.commit()
+            offsets = stream.offsets
+        producer.database.execute("INSERT INTO a VALUES (3, 3)")
+        caught_up(producer)
+        with events(producer.name, ["a"], kafka(producer), follow=False) as stream:
+            later = [(event.operation, event.key) for event in stream]
+        with events(producer.name, ["public.a"], kafka(producer, "other"), start=offsets, follow=False) as stream:
+            started = [(event.operation, event.key) for event in stream]
+
+    assert seen == [("truncate", None), ("copy", {"id": 1}), ("insert", {"id": 2})]
+    assert later == started == [("insert", {"id": 3})]
+
+
+def test_transaction_that_was_not_taken_to_its_end_is_not_committed(producer: ProducerUnderTest) -> None:
+    with following(producer):
+        producer.database.execute("INSERT INTO a SELECT i, i FROM generate_series(2, 40) i")
+        caught_up(producer)
+        with events(producer.name, ["a"], kafka(producer), transactions=True, follow=False) as stream:
+            first = next(iter(stream))
+            next(iter(first))
+            stream.commit()
+            before = stream.offsets
+        with events(producer.name, ["a"], kafka(producer), transactions=True, follow=False) as stream:
+            rows = [event.key for transactions in stream for event in transactions]
+            stream.commit()
+        with events(producer.name, ["a"], kafka(producer), transactions=True, follow=False) as stream:
+            assert list(stream) == []
+            assert stream.offsets != before
+
+    assert rows == [None, *({"id": number} for number in range(1, 41))]
+
+
+def test_events_of_the_past_are_refused_once_later_ones_were_asked_for(producer: ProducerUnderTest) -> None:
+    """They would be read from where the later ones are."""
+    with following(producer):
+        producer.database.execute("ALTER PUBLICATION walbridge DROP TABLE b")
+        caught_up(producer)
+        with events(producer.name, ["a"], kafka(producer), transactions=True) as stream:
+            first = stream.poll(WAIT_S)
+            assert first is not None
+            taken = iter(first)
+            next(taken)
+            producer.database.execute("INSERT INTO a VALUES (2, 2)")
+            assert stream.poll(WAIT_S) is not None
+            with pytest.raises(RuntimeError, match="of the past"):
+                next(taken)
+
+
+def test_reader_waits_for_what_comes_and_follows_a_table_that_is_renamed(producer: ProducerUnderTest) -> None:
+    with following(producer), events(producer.name, ["b"], kafka(producer)) as stream:
+        assert stream.poll(WAIT_S) is not None
+        assert stream.poll(0) is None
+        producer.database.execute("ALTER TABLE b RENAME TO c; INSERT INTO c VALUES (5)")
+        event = stream.poll(WAIT_S)
+
+    assert event is not None
+    assert (event.table, event.after) == ("public.c", {"id": 5})
+
+
+def test_table_that_gets_another_topic_is_followed_there(
+    producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_stream, "LOOK_S", 0.1)
+    with following(producer):
+        caught_up(producer)
+    producer.settings["topics"] = {"partitions": 2}
+    with events(producer.name, ["a"], kafka(producer)) as stream:
+        running = producer.start_streaming()
+        running.wait_for_log("table is copied")
+        producer.database.execute("INSERT INTO a VALUES (7, 7)")
+        found: list[Event] = []
+        while not found or found[-1].key != {"id": 7}:
+            event = stream.poll(WAIT_S)
+            assert event is not None
+            found.append(event)
+    caught_up(producer)
+    running.stop()
+
+    assert {event.topic for event in found} == {f"{producer.name}.public.a", f"{producer.name}.public.a_2"}
+    with events(producer.name, ["a"], kafka(producer), transactions=True, follow=False) as whole:
+        read = [(event.operation, event.topic[-2:]) for transactions in whole for event in transactions]
+    assert read == [
+        (Operation.TRUNCATE, ".a"),
+        (Operation.COPY, ".a"),
+        (Operation.COPY_BEGIN, "_2"),
+        (Operation.COPY, "_2"),
+        (Operation.COPY_END, "_2"),
+        (Operation.INSERT, "_2"),
+    ]
+
+
+@pytest.mark.parametrize("transactions", [False, True])
+def test_records_that_are_gone_before_they_were_read_stop_the_reader(
+    producer: ProducerUnderTest, transactions: bool
+) -> None:
+    """I7"""
+    with following(producer):
+        _read_and_commit(producer, transactions=transactions)
+        producer.database.execute("INSERT INTO a VALUES (2, 2); INSERT INTO a VALUES (3, 3)")
+        caught_up(producer)
+        _delete_records(producer, f"{producer.name}.public.a")
+        with pytest.raises(OperatorError, match="are gone"):
+            _read_and_commit(producer, transactions=transactions)
+
+
+def _read_and_commit(producer: ProducerUnderTest, *, transactions: bool) -> None:
+    if not transactions:
+        with events(producer.name, ["a"], kafka(producer), follow=False) as single:
+            assert list(single)
+            single.commit()
+        return
+    with events(producer.name, ["a"], kafka(producer), transactions=True, follow=False) as whole:
+        assert [event for found in whole for event in found]
+        whole.commit()
+
+
+def test_new_reader_begins_with_what_is_kept(producer: ProducerUnderTest) -> None:
+    """Cuts are kept longer than the records that they name."""
+    with following(producer):
+        caught_up(producer)
+        _delete_records(producer, f"{producer.name}.public.a")
+        producer.database.execute("INSERT INTO a VALUES (2, 2)")
+        caught_up(producer)
+        with events(producer.name, ["a"], kafka(producer), transactions=True, follow=False) as stream:
+            rows = [event.key for transactions in stream for event in transactions]
+
+    assert rows == [{"id": 2}]
+
+
+def _delete_records(producer: ProducerUnderTest, topic: str) -> None:
+    """As retention does: all that is there now."""
+    admin = AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
+    (done,) = admin.delete_records([TopicPartition(topic, 0, -1)]).values()
+    done.result()
+
+
+def test_what_cannot_be_read_is_refused_in_words(producer: ProducerUnderTest) -> None:
+    with following(producer):
+        with pytest.raises(OperatorError, match=r"no table public\.none") as unknown:
+            events(producer.name, ["none"], kafka(producer))
+        assert "public.a, public.b" in unknown.value.remedy
+        with pytest.raises(OperatorError, match="no pipeline nobody"):
+            events("nobody", ["a"], kafka(producer))
+        with pytest.raises(OperatorError, match=r"isolation\.level"):
+            events(producer.name, ["a"], kafka(producer) | {"isolation.level": "read_uncommitted"})
+        with pytest.raises(OperatorError, match="not accepted") as refused:
+            events(producer.name, ["a"], kafka(producer) | {"security.protocol": "a secret"})
+        assert "a secret" not in str(refused.value)

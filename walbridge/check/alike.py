@@ -1,0 +1,60 @@
+"""Findings that say the same of many things: told once, with how many they are and some examples.
+
+In: findings. Out: groups in the order of their first. Two are alike where area, severity, text and remedy differ only
+in names with a dot (tables, topics, files), LSNs and numbers. Pure.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from walbridge.check.finding import Finding, Severity
+
+TOLD_SINGLY_MAX = 3
+EXAMPLES_MAX = 5
+_NAME = re.compile(r'(?:"[^"]*"|[\w-])+(?:\.(?:"[^"]*"|[\w-])+)+')
+_PLACE = re.compile(r"\b[0-9A-F]+/[0-9A-F]+\b|\d[\d,]*")
+
+
+@dataclass(slots=True)
+class Alike:
+    """``first``: as it was found; ``others``: what each of the rest is about."""
+
+    first: Finding
+    others: list[str] = field(default_factory=list)
+
+    @property
+    def rest(self) -> str | None:
+        """One line for all the others; None where there are none."""
+        if not self.others:
+            return None
+        shown, more = self.others[:EXAMPLES_MAX], len(self.others) - EXAMPLES_MAX
+        return f"and {len(self.others):,} more likewise: {', '.join(shown)}{', …' if more > 0 else ''}"
+
+
+def gathered(findings: Iterable[Finding]) -> Iterator[Alike]:
+    """Few that are alike stay single, so that each has a remedy that can be copied."""
+    groups: dict[object, list[Finding]] = {}
+    for number, finding in enumerate(findings):
+        key: object = number if finding.severity is Severity.OK else _key(finding)
+        groups.setdefault(key, []).append(finding)
+    for group in groups.values():
+        if len(group) <= TOLD_SINGLY_MAX:
+            yield from (Alike(each) for each in group)
+        else:
+            yield Alike(group[0], [_about(each, group[0]) for each in group[1:]])
+
+
+def _key(finding: Finding) -> tuple[str, ...]:
+    return finding.area, finding.severity, _masked(finding.text), _masked(finding.remedy or "")
+
+
+def _masked(text: str) -> str:
+    return _PLACE.sub("…", _NAME.sub("…", text))
+
+
+def _about(finding: Finding, first: Finding) -> str:
+    """The first name in which it differs."""
+    names: Sequence[str] = _NAME.findall(finding.text)
+    known = _NAME.findall(first.text)
+    return next((name for name, other in zip(names, known, strict=False) if name != other), finding.text)

@@ -1,0 +1,160 @@
+"""The Kafka client of a reader: what it may not be told otherwise, and what its errors mean.
+
+In: the caller's librdkafka properties. Out: a consumer that is assigned partitions by hand, reads what is committed
+alone, and commits offsets only when the caller says so. An offset that is gone is an error, never a jump (I7).
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from walbridge.consumer.event import KafkaRecord
+from walbridge.schemas.errors import KafkaAway, OperatorError
+
+ANSWER_S = 10.0
+_OURS = {
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+}
+_QUEUED_KBYTES = 8_192
+"""What the client fetches ahead (I9); each consumer may have twice as much for a moment."""
+WITHOUT_GROUP = "walbridge-reader"
+_FORBIDDEN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+)
+_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
+
+
+def reader(kafka: Mapping[str, Any], **more: Any) -> Consumer:
+    """A consumer of these properties.
+
+    Raises:
+        OperatorError: one of them is ours, or librdkafka takes it for none.
+    """
+    if wrong := sorted(name for name, value in _OURS.items() if kafka.get(name, value) != value):
+        raise OperatorError(
+            f"the Kafka properties have {', '.join(wrong)}, on which it rests that nothing is read twice or missed",
+            remedy="leave it out: walbridge sets it",
+        )
+    defaults = {"group.id": WITHOUT_GROUP, "queued.max.messages.kbytes": _QUEUED_KBYTES, "fetch.wait.max.ms": 100}
+    try:
+        return Consumer(defaults | dict(kafka) | _OURS | more)
+    except KafkaException as error:
+        raise OperatorError(
+            f"the Kafka properties are not accepted: {_without_values(error, kafka)}",
+            remedy="mend that property; librdkafka's documentation lists them",
+        ) from None
+
+
+def _without_values(error: KafkaException, kafka: Mapping[str, Any]) -> str:
+    """What librdkafka says, which quotes values (I10)."""
+    reason: str = error.args[0].str()
+    for value in sorted(map(str, kafka.values()), key=len)[::-1]:
+        reason = reason.replace(value, "***") if value else reason
+    return reason
+
+
+def refusal(error: KafkaError, place: str) -> OperatorError | KafkaAway | None:
+    """What an error of a read means; None where waiting is all that it takes."""
+    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+        return OperatorError(
+            f"records of {place} that were not read yet are gone: their topic keeps them for a time only",
+            remedy="begin anew, with an empty target and another group.id; walbridge copy TABLE brings its rows again",
+        )
+    if error.code() in _FORBIDDEN:
+        return OperatorError(
+            f"{place} may not be read: {error.str()}",
+            remedy="let this principal Read and Describe the topic and the group",
+        )
+    if error.code() in (KafkaError._PARTITION_EOF, *_GONE, *_AWAY) or error.retriable():
+        return None
+    return KafkaAway(f"{place} cannot be read: {error.str()}")
+
+
+def record_of(message: Message) -> KafkaRecord:
+    """A message without an error."""
+    headers = cast(list[tuple[str, bytes]], message.headers() or [])  # as they were sent: values are bytes
+    return KafkaRecord(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        message.key(),
+        message.value() or b"",
+        tuple(headers),
+    )
+
+
+def partitions_of(consumer: Consumer, topic: str) -> list[int] | None:
+    """None where there is no such topic.
+
+    Raises:
+        KafkaAway: no broker answers, or none of it.
+        OperatorError: the topic may not be read: it is not missing, and neither are its events.
+    """
+    try:
+        found = consumer.list_topics(topic, timeout=ANSWER_S).topics[topic]
+    except KafkaException as error:
+        raise KafkaAway(f"Kafka does not answer: {error.args[0].str()}") from None
+    if found.error is None:
+        return sorted(found.partitions)
+    if found.error.code() in _GONE:
+        return None
+    raise refusal(found.error, topic) or KafkaAway(f"Kafka does not tell of {topic}: {found.error.str()}")
+
+
+def bounds(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset that is kept, and the one behind the last committed one.
+
+    Raises:
+        KafkaAway: no broker answers.
+        OperatorError: the partition may not be read.
+    """
+    try:
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_S)
+    except KafkaException as error:
+        raise refusal(error.args[0], f"{topic}[{partition}]") or KafkaAway(
+            f"Kafka does not answer: {error.args[0].str()}"
+        ) from None
+    return int(low), int(high)
+
+
+def committed(consumer: Consumer, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """The offsets that the group has committed, of those partitions that have one.
+
+    Raises:
+        KafkaAway: no broker answers.
+        OperatorError: the group may not be read.
+    """
+    try:
+        found = consumer.committed([TopicPartition(*place) for place in places], timeout=ANSWER_S)
+    except KafkaException as error:
+        raise refusal(error.args[0], "the group's offsets") or KafkaAway(
+            f"Kafka does not answer: {error.args[0].str()}"
+        ) from None
+    return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+
+def commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Commit offsets for the group, and wait for the answer.
+
+    Raises:
+        KafkaAway: no broker answers.
+        OperatorError: the group may not be used.
+    """
+    if not offsets:
+        return
+    try:
+        consumer.commit(
+            offsets=[TopicPartition(*place, offset) for place, offset in offsets.items()], asynchronous=False
+        )
+    except KafkaException as error:
+        raise refusal(error.args[0], "the group's offsets") or KafkaAway(
+            f"offsets are not committed: {error.args[0].str()}"
+        ) from None

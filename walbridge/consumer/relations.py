@@ -1,0 +1,157 @@
+"""The metadata topic as a reader needs it: relation versions by frame id, and which relations a table's name means.
+
+In: ``<p>.metadata``, read on whenever something is not known yet. Out: Relation records. A record is there before the
+first event that names it (I2) and never changes, so what was read is kept; one read to the end at the moment of asking
+finds whatever an event at hand names.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from walbridge.consumer.client import ANSWER_S, bounds, partitions_of, reader, refusal
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
+from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
+from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
+from walbridge.schemas.topics import metadata_topic
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+_SLICE_S = 0.5
+
+
+class Relations:
+    """Relation versions of one pipeline.
+
+    Raises:
+        OperatorError: there is no such pipeline.
+        KafkaAway: no broker answers.
+    """
+
+    def __init__(self, kafka: Mapping[str, Any], pipeline: str) -> None:
+        self.topic = metadata_topic(pipeline)
+        self._consumer = reader(kafka)
+        self._next_offset = 0
+        self._versions: dict[tuple[str, int], RelationRecord] = {}
+        self._by_frame: dict[str, RelationRecord] = {}
+        self._keys: dict[str, str] = {}
+        self.newest: dict[int, RelationRecord] = {}
+        """By relation id."""
+        self.names: dict[str, set[int]] = {}
+        """By ``schema.table``: the relations that ever were called so."""
+        self.topics: dict[int, set[str]] = {}
+        """By relation id: every topic that its events ever went to."""
+        if partitions_of(self._consumer, self.topic) is None:
+            raise OperatorError(
+                f"there is no topic {self.topic}, so no pipeline {pipeline} has written here",
+                remedy="name the pipeline as walbridge.toml does, and its brokers",
+            )
+        self._next_offset = bounds(self._consumer, self.topic, 0)[0]
+        self._consumer.assign([TopicPartition(self.topic, 0, self._next_offset)])
+        self.learn()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def learn(self) -> None:
+        """Read what has come.
+
+        Raises:
+            OperatorError: a record that this code cannot read.
+            KafkaAway: no broker answers.
+        """
+        self.read_to(bounds(self._consumer, self.topic, 0)[1])
+
+    def read_to(self, end_offset: int) -> None:
+        """Read all before this offset. Raises as ``learn``."""
+        heard_s = time.monotonic()
+        while self._next_offset < end_offset:
+            message = self._consumer.poll(_SLICE_S)
+            error = message.error() if message is not None else None
+            if message is not None and error is None:
+                self._receive(message.value() or b"", message.offset() or 0)
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                self._next_offset = max(self._next_offset, message.offset() or 0)  # type: ignore[union-attr]
+            elif error is not None and (refused := refusal(error, self.topic)) is not None:
+                raise refused
+            heard_s = time.monotonic() if message is not None and error is None else heard_s
+            if time.monotonic() - heard_s > ANSWER_S:
+                raise KafkaAway(f"topic {self.topic} cannot be read: no answer within {ANSWER_S:g} s")
+
+    def _receive(self, value: bytes, offset: int) -> None:
+        try:
+            record = decode_metadata(value)
+        except ProtocolError as error:
+            raise unreadable_record(self.topic, error, offset) from None
+        self._next_offset = offset + 1
+        if not isinstance(record, RelationRecord) or record.table.relation_id == MESSAGES_RELATION_ID:
+            return
+        self._versions[record.frame_id, record.table.relation_id] = record
+        self._by_frame.setdefault(record.frame_id, record)
+        self.newest[record.table.relation_id] = record
+        self.names.setdefault(record.table.qualified_name, set()).add(record.table.relation_id)
+        self.topics.setdefault(record.table.relation_id, set()).add(record.topic)
+        if record.key_frame_id is not None and record.key_schema is not None:
+            self._keys.setdefault(record.key_frame_id, record.key_schema)
+
+    def version(self, frame_id: str, relation_id: int | None) -> RelationRecord:
+        """The version that wrote an event.
+
+        Raises:
+            ProtocolError: there is none.
+        """
+        if relation_id is not None:
+            return self._known(self._versions, (frame_id, relation_id), frame_id)
+        return self._known(self._by_frame, frame_id, frame_id)
+
+    def key_schema(self, frame_id: str) -> str:
+        """The schema of a key. Raises as ``version``."""
+        return self._known(self._keys, frame_id, frame_id)
+
+    def _known(self, known: Mapping[Key, Value], key: Key, frame_id: str) -> Value:
+        if key not in known:
+            self.learn()
+        try:
+            return known[key]
+        except KeyError:
+            raise ProtocolError(f"its schema {frame_id} is not in the metadata topic") from None
+
+
+class WantedTables:
+    """The relations that some names mean: all that ever had one of them. A table that was renamed is still meant by its
+    name of before, and one that is made again under its name is another relation, and is meant as well.
+
+    Raises:
+        OperatorError: a name that no table ever had.
+    """
+
+    def __init__(self, relations: Relations, tables: Collection[str]) -> None:
+        self._relations = relations
+        self._names = frozenset(name if "." in name else f"public.{name}" for name in tables)
+        self._ids: set[int] = set()
+        self.refresh()
+        if missing := sorted(self._names - relations.names.keys()):
+            raise OperatorError(
+                f"this pipeline has no table {', '.join(missing)}",
+                remedy=f"name some of those it has: {', '.join(sorted(relations.names)) or 'none yet'}",
+            )
+
+    def refresh(self) -> None:
+        """After more was read."""
+        for name in self._names:
+            self._ids |= self._relations.names.get(name, set())
+
+    def __contains__(self, relation_id: int) -> bool:
+        return relation_id in self._ids
+
+    @property
+    def topics(self) -> set[str]:
+        """Where their events go now."""
+        return {self._relations.newest[each].topic for each in self._ids}
+
+    @property
+    def topics_ever(self) -> set[str]:
+        """Where they ever went; a topic that was given up may be gone."""
+        return set().union(*(self._relations.topics[each] for each in self._ids))

@@ -1,0 +1,234 @@
+"""Whole Postgres transactions of some tables, in the order in which they were committed.
+
+In: the cuts of a pipeline, and the ranges that they name. Out: ``Transactions``: what one or several complete cuts
+hold of the wanted tables, to be iterated once. A target that takes each of them in one transaction of its own always
+has the state of the source at one LSN. The group's committed offset is that in the cuts topic, so an event is neither
+missed nor read twice, whatever topics its table had.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from walbridge.consumer.client import bounds, commit, committed, partitions_of, reader, refusal
+from walbridge.consumer.cut_groups import CutGroups, Group, TableBarrier
+from walbridge.consumer.event import Event, EventDecoder, time_of
+from walbridge.consumer.merged_ranges import MergedRanges
+from walbridge.consumer.relations import Relations, WantedTables
+from walbridge.consumer.topic_stream import SLICE_S, Place, decoded
+from walbridge.schemas.control.cut import Cut, decode_cut
+from walbridge.schemas.errors import OperatorError, ProtocolError, unreadable_record
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.topics import cuts_topic
+
+ROWS = 10_000
+"""Small cuts that are there already are joined up to so many rows: each set of ranges costs a request."""
+
+
+@dataclass(slots=True)
+class Transactions:
+    """One or several whole transactions. Iterated once, event by event, however many there are (I9)."""
+
+    end_lsn: Lsn
+    """Behind these the target has the source's state at this LSN."""
+    commit_time: datetime | None
+    """Of the last transaction; None where there is none, as in a copy."""
+    records: int
+    """How many they have in Kafka."""
+    barriers: tuple[TableBarrier, ...]
+    """Where tables were copied, emptied, altered or left (``dropped``: nothing more of it comes until a copy)."""
+    _events: Iterator[Event]
+    is_over: bool = False
+    """Every event was taken."""
+    failure: Exception | None = None
+    _is_begun: bool = False
+
+    def __iter__(self) -> Iterator[Event]:
+        if self._is_begun:
+            raise RuntimeError("these transactions were iterated before: their events come once")
+        self._is_begun = True
+        try:
+            yield from self._events
+        except Exception as error:
+            self.failure = error
+            raise
+        self.is_over = True
+
+
+class TransactionStream:
+    """A context manager and an iterator. Nothing is committed but by ``commit``.
+
+    Args:
+        start: an offset in the cuts topic to begin at, instead of the one that the group committed.
+        follow: wait for more at the end; else that ends it.
+    """
+
+    def __init__(
+        self,
+        kafka: Mapping[str, Any],
+        pipeline: str,
+        relations: Relations,
+        wanted: WantedTables,
+        start: Mapping[Place, int],
+        *,
+        follow: bool,
+    ) -> None:
+        self._relations, self._wanted, self._follow = relations, wanted, follow
+        self._place = cuts_topic(pipeline), 0
+        self._cuts, self._rows = reader(kafka), reader(kafka)
+        decoder = EventDecoder(relations.version, relations.key_schema)
+        self._ranges = MergedRanges(self._rows, lambda record: decoded(decoder, record))
+        self._groups = CutGroups(lambda relation_id: relation_id in self._wanted)
+        self._open: tuple[Transactions, int] | None = None
+        self._ahead: Group | None = None
+        self._kept_from: dict[Place, int] = {}
+        self._gone_topics: set[str] = set()
+        self._is_at_end = False
+        self._failure: Exception | None = None
+        self._next = self._begin(start)
+
+    def _begin(self, start: Mapping[Place, int]) -> int:
+        """The offset of the first cut to read."""
+        known = {self._place: start[self._place]} if self._place in start else committed(self._cuts, [self._place])
+        offset = known.get(self._place)
+        if offset is None:
+            # Cuts are kept longer than the records that they name, and than topics that were given up.
+            for topic in self._wanted.topics_ever:
+                partitions = partitions_of(self._rows, topic)
+                self._gone_topics |= {topic} if partitions is None else set()
+                for partition in partitions or ():
+                    self._kept_from[topic, partition] = bounds(self._rows, topic, partition)[0]
+            offset = bounds(self._cuts, *self._place)[0]
+        else:
+            self._groups.begin_behind_complete()
+        self._cuts.assign([TopicPartition(*self._place, offset)])
+        return offset
+
+    @property
+    def offsets(self) -> dict[Place, int]:
+        """Where to begin after all that was taken. A target that keeps it beside what it got may give it back as
+        ``start``."""
+        return {self._place: self._next if self._open is None or not self._open[0].is_over else self._open[1]}
+
+    def poll(self, timeout_s: float) -> Transactions | None:
+        """The next transactions; None where none are whole in time. What was not taken of the last ones is left out.
+
+        An error ends the stream: another one goes on from what was committed.
+
+        Raises:
+            OperatorError: records are gone, are not of this pipeline, or may not be read.
+            KafkaAway: the broker answers with an error that may pass.
+        """
+        if failure := self._failure or (self._open and self._open[0].failure):
+            raise failure  # what was read ahead is lost with it
+        try:
+            return self._poll(timeout_s)
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def _poll(self, timeout_s: float) -> Transactions | None:
+        if self._open is not None:
+            self._next, self._open = self._open[1], None
+        deadline_s = time.monotonic() + timeout_s
+        group: Group | None = None
+        while group is None or group.records < ROWS:
+            found, self._ahead = self._ahead or self._next_group(0 if group else deadline_s - time.monotonic()), None
+            if found is None:
+                break
+            if group is not None and not found.may_follow(group):
+                self._ahead = found
+                break
+            group = found if group is None else group.then(found)
+            if group.is_empty:
+                self._next, group = group.next_offset, None
+        return None if group is None else self._of(group)
+
+    def _of(self, group: Group) -> Transactions:
+        us, events = group.cut.commit_time_us, self._ranges.read(group.ranges.values())
+        made = Transactions(group.end_lsn, None if us is None else time_of(us), group.records, group.barriers, events)
+        self._open = made, group.next_offset
+        return made
+
+    def __iter__(self) -> Iterator[Transactions]:
+        while not self._is_over:
+            found = self.poll(SLICE_S)
+            if found is not None:
+                yield found
+
+    @property
+    def _is_over(self) -> bool:
+        return not self._follow and self._is_at_end and self._ahead is None
+
+    def _next_group(self, timeout_s: float) -> Group | None:
+        deadline_s = time.monotonic() + timeout_s
+        while (cut := self._next_cut(max(deadline_s - time.monotonic(), 0))) is not None:
+            self._relations.read_to(cut[1].metadata_end_offset)
+            self._wanted.refresh()
+            try:
+                group = self._groups.receive(cut[1], cut[0])
+            except ProtocolError as error:
+                raise _broken(self._place[0], cut[0], error) from None
+            if group is not None:
+                return self._kept(group)
+        return None
+
+    def _kept(self, group: Group) -> Group:
+        """Without ranges whose records were gone when a reader without committed offsets began."""
+        if not self._kept_from and not self._gone_topics:
+            return group
+        kept = {
+            place: part
+            for place, part in group.ranges.items()
+            if part.start_offset >= self._kept_from.get(place, 0) and part.topic not in self._gone_topics
+        }
+        return replace(group, ranges=kept)
+
+    def _next_cut(self, timeout_s: float) -> tuple[int, Cut] | None:
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            message = self._cuts.poll(min(max(deadline_s - time.monotonic(), 0), SLICE_S))
+            error = message.error() if message is not None else None
+            if message is not None and error is None:
+                self._is_at_end = False
+                offset = message.offset() or 0
+                try:
+                    return offset, decode_cut(message.value() or b"")
+                except ProtocolError as fault:
+                    raise unreadable_record(self._place[0], fault, offset) from None
+            if error is not None:
+                self._is_at_end = error.code() == KafkaError._PARTITION_EOF or self._is_at_end
+                if (refused := refusal(error, self._place[0])) is not None:
+                    raise refused
+            if time.monotonic() >= deadline_s or self._is_over:
+                return None
+
+    def commit(self) -> None:
+        """Commit for the group the transactions that were taken whole. Raises as ``poll``."""
+        commit(self._cuts, self.offsets)
+
+    def close(self) -> None:
+        """Commits nothing."""
+        for consumer in (self._cuts, self._rows):
+            consumer.close()
+        self._relations.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _broken(topic: str, offset: int, error: ProtocolError) -> OperatorError:
+    return OperatorError(
+        f"{topic} at offset {offset}: {error}",
+        remedy="begin anew with an empty target and another group.id; walbridge check looks at the topics",
+    )

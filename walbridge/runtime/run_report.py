@@ -1,0 +1,178 @@
+"""A program's words about itself: since when it runs, and how and why it ended.
+
+In: where they are kept, and whatever ended the program. Out: a record that is renewed while it runs, another one with
+its end. A thread of its own writes both: a peer that is away holds nothing up, and no failure of a write
+hides what ended the program, or delays that by more than ``END_S``. Before the peer is told, the end is left in a file
+on this machine, which goes once the peer knows: so it is somewhere, whoever is away.
+"""
+
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Protocol, Self
+
+import structlog
+
+from walbridge.runtime.crash_report import bug_place
+from walbridge.runtime.left_words import LeftWords
+from walbridge.runtime.own_process import is_alive, own_process
+from walbridge.schemas.control.run_record import END, RENEW_S, RUN, End, How, Run, last_words
+from walbridge.schemas.errors import EXIT_BUG, EXIT_OPERATOR, OperatorError, Superseded, WalbridgeError
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.version import VERSION
+
+log = structlog.get_logger()
+
+WRITE_S = 2.0
+"""How long a place may take for one write."""
+END_S = 4.0
+_KILLED = "look for what killed it: the kernel's log (dmesg) where memory was short, or whoever restarts it"
+
+
+class Place(Protocol):
+    """Where a program's records are kept, beside what it writes. Asked by one thread."""
+
+    def read(self) -> tuple[Run | None, Run | None]:
+        """The newest that says that it runs, and the newest of an end."""
+
+    def write(self, records: Mapping[str, Run]) -> None:
+        """By the kind of record. Takes ``WRITE_S`` at most, and raises where they are not durable then."""
+
+
+class RunReport:
+    """Of one process. A context manager around all that may end it; a block inside it may end it earlier."""
+
+    def __init__(self, settings: Settings, program: str, place: Place, state: Callable[[], str]) -> None:
+        self._place, self._state, self._left = place, state, LeftWords(settings, program)
+        now = datetime.now(UTC)
+        self._run = Run(
+            program=program,
+            pipeline=settings.name,
+            run_id=uuid.uuid4().hex[:16],
+            version=VERSION,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            process=own_process(),
+            since=now,
+            seen=now,
+            state=state(),
+        )
+        self._thread = threading.Thread(target=self._write_all, name="run report", daemon=True)
+        self._has_begun = False
+        self._ended: Run | None = None
+        self._is_over, self._is_superseded, self._is_told, self._is_warned = threading.Event(), False, False, False
+
+    def __enter__(self) -> Self:
+        if (left := self._left.read()) is not None and not self._is_over.is_set():
+            _tell(left, "the last run here ended, and its peer could not be told")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_over.is_set():
+            return
+        self._ended = self._run.ended(end_of(error, datetime.now(UTC)))
+        self._is_superseded = isinstance(error, Superseded)
+        self._is_over.set()
+        self._leave(self._ended)
+        if not self._has_begun:
+            self._thread.start()
+        self._thread.join(END_S)
+        if self._is_told:
+            self._left.remove()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it says that it runs."""
+        return self._has_begun
+
+    def is_own(self, run: Run) -> bool:
+        """Whether a record is of this process."""
+        return run.run_id == self._run.run_id
+
+    def begin(self) -> None:
+        """From now on this process holds the pipeline, and says that it runs."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._thread.start()
+
+    def _leave(self, ended: Run) -> None:
+        try:
+            self._left.write(ended)
+        except OSError as error:
+            log.warning(
+                "the end cannot be left on this machine", folder=str(self._left.paths[0].parent), why=error.strerror
+            )
+
+    # In the thread.
+
+    def _write_all(self) -> None:
+        if self._has_begun:
+            left = self._left.read()
+            before = self._before(left)
+            while not self._is_over.is_set():
+                self._run = replace(self._run, seen=datetime.now(UTC), state=self._state())
+                if self._write({RUN: self._run} | ({END: before} if before is not None else {})):
+                    if left is not None and self._left.read() == left:  # else it is our own by now
+                        self._left.remove()
+                    before = left = None
+                self._is_over.wait(RENEW_S)
+        if self._ended is not None:
+            holds = self._has_begun and not self._is_superseded
+            self._is_told = self._write({END: self._ended} | ({RUN: self._ended} if holds else {}))
+
+    def _before(self, left: Run | None) -> Run | None:
+        """How the run before ended, where the place does not know it yet."""
+        try:
+            run, end = self._place.read()
+        except Exception as error:
+            self._warn(error)
+            return left
+        words = last_words(run, [end, left], datetime.now(UTC), False)
+        if words.has_ended_unsaid and run is not None and is_alive(run.process) is not True:
+            what = f"{run.where} was last heard of at {run.seen:%Y-%m-%d %H:%M:%S} UTC and ended without a word"
+            ended = run.ended(End(run.seen, How.UNSAID, None, what, _KILLED))
+            _tell(ended, "the last run ended without a word")
+            return ended
+        return left if words.end is left else None
+
+    def _write(self, records: Mapping[str, Run]) -> bool:
+        try:
+            self._place.write(records)
+        except Exception as error:  # whatever it is: the program itself goes on, or ends for its own reason
+            self._warn(error)
+            return False
+        self._is_warned = False
+        return True
+
+    def _warn(self, error: Exception) -> None:
+        if not self._is_warned:
+            self._is_warned = True
+            why = str(error) if isinstance(error, WalbridgeError) else type(error).__name__
+            what = "its end is not recorded but on this machine" if self._is_over.is_set() else "it goes on unrecorded"
+            log.warning(f"what this program says of itself cannot be written: {what}", why=why)
+
+
+def end_of(error: BaseException | None, at: datetime) -> End:
+    """How a run ends that this ends."""
+    if error is None:
+        return End(at, How.STOPPED, 0)
+    if isinstance(error, OperatorError):
+        return End(at, How.REFUSED, EXIT_OPERATOR, error.what, error.remedy)
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        code = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 130
+        return End(at, How.STOPPED, code)
+    remedy = "start again, nothing is lost; report what stands in its log"
+    return End(at, How.BUG, EXIT_BUG, f"a bug: {bug_place(error)}", remedy)
+
+
+def _tell(run: Run, event: str) -> None:
+    end = run.end
+    if end is not None:
+        log.warning(event, at=end.at.isoformat(), how=end.how.value, who=run.where, why=end.what, remedy=end.remedy)
