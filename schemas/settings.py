@@ -85,6 +85,9 @@ class Postgres(_Section):
         return self
 
 
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
 class Topics(_Section):
     """How data topics are created; checked at every start."""
 
@@ -98,6 +101,8 @@ class Topics(_Section):
     format: Literal["auto", "single-object", "confluent"] = "auto"
     """What stands before the Avro body of keys and values. ``auto``: what the pipeline's topics have; of a new pipeline
     ``confluent`` where ``registry_url`` is set, else ``single-object``. Another one copies tables into new topics."""
+    compression: Compression = "lz4"
+    """Of the batches that the producer writes from now on; what is in a topic stays as it is."""
     registry_url: str | None = None
     """Of a schema registry with Confluent's API."""
     registry_user: str | None = None

@@ -60,7 +60,7 @@ def transactional_config(settings: Settings, transactional_id: str) -> dict[str,
     return {
         "acks": "all",
         "enable.idempotence": True,
-        "compression.type": "lz4",
+        "compression.type": settings.topics.compression,
         "linger.ms": 20,  # a flush ends the wait; until then larger batches cost less
         "batch.num.messages": 10_000,
         "queue.buffering.max.kbytes": 64 * 1024,

@@ -15,18 +15,26 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, OperatorError, RetryableError
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.settings import Compression, Settings, flatten
 from walbridge.spark_consumer.errors import class_name, messages, told_by_name
 from walbridge.spark_consumer.kafka.large_records import close_consumer
 from walbridge.spark_consumer.kafka.ranges import Place
 
 API_TIMEOUT_MS = 5_000
 """How long one question may take; the caller repeats it."""
-FETCH_BYTES = 128 * 2**10
-"""Bytes of one answer for one partition, unless its first batch alone is larger. lz4 unpacks to 255 times
-as much at most: 32 MiB, which one record may take by default."""
-OWN = {"fetch.max.bytes": str(FETCH_BYTES), "max.partition.fetch.bytes": str(FETCH_BYTES), "auto.offset.reset": "none"}
-"""Of the client that a job keeps: its answers are small, and where a record is gone it chooses no other."""
+FETCH_BYTES: dict[Compression, int] = {
+    "none": 128 * 2**10,
+    "snappy": 128 * 2**10,
+    "lz4": 128 * 2**10,
+    "gzip": 32 * 2**10,
+    "zstd": 4 * 2**10,
+}
+"""Bytes of one answer for one partition, unless its first batch alone is larger. They unpack to 32 MiB at most, which
+one record may take by default: lz4 makes up to 255 times as much of them, gzip 1,032. zstd has no such factor, but a
+batch of more than one record has at most 1 MB, and 120 bytes at least."""
+OWN = {"auto.offset.reset": "none"}
+"""Of the client that a job keeps: where a record is gone it chooses no other."""
+_SIZES = ("fetch.max.bytes", "max.partition.fetch.bytes")
 _RETRIABLE = "org.apache.kafka.common.errors.RetriableException"
 _OFFSET_GONE = "org.apache.kafka.clients.consumer.InvalidOffsetException"
 _OF_A_BROKER = "org.apache.kafka.common.errors.ApiException"
@@ -71,6 +79,7 @@ class KafkaClient:
         self._jvm: Any = spark._jvm
         self._bootstrap_servers = settings.kafka.bootstrap_servers
         self._client = flatten(settings.kafka.spark)
+        self._fetch_bytes = str(FETCH_BYTES[settings.topics.compression])
         self._consumer: Any = None
         self._places: dict[Place, Any] = {}
 
@@ -129,7 +138,7 @@ class KafkaClient:
     def _call(self, question: Any) -> Any:
         try:
             if self._consumer is None:
-                self._consumer = self._connect(OWN)
+                self._consumer = self._connect(dict.fromkeys(_SIZES, self._fetch_bytes) | OWN)
             return question(self._consumer)
         except Py4JJavaError as error:
             raise self.sorted_error(error.java_exception) from None

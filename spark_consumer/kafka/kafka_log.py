@@ -21,7 +21,7 @@ from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.driver_heap import DriverHeap, driver_heap
 from walbridge.spark_consumer.kafka.few_records import FewRecords
-from walbridge.spark_consumer.kafka.kafka_client import API_TIMEOUT_MS, FETCH_BYTES, KafkaClient, MissingTopics
+from walbridge.spark_consumer.kafka.kafka_client import API_TIMEOUT_MS, KafkaClient, MissingTopics
 from walbridge.spark_consumer.kafka.large_records import (
     ONE_BY_ONE,
     PROPERTIES,
@@ -100,7 +100,7 @@ class KafkaLog(KafkaClient):
             "fetch.max.wait.ms": "10",
             "group.id": f"walbridge-{self._name}",
         }
-        client = {"max.partition.fetch.bytes": str(FETCH_BYTES)} | self._client
+        client = {"max.partition.fetch.bytes": self._fetch_bytes} | self._client
         client = {f"kafka.{name}": value for name, value in (_PATIENCE | client | fixed).items()}
         # Failing soon is cheap: the job begins another attempt and logs that it does.
         return client | {"fetchOffset.numRetries": "1", "kafkaConsumer.pollTimeoutMs": str(API_TIMEOUT_MS)}

@@ -78,8 +78,8 @@ def test_any_ranges_are_read_as_spark_reads_them(
     log: KafkaLog, writer: ContractWriter, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I7: the end excluded; markers and aborted records are passed, also where a range ends with them."""
-    sizes = ("fetch.max.bytes", "max.partition.fetch.bytes")
-    monkeypatch.setattr(kafka_client, "OWN", kafka_client.OWN | dict.fromkeys(sizes, str(fetch_bytes)))
+    sizes = dict.fromkeys(kafka_client._SIZES, str(fetch_bytes))
+    monkeypatch.setattr(kafka_client, "OWN", kafka_client.OWN | sizes)
     places = [(table.topic, partition) for table in written(writer) for partition in range(table.partition_count)]
     ends = log.ends(places)
     of_spark = in_order(read_by_spark(log, {place: (0, ends[place]) for place in places}))
