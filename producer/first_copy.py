@@ -28,7 +28,7 @@ from walbridge.producer.postgres.table_reads.snapshot import Snapshot
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.control.cut import Cut, PartitionRange
-from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.progress_record import PARTITIONS_OPTION, Progress
 from walbridge.schemas.control.table_progress import COPYING, TableProgress
 from walbridge.schemas.errors import ProtocolError, RetryableError
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn
@@ -87,7 +87,7 @@ def first_copy(
             copying = [TableProgress(table.relation_id, COPYING) for table in published]
             # Topics as they are now, the publication as of the snapshot: the first look finds what was changed since.
             baseline = watch.baseline(copying, snapshot.connection)
-            out.tracker.remember_options(baseline.options)
+            out.tracker.remember_options(baseline.options | {PARTITIONS_OPTION: str(settings.topics.partitions)})
             out.tracker.remember_tables(baseline.tables)
             log.info("copy begins", tables=len(published), consistent_point=format_lsn(at))
             stops = settings.producer.on_table_error == "stop"

@@ -17,8 +17,6 @@ from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, pai
 from walbridge.schemas.control.table_progress import TableProgress
 
 _PUBLICATION, _TOPICS, GENERATED_OPTION = (f"{OWN_OPTIONS}{name}" for name in ("publication", "topics", "generated"))
-PARTITIONS_OPTION = OWN_OPTIONS + "partitions"
-"""``[topics] partitions``, as topics of tables with a key were last made or compared."""
 
 
 @dataclass(frozen=True, slots=True)

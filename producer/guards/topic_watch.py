@@ -20,13 +20,14 @@ from dataclasses import replace
 
 from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards.baseline import PARTITIONS_OPTION, Baseline
+from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.kafka.topics import AskedTopics, TopicAdmin
 from walbridge.producer.relations.registry_ids import format_name
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.progress_record import PARTITIONS_OPTION
 from walbridge.schemas.control.table_progress import GIVEN_UP, QUARANTINED, STALE, TableProgress
 from walbridge.schemas.errors import KafkaAway, OperatorError, RetryableError
 from walbridge.schemas.settings import Settings

@@ -114,3 +114,10 @@ def test_tables_of_another_cluster_are_those_of_the_same_names_under_its_relatio
     assert to_copy(progress) == frozenset({1, 9})
     assert progress.options["walbridge.metadata_from"] == "40"
     assert next_epoch(progress, NEW, "why", (), 12, {}, {}).options["walbridge.metadata_from"] == "40"
+
+
+def test_partitions_that_the_topics_were_made_with_are_those_of_the_old_epoch() -> None:
+    """I3: the settings may name others by now, and then each table needs another topic."""
+    last = replace(LAST, options=LAST.options | {"walbridge.partitions": "3"})
+    assert following(last).options["walbridge.partitions"] == "3"
+    assert "walbridge.partitions" not in following().options
