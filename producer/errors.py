@@ -8,7 +8,15 @@ import fastavro
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError, ProtocolError, StreamLost, Superseded, copy_command
+from walbridge.schemas.errors import (
+    COPY_AGAIN,
+    COPY_ALL,
+    OperatorError,
+    ProtocolError,
+    StreamLost,
+    Superseded,
+    copy_command,
+)
 from walbridge.schemas.position import Lsn, Position, format_lsn
 from walbridge.schemas.table_schema import quoted
 
@@ -70,12 +78,23 @@ def other_publication(publications: Sequence[str], followed: Sequence[str]) -> O
     )
 
 
-def operations_missing(publications: Sequence[str], operations: Sequence[str]) -> OperatorError:
-    """Postgres leaves them out without a word."""
+def operations_missing(
+    publications: Sequence[str], operations: Sequence[str], *, is_told_later: bool = True
+) -> OperatorError:
+    """Postgres leaves them out without a word.
+
+    Args:
+        is_told_later: whether a start can tell afterwards that they were left out, if there were any.
+    """
+    then = (
+        "start walbridge produce again: it copies the tables again of which changes may be missing"
+        if is_told_later
+        else f"if there were any since the copy, {COPY_ALL}"
+    )
     verb = "does" if len(publications) == 1 else "do"
     return OperatorError(
         f"{the_publications(publications)} {verb} not publish {', '.join(operations)}: such changes do not come",
-        remedy=f"{publish_all(publications[:1])} if there were any since the copy, {COPY_AGAIN}",
+        remedy=f"{publish_all(publications[:1])} {then}",
     )
 
 
@@ -91,6 +110,15 @@ def membership_changed(publications: Sequence[str], table: str) -> OperatorError
     return OperatorError(
         f"table {table} was taken out of {the_publications(publications)} and put back, or its row filter or column "
         f"list{of_several} was changed: rows or changes of it are missing",
+        remedy=copied_again(table),
+    )
+
+
+def publication_altered(publications: Sequence[str], table: str) -> OperatorError:
+    """What its options were between two looks is written nowhere: only who wrote them last."""
+    return OperatorError(
+        f"{the_publications(publications)} {_were(publications)} altered since table {table} was last looked at, or it "
+        "was out of there meanwhile: changes of it may be missing",
         remedy=copied_again(table),
     )
 
@@ -146,7 +174,7 @@ def generated_columns_changed(publications: Sequence[str], table: str) -> Operat
     return OperatorError(
         f"publish_generated_columns of {the_publications(publications)} was changed: rows of table {table} that do "
         "not change lack the new columns",
-        remedy="if it was not written to since, change it back; else " + copied_again(table),
+        remedy=copied_again(table),
     )
 
 

@@ -6,13 +6,17 @@ Pure. What is of one table rides in its record of progress; what is of all, in `
 names of its own. So it is compared across restarts too; a progress without it takes what there is as given.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from walbridge.producer import errors
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.postgres.facts import PublicationState
-from walbridge.producer.postgres.publications.combined_publications import changed_members
+from walbridge.producer.postgres.publications.combined_publications import (
+    changed_members,
+    has_version,
+    without_version,
+)
 from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, pairs
 from walbridge.schemas.control.table_progress import TableProgress
 
@@ -89,7 +93,8 @@ class Baseline:
         if remade := [name for name in names if now.oids[name] not in self.publications]:
             raise errors.publication_remade(remade)
         if now.missing_operations:
-            raise errors.operations_missing(names, now.missing_operations)
+            is_told_later = all(map(has_version, self._members.values()))
+            raise errors.operations_missing(names, now.missing_operations, is_told_later=is_told_later)
         return self._members.keys() - now.members.keys()
 
     def is_of(self, now: PublicationState) -> bool:
@@ -99,13 +104,31 @@ class Baseline:
     def changed(self, now: PublicationState) -> dict[int, list[str]]:
         """The relations that are members for another reason than they were, and of which publications: some of their
         changes may be missing."""
-        found = {}
-        for each, before in self._members.items():
-            token = now.members.get(each, before)
-            if token != before:
-                oids = changed_members(before, token)
-                found[each] = [name for name, oid in now.oids.items() if oid in oids] or [*now.oids]
-        return found
+        return {
+            each: _concerned(before, token, now)
+            for each, before, token in self._compared(now)
+            if without_version(before) != without_version(token)
+        }
+
+    def altered(self, now: PublicationState) -> dict[int, list[str]]:
+        """The relations that are members as they were, but may not have been meanwhile, and of which publications."""
+        return {
+            each: _concerned(before, token, now)
+            for each, before, token in self._compared(now)
+            if without_version(before) == without_version(token) and has_version(before) and before != token
+        }
+
+    def unversioned(self, now: PublicationState) -> dict[int, str]:
+        """The relations that are members as earlier code wrote down, and what is known of them now: nobody can say what
+        they were meanwhile."""
+        return {
+            each: token
+            for each, before, token in self._compared(now)
+            if not has_version(before) and before == without_version(token) != token
+        }
+
+    def _compared(self, now: PublicationState) -> Iterator[tuple[int, str, str]]:
+        return ((each, before, now.members.get(each, before)) for each, before in self._members.items())
 
     def has_other_generated_columns(self, now: PublicationState) -> bool:
         """Whether stored generated columns are published that were not, or the other way round."""
@@ -126,3 +149,8 @@ class Baseline:
                 raise errors.topic_gone(topic)
             if topics[topic].topic_id != an_id:
                 raise errors.topic_remade(topic)
+
+
+def _concerned(before: str, token: str, now: PublicationState) -> list[str]:
+    oids = changed_members(before, token)
+    return [name for name, oid in now.oids.items() if oid in oids] or [*now.oids]

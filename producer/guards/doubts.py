@@ -98,16 +98,24 @@ class Doubts:
         return self._doubted.pop(relation_id, None)
 
     def compare_publication(self, baseline: Baseline, now: PublicationState) -> None:
-        """Whether tables are members for another reason, or with other columns."""
-        changed = baseline.changed(now)
-        followed = changed.keys() & set(self._tracker.progress.relation_ids)
-        self.add({each: errors.membership_changed(changed[each], self._name(each)) for each in followed})
+        """Whether tables are members for another reason, or with other columns, or were meanwhile."""
+        changed, followed = baseline.changed(now), set(self._tracker.progress.relation_ids)
+        self.add(
+            {each: errors.membership_changed(changed[each], self._name(each)) for each in changed.keys() & followed}
+        )
         if baseline.has_other_generated_columns(now):
             concerned = with_generated_columns(self._connection, self._tracker.progress.relation_ids)
             self.add(
                 {each: errors.generated_columns_changed([*now.oids], self._name(each)) for each in concerned},
                 {GENERATED_OPTION: str(now.generated_columns)},
             )
+        altered = baseline.altered(now)
+        self.add(
+            {each: errors.publication_altered(altered[each], self._name(each)) for each in altered.keys() & followed}
+        )
+        if new := {each: token for each, token in baseline.unversioned(now).items() if each not in self._doubted}:
+            tables = self._tracker.progress.tables
+            self._tracker.remember_tables({each: replace(tables[each], membership=new[each]) for each in new})
 
     def announce_partition(self, relation_id: int, root: int) -> None:
         """The stream brings a change of this partition, under its root's name."""

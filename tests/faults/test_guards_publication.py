@@ -121,6 +121,46 @@ def test_dropped_table_is_noticed_and_the_others_go_on(producer: ProducerUnderTe
     assert running.process.poll() is None
 
 
+ALL_OPERATIONS = "SET (publish = 'insert, update, delete, truncate')"
+
+
+@pytest.mark.parametrize("while_running", [True, False])
+def test_publication_that_was_altered_and_altered_back_has_its_tables_copied_again(
+    producer: ProducerUnderTest, while_running: bool
+) -> None:
+    """I7, I8: what it left out meanwhile is in no topic, and no look finds it otherwise than before."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE u (id int PRIMARY KEY)")
+    execute("INSERT INTO t VALUES (1, 1), (2, 1); INSERT INTO u VALUES (1)")
+    producer.publish("t", name="a")
+    producer.publish("u", name="b")
+    producer.settings["postgres"] = {"publications": ["a", "b"]}
+    running = producer.start_streaming()
+    producer.check_equal()
+    if not while_running:
+        running.stop()
+    # One transaction, so no look comes between.
+    execute(
+        "ALTER PUBLICATION a SET (publish = 'insert'); UPDATE t SET v = 2 WHERE id = 1; DELETE FROM t WHERE id = 2;"
+        f"ALTER PUBLICATION a {ALL_OPERATIONS}; INSERT INTO u VALUES (2)"
+    )
+    if not while_running:
+        producer.settings["producer"] = {"on_table_error": "stop"}
+        assert 'where [producer] on_table_error is "stop", set it to "copy" instead' in producer.refusal()
+        producer.settings["producer"] = {"on_table_error": "copy"}
+        running = producer.start_streaming()
+    running.wait_for_log("publication a was altered since table public.t was last looked at")
+    running.wait_for_log("table is copied")
+    replayed = producer.check_equal()
+    assert [(row["id"], row["v"]) for row in replayed.rows("public", "t")] == [(1, 2)]
+    assert "table public.u" not in running.log
+    running.stop()
+    running = producer.start_streaming()
+    execute("INSERT INTO t VALUES (3, 3)")
+    producer.check_equal()
+    assert "table is stale" not in running.log
+
+
 CHANGES = {
     "ALTER PUBLICATION walbridge SET (publish = 'insert')": "does not publish update, delete, truncate",
     "DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR TABLE t": "was dropped and made again",

@@ -59,7 +59,76 @@ def test_publication_that_is_dropped_while_it_is_looked_at_is_told_as_one_or_the
 
     assert change in asked
     if made_again:
-        now = database.rows("SELECT p.oid::int, r.oid::text FROM pg_publication p JOIN pg_publication_rel r ON true")
+        now = database.rows(
+            "SELECT p.oid::int, r.oid || '@' || p.xmin FROM pg_publication p JOIN pg_publication_rel r ON true"
+        )
         assert [(state.oids["p"], state.members[relation_id])] == now
     else:
         assert (state.oids, state.members) == ({}, {})
+
+
+def _membership(database: Database, table: str = "t", name: str = "p") -> str | None:
+    relation_id = database.value(f"SELECT '{table}'::regclass::oid::int")
+    with connect_sql(database.dsn, "test") as asking:
+        return publication_state(asking, (name,), [relation_id]).members.get(relation_id)
+
+
+ALL = "insert, update, delete, truncate"
+ALTERED_BACK = {
+    "publish": f"ALTER PUBLICATION p SET (publish = 'insert'); ALTER PUBLICATION p SET (publish = '{ALL}')",
+    "via root": "ALTER PUBLICATION p SET (publish_via_partition_root = true);"
+    "ALTER PUBLICATION p SET (publish_via_partition_root = false)",
+    "name": "ALTER PUBLICATION p RENAME TO q; ALTER PUBLICATION q RENAME TO p",
+    "table": "ALTER PUBLICATION p DROP TABLE t; ALTER PUBLICATION p ADD TABLE t",
+    "filter": "ALTER PUBLICATION p SET TABLE t WHERE (id > 5); ALTER PUBLICATION p SET TABLE t",
+    "columns": "ALTER PUBLICATION p SET TABLE t (id); ALTER PUBLICATION p SET TABLE t",
+}
+
+
+@pytest.mark.parametrize("altered", ALTERED_BACK.values(), ids=ALTERED_BACK)
+def test_membership_tells_of_a_publication_that_was_altered_and_altered_back(database: Database, altered: str) -> None:
+    """I7: what was left out meanwhile shows nowhere else."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE PUBLICATION p FOR TABLE t")
+    before = _membership(database)
+    for statement in altered.split(";"):
+        database.execute(statement)
+    assert _membership(database) != before
+
+
+def test_membership_tells_of_a_table_that_left_its_schema_or_its_parent_and_came_back(database: Database) -> None:
+    """I7: the publication's own rows stay as they were."""
+    database.execute(
+        "CREATE SCHEMA s; CREATE SCHEMA other; CREATE TABLE s.t (id int PRIMARY KEY);"
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p DEFAULT;"
+        "CREATE PUBLICATION of_schema FOR TABLES IN SCHEMA s; CREATE PUBLICATION of_parent FOR TABLE p"
+    )
+    of_schema, of_parent = _membership(database, "s.t", "of_schema"), _membership(database, "p1", "of_parent")
+    database.execute("ALTER TABLE s.t SET SCHEMA other")
+    database.execute("ALTER TABLE other.t SET SCHEMA s")
+    database.execute("ALTER TABLE p DETACH PARTITION p1")
+    database.execute("ALTER TABLE p ATTACH PARTITION p1 DEFAULT")
+    assert _membership(database, "s.t", "of_schema") not in (None, of_schema)
+    assert _membership(database, "p1", "of_parent") not in (None, of_parent)
+
+
+@pytest.mark.parametrize("how", ["FOR ALL TABLES", "FOR TABLE t", "FOR TABLES IN SCHEMA public"])
+def test_membership_is_not_touched_by_what_leaves_no_change_out(database: Database, how: str) -> None:
+    """A copy of all tables is dear: neither vacuum nor the DDL of tables costs one, nor that of other publications."""
+    database.execute(
+        f"CREATE TABLE t (id int PRIMARY KEY, v int); CREATE PUBLICATION p {how}; CREATE PUBLICATION other FOR TABLE t"
+    )
+    before = _membership(database)
+    assert before is not None
+    for statement in (
+        "ALTER PUBLICATION other SET (publish = 'insert')",
+        "CREATE TABLE more (id int PRIMARY KEY, v int)",
+        "ALTER TABLE t ADD COLUMN w int DEFAULT 7",
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        "CREATE INDEX ON t (v)",
+        "COMMENT ON PUBLICATION p IS 'ours'",
+        "VACUUM (FREEZE, ANALYZE)",
+        "VACUUM FULL pg_publication",
+        "VACUUM FULL pg_depend",
+    ):
+        database.execute(statement)
+    assert _membership(database) == before

@@ -20,6 +20,10 @@ FOLLOWED: dict[str, str] = {
     "producer/errors.py:partition_not_sent": (
         "tests/faults/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
     ),
+    "producer/errors.py:publication_altered": (
+        "tests/faults/test_guards_publication.py::"
+        "test_publication_that_was_altered_and_altered_back_has_its_tables_copied_again"
+    ),
     "producer/errors.py:publication_missing": SQL,
     "producer/errors.py:publication_remade": GUARDS,
     "producer/errors.py:row_filter_loses_values": SQL,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from walbridge.producer.postgres.facts import Membership
 
 EVERY_TABLE, NAMED_OTHERWISE = "*", "as another"
+_VERSION = "@"
 OPERATIONS = ("insert", "update", "delete", "truncate")
 _ROW_OPERATIONS = OPERATIONS[:3]
 
@@ -73,6 +74,7 @@ def have_one_list(memberships: Iterable[Membership]) -> bool:
 class FoundMember:
     """A relation beside a publication, by ids. ``token``: what makes it a member, None where nothing does.
 
+    ``version``: changes whenever it may have been no member for a while, or a member otherwise; else never.
     ``is_below_root``: the stream names a parent of it for this publication. ``is_unnamed``: it is partitioned, and
     the stream names its partitions.
     """
@@ -82,6 +84,12 @@ class FoundMember:
     token: str | None
     is_below_root: bool
     is_unnamed: bool
+    version: str = ""
+
+    @property
+    def text(self) -> str:
+        """What makes it a member, and since when."""
+        return f"{self.token}{_VERSION}{self.version}" if self.version else str(self.token)
 
 
 def membership_text(found: Sequence[FoundMember], *, is_single: bool) -> str | None:
@@ -98,12 +106,24 @@ def membership_text(found: Sequence[FoundMember], *, is_single: bool) -> str | N
     if not named:
         return NAMED_OTHERWISE
     if is_single:
-        return named[0].token
-    return " ".join(f"{each.oid}={','.join(each.operations)}={each.token}" for each in named)
+        return named[0].text
+    return " ".join(f"{each.oid}={','.join(each.operations)}={each.text}" for each in named)
+
+
+def has_version(membership: str) -> bool:
+    """Whether it tells of what was altered and altered back, which that of earlier code does not."""
+    return _VERSION in membership or membership == NAMED_OTHERWISE
+
+
+def without_version(membership: str) -> str:
+    """What makes the table a member, whatever was altered and altered back."""
+    return " ".join(each.partition(_VERSION)[0] for each in membership.split(" "))
 
 
 def changed_members(before: str, now: str) -> set[int]:
     """The publications in which a table is a member otherwise than before; none where they are told together."""
+    if not (has_version(before) and has_version(now)):
+        before, now = without_version(before), without_version(now)
     known, found = _by_oid(before), _by_oid(now)
     return {oid for oid in known.keys() | found.keys() if known.get(oid) != found.get(oid)}
 

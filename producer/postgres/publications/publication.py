@@ -4,6 +4,12 @@ In: a connection, the publications' names, relation ids. Out: a ``PublicationSta
 whenever a change of these tables may have been left out of the stream: memberships are rows with
 an oid of their own, so a table that left and came back has another, and so has one whose row
 filter or column list was set anew. Of several publications a membership also says what each publishes.
+
+What is altered and altered back reads as before, but was written anew: the row of the publication by its options, its
+name or its owner, that of a dependency by SET SCHEMA, that of a parent by DETACH and ATTACH. So a membership has the
+transactions that wrote these rows (``xmin``) as its version. Vacuum, freezing and VACUUM FULL leave them as they are; a
+dump gives other oids; they come again after 2^32 transactions. Rows that name a table are never updated, only deleted
+and made again. Source: publicationcmds.c, pg_depend.c (changeDependencyFor), tablecmds.c.
 """
 
 from collections.abc import Iterable
@@ -22,11 +28,11 @@ from walbridge.schemas.position import Lsn, parse_lsn
 
 _PUBLICATIONS = """
     SELECT pubname, oid, ARRAY[pubinsert, pubupdate, pubdelete, pubtruncate], {generated},
-           txid_current_snapshot()::text
+           ROW(oid, xmin)::text, txid_current_snapshot()::text
     FROM pg_publication WHERE pubname = ANY (%s) ORDER BY oid"""
 _NOW = """
     SELECT pg_current_wal_insert_lsn()::text, txid_snapshot_xmin(txid_current_snapshot()),
-           ARRAY(SELECT oid FROM pg_publication WHERE pubname = ANY (%s) ORDER BY oid)"""
+           ARRAY(SELECT ROW(oid, xmin)::text FROM pg_publication WHERE pubname = ANY (%s) ORDER BY oid)"""
 # A partition is a member by itself or by any of its parents; from Postgres 15 on also by its schema.
 _FAMILY = "(SELECT c.oid AS relid UNION SELECT a.relid FROM pg_partition_ancestors(c.oid) a)"
 _BY_SCHEMA = f"""
@@ -40,12 +46,25 @@ _BELOW_ROOT = f"""
 _PARENT_BY_SCHEMA = f"""OR EXISTS (
        SELECT FROM pg_publication_namespace s JOIN pg_class k ON k.relnamespace = s.pnnspid
        WHERE s.pnpubid = p.oid AND k.oid IN (SELECT f.relid FROM {_FAMILY} f WHERE f.relid <> c.oid))"""
+# Members by their schema have no row of their own. One by its parent's is told by the parents' rows.
+_IN_SCHEMA = f"""
+                 AND NOT EXISTS (
+                   SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace)
+               UNION ALL SELECT d.objid, d.xmin FROM pg_publication_namespace s JOIN pg_depend d
+                 ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = s.pnnspid
+               WHERE s.pnpubid = p.oid AND d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND d.objid IN (
+                 SELECT f.relid FROM {_FAMILY} f)"""
 _MEMBERS = f"""
     SELECT c.oid, n.nspname, c.relname, p.oid, CASE WHEN p.puballtables THEN '{EVERY_TABLE}' ELSE (
              SELECT string_agg(m.oid::text, '+' ORDER BY m.oid) FROM (
                SELECT r.oid FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (
                  SELECT f.relid FROM {_FAMILY} f)
-               %s) m) END, %s
+               %s) m) END, %s, concat_ws('+', p.xmin, CASE WHEN NOT p.puballtables THEN (
+             SELECT string_agg(w.written::text, '+' ORDER BY w.relid, w.written::text) FROM (
+               SELECT i.inhrelid AS relid, i.xmin AS written FROM pg_inherits i
+               WHERE c.relispartition AND i.inhrelid IN (SELECT f.relid FROM {_FAMILY} f) AND NOT EXISTS (
+                 SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)
+               %s) w) END)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN pg_publication p
     WHERE p.pubname = ANY (%%s) AND c.oid = ANY (%%s) AND c.relpersistence = 'p'"""
 
@@ -85,15 +104,15 @@ def publication_state(
         RetryableError, OperatorError: the server is away or refuses.
     """
     version = connection.info.server_version
-    by_schema = (_BY_SCHEMA, _PARENT_BY_SCHEMA) if version >= 150000 else ("", "")
+    by_schema = (_BY_SCHEMA, _PARENT_BY_SCHEMA, _IN_SCHEMA) if version >= 150000 else ("", "", "")
     below_root = _BELOW_ROOT % by_schema[1] if version >= 130000 else "false, false"
     own = _PUBLICATIONS.format(generated="pubgencols::text" if version >= 180000 else "'n'")
     names, relation_ids = list(publications), list(relation_ids)
     there = rows_of(connection, own, (names,))
-    found = rows_of(connection, _MEMBERS % (by_schema[0], below_root), (names, relation_ids))
-    ((lsn, oldest_xid, oids_by_now),) = rows_of(connection, _NOW, (names,))
-    if oids_by_now != [oid for _, oid, *_ in there]:
-        # One was dropped or made again between: members of one are no members of the other.
+    found = rows_of(connection, _MEMBERS % (by_schema[0], below_root, by_schema[2]), (names, relation_ids))
+    ((lsn, oldest_xid, written_by_now),) = rows_of(connection, _NOW, (names,))
+    if written_by_now != [written for *_, written, _ in there]:
+        # One was altered, dropped or made again between: members of one are no members of the other.
         return publication_state(connection, publications, relation_ids)
     operations = {
         oid: tuple(name for name, is_there in zip(OPERATIONS, published, strict=True) if is_there)
@@ -109,7 +128,7 @@ def publication_state(
         missing_operations=tuple(name for name in OPERATIONS if not any(name in of for of in operations.values())),
         members={each: text for each, text in texts.items() if text is not None},
         lsn=Lsn(parse_lsn(lsn)),
-        generated_columns=generated_text({oid: kind for _, oid, _, kind, _ in there}),
+        generated_columns=generated_text({oid: kind for _, oid, _, kind, *_ in there}),
         oldest_xid=oldest_xid,
         names={each: (namespace, name) for each, namespace, name, *_ in found},
         snapshot=there[0][-1] if there else "",

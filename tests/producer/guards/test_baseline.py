@@ -11,7 +11,7 @@ from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.schemas.control.table_progress import CURRENT, TableProgress
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import COPY_ALL, OperatorError
 from walbridge.schemas.position import Lsn
 
 MEMBERS = {1: "16401", 2: "16402+16403", 3: "*"}
@@ -51,6 +51,35 @@ def test_table_that_is_a_member_anew_is_told() -> None:
     """I7: changes between may be missing; one that left is told as such."""
     assert BASELINE.changed(NOW) == {}
     assert BASELINE.changed(replace(NOW, members={1: "16410", 3: "*", 4: "16409"})) == {1: ["walbridge"]}
+
+
+def test_table_whose_publication_was_altered_and_altered_back_is_told_by_who_wrote_it_last() -> None:
+    """I7: what was left out meanwhile shows nowhere else."""
+    versioned = replace(BASELINE, tables={1: replace(TABLES[1], membership="16401@754"), 3: TABLES[3]})
+    members = {1: "16401@754", 3: "*@754"}
+    assert versioned.altered(replace(NOW, members=members)) == {}
+    assert versioned.altered(replace(NOW, members=members | {1: "16401@790"})) == {1: ["walbridge"]}
+    assert versioned.changed(replace(NOW, members=members | {1: "16401@790"})) == {}
+    assert versioned.changed(replace(NOW, members=members | {1: "16410@790"})) == {1: ["walbridge"]}
+    assert versioned.altered(replace(NOW, members=members | {1: "16410@790"})) == {}
+
+
+@pytest.mark.parametrize(("version", "then"), [("@754", "start walbridge produce again"), ("", COPY_ALL)])
+def test_operations_that_come_back_are_mended_by_the_next_start_if_it_can_tell(version: str, then: str) -> None:
+    """I7: progress of earlier code does not say what publications were."""
+    tables = {each: replace(table, membership=f"{table.membership}{version}") for each, table in TABLES.items()}
+    with pytest.raises(OperatorError) as refusal:
+        replace(BASELINE, tables=tables).dropped(["walbridge"], replace(NOW, missing_operations=("update",)))
+    assert then in refusal.value.remedy
+
+
+def test_membership_that_earlier_code_wrote_down_is_no_doubt_and_to_be_written_anew() -> None:
+    now = replace(NOW, members={1: "16401@754", 2: "16402+16403@754+760", 3: "*@754"})
+    assert (BASELINE.changed(now), BASELINE.altered(now)) == ({}, {})
+    assert BASELINE.unversioned(now) == now.members
+    again = replace(BASELINE, tables={each: replace(TABLES[each], membership=now.members[each]) for each in TABLES})
+    assert again.unversioned(now) == {}
+    assert BASELINE.unversioned(replace(now, members=dict(now.members) | {1: "16410@754"})).keys() == {2, 3}
 
 
 @pytest.mark.parametrize(

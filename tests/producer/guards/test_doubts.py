@@ -145,3 +145,16 @@ def test_column_with_a_value_or_that_looks_as_one_that_went_is_a_doubt(added: Ad
 def _column(name: str, type_oid: int, attnum: int) -> ColumnFacts:
     is_key = attnum == 1
     return ColumnFacts(name, type_oid, -1, attnum, not is_key, is_key, is_key, None)
+
+
+def test_publication_that_was_written_anew_is_a_doubt_once_it_is_known_who_wrote_it() -> None:
+    """I7: of what earlier code remembers nobody can say that, so a first look only writes it down."""
+    watched = partitioned()
+    members = dict.fromkeys((ORDERS, ITEMS), "*@754")
+    watched.look(members=members)
+    assert not watched.watched.doubts
+    assert {each: table.membership for each, table in watched.tracker.progress.tables.items()} == members
+    watched.look(members=members | {ORDERS: "*@790"})
+    (reason,) = watched.watched.doubts.take(END).values()
+    assert "was altered since table public.orders was last looked at" in reason.what
+    assert watched.tracker.progress.tables[ORDERS].membership == "*@754"

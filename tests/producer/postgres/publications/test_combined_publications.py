@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,12 +16,14 @@ from walbridge.producer.postgres.publications.combined_publications import (
     changed_members,
     filters_of,
     generated_text,
+    has_version,
     have_one_filter,
     have_one_list,
     membership_text,
     missing_operations,
     row_filter_of,
     sent_by_name,
+    without_version,
 )
 
 ALL = OPERATIONS
@@ -136,6 +140,19 @@ def test_publications_that_changed_are_told() -> None:
     assert changed_members(before, without) == {16300}
     assert changed_members(before, NAMED_OTHERWISE) == {16300, 16400}
     assert changed_members("1+2", "3") == set()
+
+
+def test_publication_that_was_written_anew_is_told_unless_earlier_code_knew_no_version() -> None:
+    """I7."""
+    now = str(membership_text([replace(OWN, version="790"), replace(OTHER, version="700")], is_single=False))
+    before = str(membership_text([replace(OWN, version="754"), replace(OTHER, version="700")], is_single=False))
+    earlier = str(membership_text([OWN, OTHER], is_single=False))
+
+    assert without_version(now) == without_version(before) == earlier
+    assert (has_version(now), has_version(earlier), has_version(NAMED_OTHERWISE)) == (True, False, True)
+    assert without_version(NAMED_OTHERWISE) == NAMED_OTHERWISE
+    assert changed_members(before, now) == {16400}
+    assert changed_members(earlier, now) == set()
 
 
 def test_generated_columns_are_told_of_each_of_several_publications() -> None:
