@@ -7,6 +7,7 @@ that ``walbridge --help`` answers at once.
 import json
 import os
 import sys
+from getpass import getpass
 from pathlib import Path
 from typing import Annotated
 
@@ -58,18 +59,33 @@ def init(
     only_sql: Annotated[
         bool, typer.Option("--sql", help="Only print the SQL of role and publication; connect to nothing.")
     ] = False,
+    admin_dsn: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DSN",
+            help="An administrator's connection, which first makes role, rights and publication; what it does not say "
+            "is as in the dsn of the settings.",
+        ),
+    ] = None,
 ) -> None:
     """Make publication (if the settings name its tables), topics and slot; print the SQL of a least-privileged role."""
     import structlog
 
+    from walbridge.administrator import prepare
     from walbridge.init import initialise
     from walbridge.role import administrator_sql
     from walbridge.schemas.settings_file import load_settings
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is SQL alone
+    if admin_dsn is not None and (only_sql or role):
+        raise typer.BadParameter("--admin-dsn makes the user of [postgres] dsn, and goes without --sql and --role")
     if only_sql:
         print(administrator_sql(load_settings(config, secrets=()), role))
-    elif printed := initialise(load_settings(config), role, _say):
+        return
+    if admin_dsn is not None:
+        ask = (lambda: getpass("Password of the administrator: ")) if sys.stdin.isatty() else None
+        prepare(load_settings(config, secrets=()), admin_dsn, _say, ask)
+    if printed := initialise(load_settings(config), role, _say, is_prepared=admin_dsn is not None):
         print(printed)
 
 

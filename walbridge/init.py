@@ -29,11 +29,12 @@ from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.topics import data_topic, refuse_topic_collisions
 
 
-def initialise(settings: Settings, role: str | None, say: Callable[[str], None]) -> str:
+def initialise(settings: Settings, role: str | None, say: Callable[[str], None], *, is_prepared: bool = False) -> str:
     """Make what is missing, check what is there; the SQL of a least-privileged role, empty where it exists.
 
     Args:
         role: its name; None for who asks, or walbridge where that is an administrator.
+        is_prepared: role and publication were just made (``administrator.py``): nothing more is said of them.
 
     Raises:
         OperatorError: a server does not answer or does not fit, a topic has other settings.
@@ -41,7 +42,7 @@ def initialise(settings: Settings, role: str | None, say: Callable[[str], None])
     dsn = dsn_of(settings)
     timeout_s = settings.postgres.start_timeout_s
     with retry_at_start(lambda: connect_sql(dsn, "walbridge init"), timeout_s) as connection:
-        _ensure_publications(connection, settings, say)
+        ensure_publications(connection, settings, (lambda line: None) if is_prepared else say)
         tables = catalog.published_tables(connection, settings.postgres.publication_names)
         if not tables:
             raise errors.not_published(settings.postgres.publication_names)
@@ -54,6 +55,8 @@ def initialise(settings: Settings, role: str | None, say: Callable[[str], None])
         made = retry_at_start(lambda: reserve_slot(settings), timeout_s)
         found = "created; it keeps WAL until walbridge produce runs" if made else "exists"
         say(f"slot {settings.postgres.slot}: {found}")
+        if is_prepared:
+            return ""
         role = role or (DEFAULT_ROLE if catalog.may_make_roles(connection) else connection.info.user)
         if catalog.role_exists(connection, role):
             say(f"role {role}: exists; walbridge check says which rights it lacks")
@@ -74,7 +77,8 @@ def _ensure_status_topic(settings: Settings, say: Callable[[str], None]) -> None
         say(f"topic {spec.name}: partitions {spec.partition_count}")
 
 
-def _ensure_publications(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
+def ensure_publications(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
+    """Make those that are missing, and say so. Raises as ``initialise``."""
     names = settings.postgres.publication_names
     missing = [name for name in names if not catalog.publication_exists(connection, name)]
     refuse_unfit_server(connection, settings)

@@ -16,6 +16,8 @@ from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.table_names import split_name
 
 DEFAULT_ROLE = "walbridge"
+RDS_MEMBERSHIP = "rds_replication"
+"""On Amazon RDS and Aurora nobody is a superuser, and this role stands for the attribute REPLICATION."""
 
 _ROLE = """\
 -- The least that walbridge produce needs. Run it as a superuser or the tables' owner, then give

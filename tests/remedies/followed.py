@@ -6,6 +6,7 @@ at most. A place that is new has to come with a test that follows it; that list 
 
 GUARDS = "tests/faults/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works"
 SQL = "tests/walbridge/check/test_postgres_states.py::test_publication_and_tables_are_mended_by_the_sql_of_the_finding"
+ADMINISTRATOR = "tests/walbridge/test_administrator.py::"
 
 FOLLOWED: dict[str, str] = {
     "producer/errors.py:key_lost": (
@@ -106,6 +107,15 @@ FOLLOWED: dict[str, str] = {
     "spark_consumer/preflight.py:_address": (
         "tests/remedies/test_followed_settings.py::test_server_without_a_port_is_written_with_one"
     ),
+    "walbridge/administrator.py:_administrators": ADMINISTRATOR + "test_password_among_the_arguments_is_refused_unread",
+    "walbridge/administrator.py:_refuse_other_database": ADMINISTRATOR
+    + "test_other_database_than_the_pipelines_is_refused",
+    "walbridge/administrator.py:_refused": ADMINISTRATOR + "test_who_may_make_no_role_is_told_who_may",
+    "walbridge/administrator.py:_role_of": ADMINISTRATOR + "test_role_is_named_in_the_dsn",
+    "walbridge/administrator.py:_ungranted": ADMINISTRATOR
+    + "test_who_may_not_grant_changes_nothing_until_the_remedy_is_followed",
+    "walbridge/administrator.py:_write_secret": ADMINISTRATOR
+    + "test_file_that_cannot_be_written_leaves_the_database_as_it_was",
     "walbridge/drop.py:_agreed": (
         "tests/walbridge/test_drop.py::test_without_a_person_to_ask_nothing_is_removed_until_it_is_told_yes"
     ),

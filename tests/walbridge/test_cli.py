@@ -176,7 +176,7 @@ def test_server_that_leaves_during_a_command_is_the_operators(
     """A program tries again by itself; a command has ended and is run again."""
     words = "Postgres (53300): number of requested standby connections exceeds max_wal_senders"
 
-    def fails(*arguments: object) -> None:
+    def fails(*arguments: object, **named: object) -> None:
         raise RetryableError(words)
 
     monkeypatch.setattr(init, "initialise", fails)

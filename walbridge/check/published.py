@@ -19,6 +19,7 @@ from walbridge.producer.postgres.connection import SqlConnection, classified
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.binary_support import binary_faults
 from walbridge.producer.relations.relation_cache import announced, describe
+from walbridge.role import RDS_MEMBERSHIP
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_names import qualified
@@ -41,7 +42,9 @@ SELECT c.oid, current_user, has_schema_privilege(c.relnamespace, 'USAGE'), has_t
        row_security_active(c.oid)
 FROM pg_class c WHERE c.oid = ANY (%s)
 """
-_ATTRIBUTE = "SELECT rolname, rolreplication OR rolsuper FROM pg_roles WHERE rolname = session_user"
+_ATTRIBUTE = """
+SELECT rolname, rolreplication OR rolsuper, EXISTS (SELECT 1 FROM pg_roles WHERE rolname = %s)
+FROM pg_roles WHERE rolname = session_user"""
 _CONTROL_TOPICS = (metadata_topic, cuts_topic, progress_topic)
 _KINDS = ("insert", "update", "delete", "truncate")
 _PUBLICATION = """
@@ -119,10 +122,12 @@ def role_findings(connection: SqlConnection, tables: Sequence[PublishedTable]) -
 
 def replication_finding(connection: SqlConnection, refusal: OperatorError) -> Finding:
     """Why a session for replication was refused: the attribute, or else what the server says."""
-    ((role, may_replicate),) = _rows(connection, _ATTRIBUTE, ())
+    ((role, may_replicate, is_rds),) = _rows(connection, _ATTRIBUTE, (RDS_MEMBERSHIP,))
     if may_replicate:
         return refused(ROLE, refusal)
-    return error(ROLE, f"{role} may not replicate", f"ALTER ROLE {sql.Identifier(role).as_string(None)} REPLICATION;")
+    named = sql.Identifier(role).as_string(None)
+    remedy = f"GRANT {RDS_MEMBERSHIP} TO {named};" if is_rds else f"ALTER ROLE {named} REPLICATION;"
+    return error(ROLE, f"{role} may not replicate", remedy)
 
 
 def publication_facts(connection: SqlConnection, name: str) -> PublicationFacts | None:
