@@ -128,7 +128,7 @@ def _copy_table(
     """
     started_s, rows = time.monotonic(), 0
     unfit: UnfitRow | None = None
-    source = TransactionSource.of(at, time.time_ns() // 1000, None, None)
+    source = out.copied_source(at)
     out.open()
     out.add_barrier(writer, "copy_begin", Position(at, COPIED_ORDINAL))
     out.send_to_all_partitions(writer, writer.truncate(source, COPIED_ORDINAL, out.ts_ms, copies=True))

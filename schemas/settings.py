@@ -103,6 +103,8 @@ class Topics(_Section):
     ``confluent`` where ``registry_url`` is set, else ``single-object``. Another one copies tables into new topics."""
     compression: Compression = "lz4"
     """Of the batches that the producer writes from now on; what is in a topic stays as it is."""
+    source_sequence: bool = False
+    """Whether events from now on have Debezium's ``source.sequence``."""
     registry_url: str | None = None
     """Of a schema registry with Confluent's API."""
     registry_user: str | None = None

@@ -24,7 +24,7 @@ from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, encode_c
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import Progress, Split
 from walbridge.schemas.control.table_progress import TableProgress
-from walbridge.schemas.position import COPIED_ORDINAL, Position, format_lsn
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, progress_topic
 
@@ -126,6 +126,11 @@ class OpenBatch:
         batch.row_count += 1
         # Keys and headers are not counted: the value holds the key's columns again.
         batch.byte_count += len(value)
+
+    def copied_source(self, lsn: Lsn) -> TransactionSource:
+        """Of events of a copy at this LSN: of no transaction, and of this moment."""
+        source = TransactionSource.of(lsn, _now_us(), None, None)
+        return source.in_sequence(None, lsn) if self._settings.topics.source_sequence else source
 
     def send_copied(self, writer: RecordWriter, row: bytes, source: TransactionSource, *, is_incremental: bool) -> None:
         """Queue a copied row, which is TupleData.

@@ -76,6 +76,8 @@ class TransactionSource:
 
     encoded: bytes
     origin_lsn: bytes = NULL
+    sequence_at: int = 0
+    """Where in ``encoded`` the null stands that ``sequence`` is."""
 
     @classmethod
     def of(
@@ -83,16 +85,24 @@ class TransactionSource:
     ) -> "TransactionSource":
         """Fields ts_ms … commit_lsn of ``Source``, and its last. ``commit_time_us``: since 1970."""
         lsn = long_bytes(_signed(commit_lsn))
-        pieces = (
+        before = (
             long_bytes(commit_time_us // 1000),
             long_bytes(commit_time_us),
             NULL if xid is None else VALUE + long_bytes(xid),
             VALUE + lsn,
-            NULL,  # sequence
-            NULL if origin is None else VALUE + string_value(origin),
-            lsn,
         )
-        return cls(b"".join(pieces), NULL if origin_lsn is None else VALUE + long_bytes(_signed(origin_lsn)))
+        behind = NULL if origin is None else VALUE + string_value(origin), lsn
+        encoded = b"".join((*before, NULL, *behind))
+        placed = NULL if origin_lsn is None else VALUE + long_bytes(_signed(origin_lsn))
+        return cls(encoded, placed, len(b"".join(before)))
+
+    def in_sequence(self, last_commit: int | None, lsn: int) -> "TransactionSource":
+        """With Debezium's ``sequence``: the end of the last commit before the event, None in a copy, and the LSN of the
+        event itself, as a JSON array of texts."""
+        at, last = self.sequence_at, b"null" if last_commit is None else b'"%d"' % last_commit
+        text = b'[%b,"%d"]' % (last, lsn)
+        told = b"".join((self.encoded[:at], VALUE, long_bytes(len(text)), text, self.encoded[at + 1 :]))
+        return TransactionSource(told, self.origin_lsn)
 
 
 def _signed(lsn: int) -> int:

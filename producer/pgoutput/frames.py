@@ -18,6 +18,7 @@ EARLIEST_US, LATEST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The years 1 to 9999, which every reader's date can be."""
 XLOG_DATA_HEADER_BYTES = 25
 
+_WAL_START = Struct(">xQ").unpack_from
 _KEEPALIVE = Struct(">QqB")
 _STATUS = Struct(">cQQQqB")
 
@@ -43,6 +44,12 @@ def decode_keepalive(data: bytes) -> PrimaryKeepalive:
     except error:
         raise ProtocolError(f"frame {data[:1]!r} of {len(data)} bytes has another length than its kind") from None
     return PrimaryKeepalive(Lsn(wal_end), bool(reply))
+
+
+def wal_start(data: bytes) -> int:
+    """Where the message of an XLogData frame stands in the WAL: a change at its own record, a commit behind its."""
+    (lsn,) = _WAL_START(data)
+    return int(lsn)
 
 
 def sent_us(data: bytes) -> int:

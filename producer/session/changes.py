@@ -92,7 +92,7 @@ class Changes:
     def _row(self, change: Insert | Update | Delete, transaction: OpenTransaction) -> None:
         writer = self._tables.writer(change.relation_id)
         try:
-            records = records_of(change, writer, transaction.source, transaction.ordinal, self._out.ts_ms)
+            records = records_of(change, writer, transaction.event_source, transaction.ordinal, self._out.ts_ms)
             self._out.refuse_too_large(writer, records)
         except (ProtocolError, OperatorError) as error:
             self._leave(writer, transaction, error)
@@ -123,7 +123,7 @@ class Changes:
             writer = self._tables.writer(relation_id)
             self._begin(writer, change, transaction)
             self._out.add_barrier(writer, "truncate", transaction.position)
-            record = writer.truncate(transaction.source, transaction.ordinal, self._out.ts_ms)
+            record = writer.truncate(transaction.event_source, transaction.ordinal, self._out.ts_ms)
             self._out.send_to_all_partitions(writer, record)
             self._fast_path.forget(relation_id)  # what comes next may be behind it in one transaction
             transaction.ordinal += 1

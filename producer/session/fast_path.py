@@ -10,7 +10,7 @@ import struct
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, wal_start
 from walbridge.producer.session.transaction import TransactionTracker
 from walbridge.schemas.errors import OperatorError, ProtocolError
 
@@ -55,6 +55,9 @@ class FastPath:
         transaction = transactions.open
         assert transaction is not None
         source = transaction.source.encoded
+        if transaction.follows is not None:
+            transaction.event_lsn = wal_start(data)
+            source = transaction.event_source.encoded
         try:
             encoded = writer.plain(data, _TUPLE_AT, writer.source, source, transaction.ordinal, out.plain_tails[op])
         except (ProtocolError, OperatorError):

@@ -62,19 +62,22 @@ class LogicalMessages:
 
     def publish_inside(self, message: LogicalMessage, transaction: OpenTransaction) -> None:
         """Queue an event of the open transaction."""
-        self._publish(message, transaction.source, transaction.ordinal)
+        self._publish(message, transaction.event_source, transaction.ordinal)
         transaction.ordinal += 1
 
     def _publish(self, message: LogicalMessage, source: TransactionSource, ordinal: int) -> None:
         assert self._writer is not None  # a session that did not ask for messages decodes none
         self._out.send(self._writer, self._writer.message(message, source, ordinal, self._out.ts_ms))
 
-    def publish_outside(self, message: LogicalMessage, sent_us: int, *, ends_lsn: bool) -> bool:
+    def publish_outside(
+        self, message: LogicalMessage, sent_us: int, *, ends_lsn: bool, last_commit: Lsn | None = None
+    ) -> bool:
         """Queue a message that is of no transaction; False if it was published before.
 
         Args:
             sent_us: when the server sent it; such a message has no other time.
             ends_lsn: no transaction is open, so all that committed before it is in this batch or an earlier one.
+            last_commit: where that ends, if events tell it.
 
         Raises:
             OperatorError: it lies before a transaction of which a part is published.
@@ -89,7 +92,10 @@ class LogicalMessages:
             )
         self._last_lsn = message.message_lsn
         self._out.open()
-        self._publish(message, TransactionSource.of(message.message_lsn, sent_us, None, None), OUTSIDE_ORDINAL)
+        source = TransactionSource.of(message.message_lsn, sent_us, None, None)
+        if last_commit is not None:
+            source = source.in_sequence(last_commit, message.message_lsn)
+        self._publish(message, source, OUTSIDE_ORDINAL)
         batch = self._out.batch
         batch.last_message_lsn = message.message_lsn
         if ends_lsn:

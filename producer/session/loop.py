@@ -76,7 +76,10 @@ class Session:
         self._batch_age_max_s = limits.transaction_timeout_ms / 1000 * _AGE_SHARE
         self._wait_s = min(WAIT_S, limits.idle_cut_interval_ms / 1000, self._batch_age_max_s)
         self._decoders = decoders_for(progress.options)
-        self._transactions = TransactionTracker(progress.done, progress.split, XLOG_DATA_HEADER_BYTES)
+        tells_sequence = settings.topics.source_sequence
+        self._transactions = TransactionTracker(
+            progress.done, progress.split, XLOG_DATA_HEADER_BYTES, tells_sequence=tells_sequence
+        )
         self._fast_path = FastPath(out, self._transactions)
         followed = FollowedTables(tables, self._fast_path, self._transactions, progress.relation_ids)
         self._followed = followed
@@ -271,7 +274,8 @@ class Session:
                 self._split_if_due()
             return
         is_outside = self._transactions.open is None
-        if self._messages.publish_outside(message, sent_us(data), ends_lsn=is_outside):
+        last_commit = self._transactions.last_commit
+        if self._messages.publish_outside(message, sent_us(data), ends_lsn=is_outside, last_commit=last_commit):
             self._stream.note_received(message.message_lsn)
             if is_outside and self._out.is_full:
                 self._cuts.close()

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from walbridge.producer.pgoutput.decoder import Decoder, decode_message
-from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, wal_start
 from walbridge.producer.pgoutput.messages import (
     BeginPrepare,
     CommitPrepared,
@@ -160,7 +160,7 @@ class PendingTransactions:
             subxid, payload = split_xid(data, _BODY)
             if tag == b"R":
                 spooled.arrivals.append((subxid, self._relations.arrive()))
-            spooled.append(subxid, payload)
+            spooled.append(subxid, payload, wal_start(data))
             return
         message = decode_message(data[_BODY:], self._decoders)
         if isinstance(message, StreamStop):
@@ -212,7 +212,7 @@ class PendingTransactions:
         if isinstance(message, Prepare):
             self._end_prepare(message)
         elif message is None or isinstance(message, Relation | Origin):
-            self._preparing.spooled.append(xid, payload)
+            self._preparing.spooled.append(xid, payload, wal_start(data))
             if isinstance(message, Relation):
                 self._relations.note(message)
         else:

@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 from walbridge.producer.encoding.record import TransactionSource
 from walbridge.producer.errors import split_differs
+from walbridge.producer.pgoutput.frames import wal_start
 from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
 from walbridge.schemas.control.progress_record import Split
 from walbridge.schemas.errors import OperatorError, ProtocolError
@@ -30,6 +31,15 @@ class OpenTransaction:
     resume: Split | None
     source: TransactionSource
     ordinal: int = 0
+    follows: Lsn | None = None
+    """Where the commit before it ends; None where events do not tell their sequence."""
+    event_lsn: int = 0
+    """Of the change that came last, in the WAL; only kept where events tell it."""
+
+    @property
+    def event_source(self) -> TransactionSource:
+        """``source`` of the events of the change that came last."""
+        return self.source if self.follows is None else self.source.in_sequence(self.follows, self.event_lsn)
 
     @property
     def position(self) -> Position:
@@ -38,9 +48,13 @@ class OpenTransaction:
 
 
 class TransactionTracker:
-    """Where the stream stands between Begin and Commit."""
+    """Where the stream stands between Begin and Commit.
 
-    def __init__(self, done: Lsn, split: Split | None, body_at: int = 0) -> None:
+    Args:
+        tells_sequence: events tell the commit before their transaction, and where in the WAL they stand.
+    """
+
+    def __init__(self, done: Lsn, split: Split | None, body_at: int = 0, *, tells_sequence: bool = False) -> None:
         self._done = done
         self._split = split
         self._body_at = body_at
@@ -49,6 +63,9 @@ class TransactionTracker:
         a body here itself instead of calling ``receive_change``."""
         self._hashed = 0
         self._hash = blake2b(digest_size=16)
+        self._tells_sequence = tells_sequence
+        self.last_commit: Lsn | None = done if tells_sequence else None
+        """Where the newest commit ends; None where no event tells it."""
         self.open: OpenTransaction | None = None
         self.publishes = False
         """True inside a transaction of which every further change is to be published."""
@@ -75,7 +92,7 @@ class TransactionTracker:
         self._hashed = 0
         self._hash = blake2b(digest_size=16)
         source = TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None)
-        self.open = OpenTransaction(message, skipped, resume, source)
+        self.open = OpenTransaction(message, skipped, resume, source, follows=self.last_commit)
         self.publishes = not skipped and resume is None and self._split is None
         return self.open
 
@@ -99,6 +116,8 @@ class TransactionTracker:
         """
         transaction = self.inside()
         if self.publishes:
+            if transaction.follows is not None:
+                transaction.event_lsn = wal_start(body)
             self.unhashed.append(body)
             return True
         if transaction.skipped:
@@ -131,6 +150,8 @@ class TransactionTracker:
                 f"transaction {transaction.begin.xid} ends before the changes that were published of it"
             )
         self.open, self.publishes = None, False
+        if self._tells_sequence:
+            self.last_commit = message.end_lsn
         return transaction
 
     @property

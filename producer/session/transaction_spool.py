@@ -9,7 +9,7 @@ A file a transaction, in a folder that only this process has (0700, files 0600).
 but while a piece is written or the one transaction is replayed, however many are interleaved; what
 is not yet written is bounded for all of them together, so that small ones never touch the disk.
 
-    record = length of the payload, subtransaction, payload
+    record = length of the payload, subtransaction, place in the WAL, payload
 """
 
 import fcntl
@@ -25,8 +25,9 @@ from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.settings import Settings
 
-_RECORD = Struct(">II")
-_FRAME_HEADER = b"w" + bytes(XLOG_DATA_HEADER_BYTES - 1)
+_RECORD = Struct(">IIQ")
+_LSN_AT = 8
+_HEADER_REST = bytes(XLOG_DATA_HEADER_BYTES - 9)
 PIECE_BYTES = 2**20
 """Written and read at once."""
 BUFFERED_BYTES_MAX = 8 * 2**20
@@ -59,13 +60,13 @@ class Spooled:
         """Not on disk yet."""
         return len(self._buffer)
 
-    def append(self, xid: int, payload: bytes) -> None:
-        """Add a message.
+    def append(self, xid: int, payload: bytes, lsn: int = 0) -> None:
+        """Add a message. ``lsn``: where it stands in the WAL, as its frame says.
 
         Raises:
             OperatorError: the spool is full.
         """
-        self._buffer += _RECORD.pack(len(payload), xid)
+        self._buffer += _RECORD.pack(len(payload), xid, lsn)
         self._buffer += payload
         if len(self._buffer) >= PIECE_BYTES:
             self.write()
@@ -97,13 +98,13 @@ class Spooled:
             data = rest + piece
             at, size = 0, len(data) - _RECORD.size
             while at <= size:
-                length, xid = _RECORD.unpack_from(data, at)
+                length, xid, _ = _RECORD.unpack_from(data, at)
                 begin = at + _RECORD.size
                 if begin + length > len(data):
                     break
-                at = begin + length
+                lsn_at, at = at + _LSN_AT, begin + length
                 if xid not in aborted:
-                    yield _FRAME_HEADER + data[begin:at]
+                    yield b"w" + data[lsn_at:begin] + _HEADER_REST + data[begin:at]
             rest = data[at:]
         if rest:
             raise ProtocolError("the spool of a transaction ends inside a message")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def make_producer(
             folder = tmp_path / name
             folder.mkdir()
             made = ProducerUnderTest(f"{pipeline_name}_{name}", database, kafka, folder)
+            made.settings["topics"] = {"source_sequence": True}
             made.settings["producer"] = {"spool_dir": str(folder), "batch_rows_max": 400}
             stack.callback(made.kill_all)
             return made
@@ -60,6 +62,7 @@ def events(producer: ProducerUnderTest) -> list[tuple[Any, ...]]:
 
 def _plain(event: Event) -> tuple[Any, ...]:
     source = {name: value for name, value in event.source.items() if name not in _OF_THE_PIPELINE}
+    source["sequence"] = json.loads(source["sequence"])[1]  # where the change is in the WAL
     table = event.relation.table.qualified_name
     return event.position, table, event.op, event.before, event.after, event.unchanged, event.before_image, source
 

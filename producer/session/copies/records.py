@@ -5,7 +5,6 @@ between transactions of Postgres, and E is how far the stream has been received,
 this cut or an earlier one, and it ends there.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -113,7 +112,7 @@ class CopyRecords:
         False where one of them cannot be published: the table is left there.
         """
         self._open(lsn)
-        source = TransactionSource.of(at, time.time_ns() // 1000, None, None)
+        source = self._out.copied_source(at)
         if (unfit := self._send(writer, self._until_full(rows), source, lsn)) is not None:
             self.leave(writer, unfit, lsn)
             return False
@@ -193,7 +192,7 @@ class CopyRecords:
     def _open(self, lsn: Lsn) -> TransactionSource:
         self._out.set_origin(NULL)
         self._out.open()
-        return TransactionSource.of(lsn, time.time_ns() // 1000, None, None)
+        return self._out.copied_source(lsn)
 
     def _close(self, progress: TableProgress, lsn: Lsn) -> None:
         self._out.tracker.remember_tables({progress.relation_id: progress})

@@ -61,6 +61,18 @@ def test_origin_of_a_replayed_transaction_is_told() -> None:
     assert (event["source"]["commit_lsn"], event["source"]["txId"]) == (5, None)
 
 
+@pytest.mark.parametrize(
+    ("last", "told"), [(5, '["5","18446744073709551615"]'), (None, '[null,"18446744073709551615"]')]
+)
+def test_sequence_is_a_text_of_two_lsns_and_changes_nothing_else(last: int | None, told: str) -> None:
+    source = TransactionSource.of(5, 6, 7, "Ünit", 2**40)
+    _, plain = Written(KEYED).inserted(b"1", NULL, NULL, source=source)
+    _, event = Written(KEYED).inserted(b"1", NULL, NULL, source=source.in_sequence(last, 2**64 - 1))
+
+    assert plain["source"]["sequence"] is None
+    assert event == plain | {"source": plain["source"] | {"sequence": told}}
+
+
 @pytest.mark.parametrize("lsn", [0, 2**32, 2**63 - 1])
 def test_commit_lsn_of_any_size_is_kept(lsn: int) -> None:
     """I4"""

@@ -1,12 +1,15 @@
 """Messages to positioned changes: what is skipped after a restart, and what may never be."""
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.producer.pgoutput.encoder import xlog_data
 from walbridge.producer.encoding.record import TransactionSource
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
 from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
 from walbridge.producer.session.transaction import TransactionTracker
 from walbridge.schemas.control.progress_record import Split
@@ -256,3 +259,18 @@ def test_change_that_was_not_hashed_yet_is_of_its_transaction_alone() -> None:
     publish(tracker, bodies(2))
 
     assert tracker.split() == split_after(bodies(2))
+
+
+def test_events_that_tell_their_sequence_have_the_commit_before_theirs_and_their_own_place() -> None:
+    """Where a session begins, how far the one before had come stands for the commit."""
+    tracker = TransactionTracker(Lsn(600), None, XLOG_DATA_HEADER_BYTES, tells_sequence=True)
+    found = []
+    for begin, places in ((BEGIN, (700, 710)), (replace(BEGIN, final_lsn=Lsn(1200)), (1100,))):
+        transaction = tracker.begin(begin)
+        for place in places:
+            assert tracker.receive_change(xlog_data(b"x", Lsn(place)))
+            at = transaction.source.sequence_at
+            found.append(transaction.event_source.encoded[at + 2 : -len(transaction.source.encoded[at + 1 :])])
+        tracker.commit(Commit(begin.final_lsn, Lsn(begin.final_lsn + 40), 5))
+
+    assert found == [b'["600","700"]', b'["600","710"]', b'["1040","1100"]']

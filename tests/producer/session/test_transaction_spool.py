@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, wal_start
 from walbridge.producer.session import transaction_spool as spools
 from walbridge.producer.session.transaction_spool import BUFFERED_BYTES_MAX, PIECE_BYTES, Spool, Spooled
 from walbridge.schemas.errors import OperatorError
@@ -67,10 +67,11 @@ def test_what_was_not_aborted_comes_out_in_its_order_however_it_is_cut(
 def test_frames_have_the_header_of_a_streamed_message(spool: Spool) -> None:
     """So that everything behind the spool takes them for frames."""
     spooled = spool.add()
-    spooled.append(1, b"Ixyz")
+    spooled.append(1, b"Ixyz", 0x1_0000_0002)
     (frame,) = spooled.frames(lambda: None)
 
     assert frame[:1] == b"w"
+    assert wal_start(frame) == 0x1_0000_0002
     assert frame[XLOG_DATA_HEADER_BYTES:] == b"Ixyz"
 
 
@@ -169,9 +170,9 @@ def test_limit_is_refused_by_name_with_what_is_used(tmp_path: Path) -> None:
     spool = spool_of(tmp_path, limit_bytes=3 * 2**20)
     spooled = spool.add()
     for _ in range(3):
-        spooled.append(1, b"x" * (PIECE_BYTES - 8))
+        spooled.append(1, b"x" * (PIECE_BYTES - 16))
     with pytest.raises(OperatorError, match=r"4,194,305 bytes.* 3,145,728") as refused:
-        spooled.append(1, b"x" * (PIECE_BYTES - 7))
+        spooled.append(1, b"x" * (PIECE_BYTES - 15))
     assert "spool_bytes_max" in refused.value.remedy
     assert "streaming" in refused.value.remedy
     spool.close()

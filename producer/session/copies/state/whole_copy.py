@@ -130,7 +130,7 @@ class WholeCopy:
             return
         try:
             ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
-            records = records_of(change, writer, transaction.source, transaction.ordinal, ts_ms)
+            records = records_of(change, writer, transaction.event_source, transaction.ordinal, ts_ms)
             self._refuse_too_large(writer, records)
             for record in records:
                 aside.receive(transaction.begin.xid, record)
