@@ -20,6 +20,8 @@ SAY := @printf '%s\n'
 
 # Nothing of the caller's Python or Java may leak into ours.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV SPARK_HOME PYSPARK_PYTHON PYSPARK_SUBMIT_ARGS
+# Images of containers set it: then every start of a program under test, and every process of pytest, compiles anew.
+unexport PYTHONDONTWRITEBYTECODE
 export TMPDIR := $(HOME_DIR)/tmp
 export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
