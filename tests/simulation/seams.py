@@ -18,6 +18,7 @@ from tests.simulation.history import COPIED
 from tests.simulation.kafka_consumer import Consumer
 from tests.simulation.kafka_producer import Producer
 from tests.simulation.postgres import Select, Server, Walsender
+from tests.simulation.table_requests import RequestsInTurn
 from tests.simulation.world import Clock, Silence, World
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.kafka.topic_specs import TopicSpec
@@ -37,15 +38,23 @@ _MODULES = (
     "walbridge.producer.guards.truncations",
     "walbridge.producer.waits",
     "walbridge.producer.session.transaction_spool",
+    "walbridge.producer.session.copies.corrections",
+    "walbridge.producer.session.copies.start",
     "walbridge.producer.session.copies.state.copied_table",
+    "walbridge.producer.session.copies.state.copy_progress",
+    "walbridge.producer.session.copies.state.requested_tables",
     "walbridge.producer.session.copies.answers",
     "walbridge.producer.session.copies.records",
     "walbridge.producer.session.copies.steps",
+    "walbridge.producer.session.copies.whole_steps",
     "walbridge.producer.session.dropped_tables",
     "walbridge.producer.session.loop",
+    "walbridge.producer.session.renamed_tables",
     "walbridge.producer.session.replay",
     "walbridge.producer.session.copies.state.tables_to_copy",
+    "walbridge.producer.relations.recorded_versions",
     "walbridge.producer.relations.tables",
+    "walbridge.producer.session.table_trouble",
     "walbridge.producer.session.pending_transactions",
     "walbridge.producer.kafka.control_topics",
     "walbridge.producer.kafka.instance",
@@ -167,7 +176,8 @@ def _replacements(
         },
         "walbridge.producer.follow": {
             # Without a table that comes nothing is copied beside the stream.
-            "CopyReader": lambda *_: nullcontext() if copied is None else Reader(copied, world)
+            "CopyReader": lambda *_: nullcontext() if copied is None else Reader(copied, world),
+            "TableRequests": lambda settings, next_offset: RequestsInTurn(world, settings, next_offset),
         },
         "walbridge.producer.guards.altered_tables": {"tables_facts": lambda *_: ({}, None)},
         "walbridge.producer.guards.doubts": {"table_storages": lambda _, asked: dict.fromkeys(asked, TableStorage(()))},

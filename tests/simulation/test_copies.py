@@ -25,8 +25,8 @@ from walbridge.producer.session.loop import Session
 
 COMES = Case(has_copy=True)
 QUIET = Case(has_copy=True, faults=[])
-SHORT, SEED_COUNT, SOAK_SEED_COUNT = 40, 400, 20_000
-CHUNK = 200
+SHORT, SEED_COUNT, SOAK_SEED_COUNT = 40, 200, 20_000
+CHUNK = 100
 SEEDS_MAX = 300
 """In which a mistake must be found."""
 

@@ -14,12 +14,12 @@ import pytest
 
 from tests.simulation.run import FAULTS, HIDDEN, Outcome, run_seed
 
-SEED_COUNT = 4_000
-SOAK_SEED_COUNT = 100_000
+SEED_COUNT = 1_200
+SOAK_SEED_COUNT = 100_200
 """Of ``make soak``."""
-CHUNK = 1_000
+CHUNK = 300
 """What is left for one process at the end of a run keeps the others waiting."""
-SHORT = 500
+SHORT = 300
 
 
 def _violations(seeds: range) -> tuple[list[str], list[Outcome]]:
