@@ -79,22 +79,21 @@ def other_publication(publications: Sequence[str], followed: Sequence[str]) -> O
 
 
 def operations_missing(
-    publications: Sequence[str], operations: Sequence[str], *, is_told_later: bool = True
+    publications: Sequence[str], operations: Sequence[str], *, is_told_later: bool | None = None
 ) -> OperatorError:
     """Postgres leaves them out without a word.
 
     Args:
-        is_told_later: whether a start can tell afterwards that they were left out, if there were any.
+        is_told_later: whether a start can tell afterwards that they were left out; None before a pipeline begins.
     """
-    then = (
-        "start walbridge produce again: it copies the tables again of which changes may be missing"
-        if is_told_later
-        else f"if there were any since the copy, {COPY_ALL}"
-    )
-    verb = "does" if len(publications) == 1 else "do"
+    verb, then = "does" if len(publications) == 1 else "do", ""
+    if is_told_later is not None:
+        then = " then start walbridge produce, which copies the tables again of which changes may be missing"
+    if is_told_later is False:
+        then = f" if there were any since the copy, {COPY_ALL}"
     return OperatorError(
         f"{the_publications(publications)} {verb} not publish {', '.join(operations)}: such changes do not come",
-        remedy=f"{publish_all(publications[:1])} {then}",
+        remedy=f"{publish_all(publications[:1])}{then}",
     )
 
 

@@ -64,7 +64,7 @@ def test_table_whose_publication_was_altered_and_altered_back_is_told_by_who_wro
     assert versioned.altered(replace(NOW, members=members | {1: "16410@790"})) == {}
 
 
-@pytest.mark.parametrize(("version", "then"), [("@754", "start walbridge produce again"), ("", COPY_ALL)])
+@pytest.mark.parametrize(("version", "then"), [("@754", "then start walbridge produce, which copies"), ("", COPY_ALL)])
 def test_operations_that_come_back_are_mended_by_the_next_start_if_it_can_tell(version: str, then: str) -> None:
     """I7: progress of earlier code does not say what publications were."""
     tables = {each: replace(table, membership=f"{table.membership}{version}") for each, table in TABLES.items()}

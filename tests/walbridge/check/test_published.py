@@ -10,7 +10,6 @@ import pytest
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
 from walbridge.check.published import PublicationFacts, TableCase, combined, judged, publication_findings
 from walbridge.producer.postgres.facts import Membership, PublishedTable
-from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.settings import Settings
 
 EVERYTHING = PublicationFacts(
@@ -99,8 +98,7 @@ PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[Publ
             error(
                 "publication",
                 "publication walbridge does not publish update, delete, truncate: such changes do not come",
-                f"ALTER PUBLICATION \"walbridge\" SET (publish = '{ALL}'); if there were any since the copy, "
-                + COPY_AGAIN,
+                f"ALTER PUBLICATION \"walbridge\" SET (publish = '{ALL}');",
             ),
         ],
     ),
