@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.fix_postgres import Database
+from tests.programs import Programs
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 
-ROOT = Path(__file__).parent.parent.parent
 STOP_S = 60.0
 ARRIVES_S = 300.0
 """A JVM starts first, beside two other processes of tests."""
@@ -64,41 +60,6 @@ WRITES = (
     "INSERT INTO shop.codes VALUES ('c{m}', {i}) ON CONFLICT DO NOTHING",
     "UPDATE shop.codes SET id = id + 100000 WHERE id = {i}",
 )
-
-
-class Programs:
-    """Runs ``python -m walbridge VERB --config FILE``."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.config = folder / "walbridge.toml"
-        self.started: list[subprocess.Popen[bytes]] = []
-
-    def start(self, verb: str, *arguments: str) -> subprocess.Popen[bytes]:
-        with (self._folder / f"{verb}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "walbridge", verb, *arguments, "--config", str(self.config)],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self.started.append(process)
-        return process
-
-    def run(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "walbridge", verb, *arguments, "--config", str(self.config)]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
-
-    def log(self, verb: str) -> str:
-        return (self._folder / f"{verb}.log").read_text()
-
-    def kill(self, process: subprocess.Popen[bytes]) -> None:
-        """SIGKILL to the process and what it started: the JVM of a job dies with its driver."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 @dataclass
