@@ -113,17 +113,23 @@ class PartitionLog:
             fault, offset = message.error(), message.offset() or 0
             if fault is None:
                 if stop is not None and offset >= stop:
+                    self._rest()
                     return
                 heard_s = time.monotonic()
                 self.next_offset = offset + 1
                 yield message
             elif fault.code() == KafkaError._PARTITION_EOF:
                 self.next_offset = max(self.next_offset, offset)
+                self._rest()
                 return
             elif not fault.retriable() and fault.code() not in _AWAY:
                 raise self._unreadable(fault)
             else:
                 self._refuse_silence(heard_s)
+
+    def _rest(self) -> None:
+        """Until the next read: the client would ask for more a hundred times a second."""
+        self._consumer.unassign()
 
     def _refuse_silence(self, heard_s: float) -> None:
         silent_s = time.monotonic() - heard_s

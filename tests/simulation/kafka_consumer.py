@@ -30,6 +30,9 @@ class Consumer:
             self._messages = deque(Delivered(place, entry) for entry in entries)
             self._messages.append(Delivered(place, None, end, log.stable_end))
 
+    def unassign(self) -> None:
+        """Nothing was fetched ahead."""
+
     def get_watermark_offsets(self, partition: TopicPartition, timeout: float = -1) -> tuple[int, int]:
         """Nothing is ever removed; what is open hides what comes after it."""
         return 0, self._broker.log(partition.topic, partition.partition).stable_end

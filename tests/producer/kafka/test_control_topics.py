@@ -198,3 +198,15 @@ def test_without_a_broker_it_says_so_at_once() -> None:
 
     with pytest.raises(KafkaAway, match="cannot be read"):
         read_progress(away)
+
+
+def test_between_two_reads_the_broker_is_asked_for_nothing(settings: Settings) -> None:
+    """A client fetches on behind the end, a hundred times a second: nine in a hundred of a core of the broker."""
+    with partition_log.PartitionLog(settings, progress_topic(settings.name), 0) as log:
+        assert not list(log.read(0))
+        assert not log._consumer.assignment()
+
+        Writer(settings).write([OURS])
+
+        assert [message.key() for message in log.read(0)] == [OURS.key]
+        assert not log._consumer.assignment()
