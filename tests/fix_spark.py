@@ -137,11 +137,17 @@ def spark(shared_jvm: SharedJvm) -> SparkSession:
     return shared_jvm.session
 
 
+@pytest.fixture
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark decodes and folds all records, also the few that are the driver's."""
+    monkeypatch.setattr(change_reader, "FEW", Volume())
+
+
 @pytest.fixture(params=["driver", "spark"])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def engine(request: pytest.FixtureRequest) -> str:
     """What decodes and folds: few records are the driver's, all others Spark's. A test runs with both."""
     if request.param == "spark":
-        monkeypatch.setattr(change_reader, "FEW", Volume())
+        request.getfixturevalue("by_spark")
     return str(request.param)
 
 

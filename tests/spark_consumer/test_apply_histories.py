@@ -36,6 +36,9 @@ FEW = settings(
     max_examples=1, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 pytestmark = pytest.mark.usefixtures("engine")
+# Both engines, both appliers, keys that change and keys that do not; the rest is drawn in ``make soak``.
+KEYED_RUNS = [("driver", False, "local"), ("spark", True, "local"), ("driver", True, "spark")]
+MORE_KEYED_RUNS = [("driver", True, "local"), ("spark", False, "local"), ("spark", True, "spark")]
 
 
 class Follower:
@@ -103,7 +106,11 @@ class Follower:
         return list(lake_rows(head_rows(self.lake, self.head)))
 
 
-@pytest.mark.parametrize(("keys_change", "applier"), [(False, "local"), (True, "local"), (True, "spark")])
+@pytest.mark.parametrize(
+    ("engine", "keys_change", "applier"),
+    [*KEYED_RUNS, *(pytest.param(*run, marks=pytest.mark.soak) for run in MORE_KEYED_RUNS)],
+    indirect=["engine"],
+)
 @FEW
 @given(seed=st.integers(0, 2**32))
 def test_lake_equals_the_source_after_every_plan(
@@ -130,6 +137,8 @@ def test_lake_equals_the_source_after_every_plan(
         assert sorted(map(canonical, follower.rows())) == expected, f"seed {seed}, plan {plan}"
 
 
+# What rows without a key come to is Spark's work in either engine.
+@pytest.mark.parametrize("engine", ["spark", pytest.param("driver", marks=pytest.mark.soak)], indirect=True)
 @FEW
 @given(seed=st.integers(0, 2**32))
 def test_multiset_equals_the_source_after_every_plan(

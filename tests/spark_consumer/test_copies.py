@@ -1,4 +1,7 @@
-"""Copies beside the stream, with Kafka, Spark and Delta: what readers see before they end, and after."""
+"""Copies beside the stream, with Kafka, Spark and Delta: what readers see before they end, and after.
+
+Where the driver folds, ``in_memory/test_copies_in_memory.py`` has many more of them.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def end(writer: ContractWriter, of: RelationRecord, lsn: int, *last: dict[str, A
     writer.send([*copied(of, lsn, *last), marker], barriers=[barrier], end_lsn=lsn)
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("by_spark")
 def test_a_table_is_copied_while_the_others_are_published(
     spark: SparkSession, writer: ContractWriter, history: RelationRecord, items: RelationRecord, run: Run, lake: Path
 ) -> None:
@@ -88,7 +91,7 @@ def test_a_table_is_copied_while_the_others_are_published(
     assert rows(spark, lake, "items") == [(1, "one", 10), (2, "two", 2), (3, "six", 6), (5, "five", 51)]
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("by_spark")
 def test_a_table_that_is_copied_again_is_fed_until_its_copy_takes_its_place(
     spark: SparkSession, writer: ContractWriter, items: RelationRecord, run: Run, lake: Path
 ) -> None:

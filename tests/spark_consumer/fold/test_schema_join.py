@@ -15,7 +15,6 @@ from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.fold.schema_join import events
 from walbridge.spark_consumer.plan.plan import Segment
 
-pytestmark = pytest.mark.usefixtures("engine")
 LSN = 0x1100
 UTC = datetime.UTC
 VALUES: list[tuple[str, int, Any]] = [
@@ -49,7 +48,16 @@ VALUES: list[tuple[str, int, Any]] = [
 TYPES = relation([column(f"c{at}", name, typmod=typmod) for at, (name, typmod, _) in enumerate(VALUES)], name="types")
 
 
-def test_values_of_every_type_reach_the_lake(spark: SparkSession, lake: Path) -> None:
+@pytest.mark.usefixtures("by_spark")
+def test_values_of_every_type_reach_the_lake_by_spark(spark: SparkSession, lake: Path) -> None:
+    check_values_of_every_type(spark, lake)
+
+
+def test_values_of_every_type_reach_the_lake_by_the_driver(lake: Path) -> None:
+    check_values_of_every_type(None, lake)
+
+
+def check_values_of_every_type(spark: SparkSession | None, lake: Path) -> None:
     row = {f"c{at}": value for at, (_, _, value) in enumerate(VALUES)}
 
     found = head_rows(lake, copied(spark, lake, TYPES, row, {}))
@@ -68,19 +76,16 @@ ITEMS = relation([column("n", "int4")])
 LATER = relation([column("n", "int4"), column("m", "int4")])
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "expected"),
-    [
-        (None, None, [0, 1, 2, 3]),
-        (Position(Lsn(LSN), 1), None, [1, 2, 3]),
-        (None, Position(Lsn(LSN), 1), [0]),
-        (Position(Lsn(LSN), 1), Position(Lsn(LSN + 8), 0), [1]),
-        (Position(Lsn(LSN + 8), 0), Position(Lsn(LSN + 8), 0), []),
-    ],
-)
-def test_segment_takes_events_from_start_to_before_end(
-    spark: SparkSession, start: Position | None, end: Position | None, expected: list[int]
-) -> None:
+SEGMENTS = [
+    (None, None, [0, 1, 2, 3]),
+    (Position(Lsn(LSN), 1), None, [1, 2, 3]),
+    (None, Position(Lsn(LSN), 1), [0]),
+    (Position(Lsn(LSN), 1), Position(Lsn(LSN + 8), 0), [1]),
+    (Position(Lsn(LSN + 8), 0), Position(Lsn(LSN + 8), 0), []),
+]
+
+
+def test_segment_takes_events_from_start_to_before_end(spark: SparkSession) -> None:
     log = Log()
     for n, (lsn, ordinal) in enumerate([(LSN, 0), (LSN, 1), (LSN + 8, 0), (LSN + 8, 1)]):
         log.add(Event(ITEMS, "c", lsn, ordinal, after={"n": n}))
@@ -88,6 +93,6 @@ def test_segment_takes_events_from_start_to_before_end(
     log.add(Event(LATER, "c", LSN, 1, after={"n": 9, "m": 9}))
     log.add(Event(relation([column("n", "int4")], name="other"), "c", LSN, 1, after={"n": 8}))
 
-    found = events(log.frame(spark), ITEMS, Segment(0, ITEMS.schema_id, start, end))
-
-    assert sorted(row["offset"] for row in found.toArrow().to_pylist()) == expected
+    for start, end, expected in SEGMENTS:
+        found = events(log.frame(spark), ITEMS, Segment(0, ITEMS.schema_id, start, end))
+        assert sorted(row["offset"] for row in found.toArrow().to_pylist()) == expected, (start, end)
