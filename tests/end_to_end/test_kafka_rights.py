@@ -23,6 +23,7 @@ from tests.documents import table
 from tests.fix_producer import ROOT, ProducerUnderTest
 from tests.spark_consumer.program import START_S, environment
 from tests.wait import wait_until
+from walbridge.__main__ import main
 from walbridge.embedded.jars import spark_jars
 from walbridge.embedded.kafka import KafkaBroker
 
@@ -89,7 +90,7 @@ def rights(pipeline: str) -> Iterator[AclBinding]:
 
 
 def test_rights_that_the_page_names_are_enough_for_both_programs_and_all_verbs(
-    broker: KafkaBroker, producer: ProducerUnderTest, lake: Path
+    broker: KafkaBroker, producer: ProducerUnderTest, lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     producer.kafka = broker
     producer.database.execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
@@ -104,19 +105,22 @@ def test_rights_that_the_page_names_are_enough_for_both_programs_and_all_verbs(
     for granted in admin.create_acls(list(rights(producer.name))).values():
         granted.result()
 
-    def run(*verb: str, module: str = "walbridge") -> str:
-        command = [sys.executable, "-m", module, *verb, "--config", str(producer.folder / "walbridge.toml")]
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment({}), capture_output=True, text=True, timeout=START_S, check=False
-        )
-        assert done.returncode == 0, f"{verb}\n{done.stdout}{done.stderr}"
-        return done.stdout
+    settings = str(producer.write_settings())
 
-    producer.write_settings()
+    def run(*verb: str) -> str:
+        capsys.readouterr()
+        code, said = main([*verb, "--config", settings]), capsys.readouterr()
+        assert code == 0, f"{verb}\n{said.out}{said.err}"
+        return said.out
+
     run("init")
     assert "may not be seen" not in run("check")
     running = producer.start_streaming()
-    run("--once", module="walbridge.spark_consumer")
+    job = [sys.executable, "-m", "walbridge.spark_consumer", "--once", "--config", settings]
+    done = subprocess.run(
+        job, cwd=ROOT, env=environment({}), capture_output=True, text=True, timeout=START_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
     assert '"key": {"id": 1}' in run("tail", "public.t")
     assert "current since" in run("status")
     run("copy", "t", "--wait")

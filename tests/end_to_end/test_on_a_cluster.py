@@ -16,6 +16,7 @@ import pytest
 from tests.contract_writer import ContractWriter
 from tests.documents import PAGES, ROOT, blocks
 from tests.fix_spark import NO_PYTHON
+from tests.jvm import short_lived
 from tests.spark_consumer.accounts import HISTORY
 from tests.spark_consumer.program import START_S, Program, environment
 from tests.wait import wait_until
@@ -27,6 +28,11 @@ BIN = Path(pyspark.__file__).parent / "bin"
 DEPLOY = "org.apache.spark.deploy"
 RUNS_S = 540
 """On an idle machine a minute: four JVMs start."""
+
+
+def options_of_jvms() -> dict[str, str]:
+    """For all that start here: each ends after a minute."""
+    return {"JAVA_TOOL_OPTIONS": " ".join(short_lived())}
 
 
 class Cluster:
@@ -48,7 +54,7 @@ class Cluster:
         wait_until(lambda: "Successfully registered" in log.read_text(), "the worker to join", START_S)
 
     def _start(self, role: str, *arguments: str) -> ServerProcess:
-        environ = environment({"SPARK_LOCAL_DIRS": str(self._folder / "scratch")})
+        environ = environment({"SPARK_LOCAL_DIRS": str(self._folder / "scratch"), **options_of_jvms()})
         command = [str(BIN / "spark-class"), role, "--host", "127.0.0.1", *arguments]
         started = ServerProcess(role, command, self._folder / "cluster.log", environ=environ)
         self._ending.callback(started.kill)
@@ -110,6 +116,7 @@ def run_command_of_the_page(cluster: Cluster, checkout: Path, **variables: str) 
                 "PYSPARK_DRIVER_PYTHON": sys.executable,
                 "PYSPARK_PYTHON": NO_PYTHON,
                 "SPARK_HOME": str(BIN.parent),
+                **options_of_jvms(),
                 **variables,
             }
         ),

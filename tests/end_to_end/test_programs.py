@@ -1,4 +1,9 @@
-"""The programs as an operator runs them, on a database that is not the demo's (ten tables)."""
+"""The programs as an operator runs them, on a database that is not the demo's (ten tables): ``make soak``.
+
+In each run the campaign kills both under load and has them stop in peace, the demo and ``test_kafka_rights.py`` run
+the verbs, ``test_changes.py``, ``test_types.py`` and the differential test have such tables, and ``walbridge/verify``
+a source that is written to.
+"""
 
 from __future__ import annotations
 
@@ -126,10 +131,11 @@ def shop(
     writer.join()
 
 
+@pytest.mark.soak
 def test_another_database_is_followed_with_four_verbs_and_survives_a_kill(
     programs: Programs, shop: Writer, lake: Path
 ) -> None:
-    """I1, I5, I8: init, produce, materialize, verify. The campaign kills all else, over fewer types."""
+    """I1, I5, I8: init, produce, materialize, verify."""
     made = programs.run("init")
     assert made.returncode == 0, made.stderr
     assert "CREATE ROLE" in made.stdout

@@ -1,7 +1,7 @@
 """What is killed, when and together: drawn from one seed, nothing else.
 
 In: a seed and a number of rounds. Out: rounds of strikes. Every round kills each of the four, and
-two of the cheap ones again; in every second round two of them die at once.
+two of the cheap ones again; in the first round and every second from there two of them die at once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Rounds = list[list[Strike]]
 def draw(seed: int, rounds: int) -> Rounds:
     """The schedule of this seed: its first rounds are the same whatever their number."""
     dice = random.Random(seed)
-    return [_round(dice, paired=number % 2 == 1) for number in range(rounds)]
+    return [_round(dice, paired=number % 2 == 0) for number in range(rounds)]
 
 
 def kills(rounds: Iterable[Iterable[Strike]]) -> Counter[str]:
