@@ -63,6 +63,7 @@ def _answer(url: str) -> str:
 ROLES: dict[str, Callable[[], str]] = {
     "producer": lambda: program("PRODUCER_PORT", 9470),
     "job": lambda: program("JOB_PORT", 9471),
+    "verify": lambda: program("VERIFY_PORT", 9472),
     "master": master,
     "worker": worker,
 }

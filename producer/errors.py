@@ -135,6 +135,14 @@ def table_rewritten(table: str) -> TableRewritten:
     )
 
 
+def found_unequal(table: str) -> OperatorError:
+    """Whatever brought that about: nobody knows which of its other rows are right."""
+    return OperatorError(
+        f"table {table} in the lake was compared with its source, and rows of it differ",
+        remedy=copied_again(table),
+    )
+
+
 def partitions_changed(table: str) -> TableRewritten:
     """Postgres sends nothing of the rows that come and go with a partition."""
     return TableRewritten(

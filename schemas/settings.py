@@ -264,6 +264,7 @@ class Metrics(_Section):
     producer_port: int = Field(default=9470, ge=0, le=65535)
     """0: a free one, which the log names."""
     job_port: int = Field(default=9471, ge=0, le=65535)
+    verify_port: int = Field(default=9472, ge=0, le=65535)
     stalled_after_s: int = Field(default=300, ge=1)
     """Without progress for so long, a program is unhealthy."""
     state_dir: str | None = None

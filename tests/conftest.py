@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A run in the background inherits SIGINT as ignored, and so would the programs under test.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Several programs run at a time, beside those of whoever runs the tests.
-    for port in ("PRODUCER_PORT", "JOB_PORT"):
+    for port in ("PRODUCER_PORT", "JOB_PORT", "VERIFY_PORT"):
         os.environ.setdefault(f"WALBRIDGE_METRICS__{port}", "0")
     exit_on_sigterm()
 

@@ -21,6 +21,7 @@ from walbridge.schemas.errors import COPY_AGAIN
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings, refuse_unknown_variables
 from walbridge.spark_consumer.metrics import JobMetrics
+from walbridge.verify.metrics import VerifyMetrics
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"(?m)^([a-z-]+):(?!=)", MAKEFILE))
@@ -94,8 +95,9 @@ def test_page_of_settings_has_the_settings_of_every_topic_that_walbridge_makes()
         assert f"is {spec.config['max.message.bytes']} by default" in PAGES["docs/settings.md"]
 
 
-def test_page_of_metrics_lists_every_metric_of_both_programs_with_its_type() -> None:
-    shown = generate_latest(ProducerMetrics().registry) + generate_latest(JobMetrics().registry)
+def test_page_of_metrics_lists_every_metric_of_all_programs_with_its_type() -> None:
+    programs = ProducerMetrics(), JobMetrics(), VerifyMetrics("", 3600, 300)
+    shown = b"".join(generate_latest(each.registry) for each in programs)
 
     assert shown_metrics(shown.decode()) == documented_metrics()
 

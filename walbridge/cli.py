@@ -233,11 +233,28 @@ def verify(
         float, typer.Option(min=1, help="Seconds to wait until the lake publishes what the source holds.")
     ] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
+    every: Annotated[
+        str | None, typer.Option("--every", metavar="TIME", help="Again and again, as 30m or 1h, until SIGTERM.")
+    ] = None,
+    log_format: LogFormat = "auto",
 ) -> None:
     """Compare lake and source row by row at one LSN; where they differ, print the keys and exit with 1."""
+    from walbridge.quantities import duration_s
     from walbridge.schemas.settings_file import load_settings
     from walbridge.verify import verify as compare_all
 
+    if every is not None:
+        from walbridge.runtime.logs import configure_logs
+        from walbridge.verify.service import verify_every
+
+        if as_json:
+            raise typer.BadParameter("--json goes without --every: what is found is in the log and in /metrics")
+        try:
+            every_s = duration_s(every)
+        except ValueError as error:
+            raise typer.BadParameter(f"--every: {error}") from None
+        configure_logs(log_format=log_format)
+        raise typer.Exit(verify_every(load_settings(config), every_s, tables or None, timeout))
     raise typer.Exit(compare_all(load_settings(config), tables=tables or None, timeout_s=timeout, as_json=as_json))
 
 

@@ -1,4 +1,4 @@
-"""What both programs last said of themselves, and what this machine knows of it. Reads only.
+"""What the programs last said of themselves, and what this machine knows of it. Reads only.
 
 In: settings. Out: the last words of each. The producer's are in Kafka, the job's in the lake; an end that neither could
 be told of is in a file of this user on the machine where it happened.
@@ -10,7 +10,7 @@ from walbridge.producer.kafka.status_topic import newest_runs
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.runtime.left_words import LeftWords
 from walbridge.runtime.own_process import is_alive
-from walbridge.schemas.control.run_record import JOB, PRODUCER, LastWords, Run, last_words
+from walbridge.schemas.control.run_record import JOB, PRODUCER, VERIFIER, LastWords, Run, last_words
 from walbridge.schemas.errors import WalbridgeError
 from walbridge.schemas.settings import Settings
 
@@ -22,11 +22,12 @@ def producer_words(settings: Settings) -> LastWords:
         RetryableError: no broker answers, and nothing is left here.
         OperatorError: the topic may not be read, likewise.
     """
-    try:
-        found = newest_runs(settings, TopicAdmin(settings).partition_counts())
-    except WalbridgeError:
-        return _left_alone(settings, PRODUCER)
-    return _words(settings, PRODUCER, *found)
+    return _in_kafka(settings, PRODUCER)
+
+
+def verifier_words(settings: Settings) -> LastWords:
+    """Of what verifies the lake of this pipeline again and again. Raises as ``producer_words``."""
+    return _in_kafka(settings, VERIFIER)
 
 
 def left_words(settings: Settings, program: str) -> LastWords:
@@ -48,6 +49,14 @@ def job_words(settings: Settings) -> LastWords:
     except WalbridgeError:
         return _left_alone(settings, JOB)
     return _words(settings, JOB, *found)
+
+
+def _in_kafka(settings: Settings, program: str) -> LastWords:
+    try:
+        found = newest_runs(settings, TopicAdmin(settings).partition_counts(), program)
+    except WalbridgeError:
+        return _left_alone(settings, program)
+    return _words(settings, program, *found)
 
 
 def _left_alone(settings: Settings, program: str) -> LastWords:

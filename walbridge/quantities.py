@@ -27,6 +27,21 @@ def seconds_text(seconds: float) -> str:
 _PAIRS = ((86_400, 3_600, "d", "h"), (3_600, 60, "h", "min"), (60, 1, "min", "s"))
 
 
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def duration_s(text: str) -> int:
+    """Seconds of ``90s``, ``15m``, ``1h``, ``1d``.
+
+    Raises:
+        ValueError: it is none of these, or nothing.
+    """
+    number, unit = text[:-1], text[-1:]
+    if not (number.isascii() and number.isdigit() and unit in _UNITS_S) or int(number) == 0:
+        raise ValueError("say a whole number and s, m, h or d, as in 1h")
+    return int(number) * _UNITS_S[unit]
+
+
 def moment_text(moment: datetime) -> str:
     """``2026-01-31 12:00:05Z``."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"

@@ -1,10 +1,13 @@
-"""What the producer says of itself, in a compacted topic: read and written beside all Kafka transactions.
+"""What a program says of itself, in a compacted topic: read and written beside all Kafka transactions.
 
-In: records of runs. Out: those of our slot. The topic is made when it is missing. Where that, or writing, is not
-allowed, the pipeline goes on without: only what ``walbridge status`` can tell depends on it.
+In: records of runs. Out: those of our slot: of its producer, and of what verifies its lake. The topic is made when it
+is missing. Where that, or writing, is not allowed, the pipeline goes on without: only what ``walbridge status`` can
+tell depends on it.
 """
 
 from collections.abc import Container, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -19,22 +22,22 @@ from walbridge.schemas.errors import KafkaAway, ProtocolError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import status_topic
 
-_NEWEST = 50
-"""So many records are looked at, from the end: a program that runs renews its own, one that is refused adds one."""
+_NEWEST = 5000
+"""No more records are looked at, from the end: what runs renews its own, so one of what ended may be far behind."""
 
 
 class StatusTopic:
     """Of one slot. Used by one thread."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings, self._topic = settings, status_topic(settings.name)
+    def __init__(self, settings: Settings, program: str = PRODUCER) -> None:
+        self._settings, self._topic, self._program = settings, status_topic(settings.name), program
         self._client: Producer | None = None
         self._failure: KafkaError | None = None
 
     def read(self) -> tuple[Run | None, Run | None]:
         """The newest records. Raises as ``newest_runs``; makes the topic where it is missing."""
         TopicAdmin(self._settings).ensure([status_topic_spec(self._settings)])
-        return newest_runs(self._settings, {self._topic})
+        return newest_runs(self._settings, {self._topic}, self._program)
 
     def write(self, records: Mapping[str, Run]) -> None:
         """Acknowledged when it returns.
@@ -50,7 +53,7 @@ class StatusTopic:
         self._failure = None
         try:
             for kind, run in records.items():
-                key = record_key(self._settings.postgres.slot, PRODUCER, kind)
+                key = record_key(self._settings.postgres.slot, self._program, kind)
                 self._client.produce(self._topic, encode_run(run), key, 0, on_delivery=self._delivered)
             left = self._client.flush(WRITE_S)
         except (KafkaException, BufferError) as error:
@@ -74,8 +77,8 @@ class StatusTopic:
         self._failure = error or self._failure
 
 
-def newest_runs(settings: Settings, topics: Container[str]) -> tuple[Run | None, Run | None]:
-    """The newest record of our slot's producer that says that it runs, and the newest of an end.
+def newest_runs(settings: Settings, topics: Container[str], program: str = PRODUCER) -> tuple[Run | None, Run | None]:
+    """The newest record of our slot's program that says that it runs, and the newest of an end.
 
     Raises:
         RetryableError: no broker answers.
@@ -84,12 +87,14 @@ def newest_runs(settings: Settings, topics: Container[str]) -> tuple[Run | None,
     topic = status_topic(settings.name)
     if topic not in topics:
         return None, None
+    wanted = [record_key(settings.postgres.slot, program, kind) for kind in (RUN, END)]
     found: dict[bytes, Run] = {}
     with PartitionLog(settings, topic, 0) as log:
-        for message in log.last(_NEWEST):
-            try:
-                found[message.key() or b""] = decode_run(message.value() or b"")
-            except ProtocolError:  # newer code's: it tells less, and stops nobody
-                continue
-    run, end = (found.get(record_key(settings.postgres.slot, PRODUCER, kind)) for kind in (RUN, END))
-    return run, end
+        for message in islice(log.backwards(), _NEWEST):
+            key = message.key() or b""
+            if key in wanted and key not in found:
+                with suppress(ProtocolError):  # newer code's: it tells less, and stops nobody
+                    found[key] = decode_run(message.value() or b"")
+            if len(found) == len(wanted):
+                break
+    return found.get(wanted[0]), found.get(wanted[1])

@@ -28,6 +28,7 @@ CONTROL_RECORDS = (
     "TableProgress2",
     "TableRequest2",
     "Relation2",
+    "TableRequest3",
 )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from walbridge.schemas.errors import ProtocolError
 
 FORMAT_VERSION = 1
-PRODUCER, JOB = "producer", "job"
+PRODUCER, JOB, VERIFIER = "producer", "job", "verify"
 """Programs."""
 RUN, END = "run", "end"
 """Records of a program."""

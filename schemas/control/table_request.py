@@ -3,8 +3,8 @@
 ``walbridge copy`` and ``walbridge forget`` write it to ``<p>.progress``; the producer reads on from where its
 progress says that it has read, and says so in the Kafka transaction that tells what came of it. So a request
 holds once it is acknowledged, whether a producer runs or not, and is taken once. The newest of a table and kind
-remains in the topic, as compaction leaves it, and means nothing any more. One that names keys is of a format, and has
-a Kafka key, that earlier code passes over.
+remains in the topic, as compaction leaves it, and means nothing any more. One that names keys, and one that tells of a
+doubt, is of a format, and has a Kafka key, that earlier code passes over.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, pro
 from walbridge.schemas.control.table_progress import table_key
 from walbridge.schemas.errors import ProtocolError
 
-FORMAT_VERSION, KEYS_FORMAT_VERSION = 1, 2
+FORMAT_VERSION, KEYS_FORMAT_VERSION, DOUBT_FORMAT_VERSION = 1, 2, 3
 KEYS_BYTES_MAX = 2**18
 """Of all keys of a table whose rows are to be read again: they are in its progress."""
-COPY, FORGET = "copy", "forget"
-"""Kinds."""
+COPY, FORGET, DOUBT = "copy", "forget", "doubt"
+"""Kinds. ``doubt``: the lake's table was found to differ from its source."""
 ALL_TABLES = 0
 """In the place of a relation id, which no table has: a copy of every table. Earlier code finds no such table."""
 READ_OPTION = OWN_OPTIONS + "requests_read"
@@ -31,6 +31,13 @@ TO_COPY_OPTION = OWN_OPTIONS + "to_copy"
 BEGINS_OPTION = OWN_OPTIONS + "begins_again"
 """In a progress ``creating``: an epoch begins whose tables are copied beside the stream; why. Earlier code makes the
 first copy of them instead."""
+
+_FORMATS = {
+    "TableRequest": FORMAT_VERSION,
+    "TableRequest2": KEYS_FORMAT_VERSION,
+    "TableRequest3": DOUBT_FORMAT_VERSION,
+}
+"""By record, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,11 @@ class TableRequest:
         """Rows of one table to be read again."""
         return cls(COPY, relation_id, written_at_us, KEYS_FORMAT_VERSION, tuple(keys))
 
+    @classmethod
+    def of_doubt(cls, relation_id: int, written_at_us: int = 0) -> "TableRequest":
+        """A table whose rows in the lake are not those of its source."""
+        return cls(DOUBT, relation_id, written_at_us, DOUBT_FORMAT_VERSION)
+
 
 def key_json(values: Mapping[str, str]) -> bytes:
     """A row's key as one value: the text of each column by its name. Equal keys have equal bytes."""
@@ -63,6 +75,8 @@ def key_values(key: bytes) -> dict[str, str]:
 def request_key(slot: str, request: TableRequest) -> bytes:
     """The Kafka key: a later request of the same kind for the same table takes its place, or one of the same keys."""
     key = table_key(slot, request.relation_id) + b"/" + request.kind.encode()
+    if request.kind == DOUBT:
+        key += b"//"  # as many parts as no earlier code looks at
     if request.keys:
         key += b"/" + hashlib.blake2b(b"\n".join(request.keys), digest_size=16).hexdigest().encode()
     return key
@@ -74,6 +88,9 @@ def encode_request(request: TableRequest) -> bytes:
     if request.format_version < KEYS_FORMAT_VERSION:
         del record["keys"]
         return encode_control("TableRequest", record)
+    if request.kind == DOUBT:
+        del record["keys"]
+        return encode_control("TableRequest3", record)
     return encode_control("TableRequest2", record)
 
 
@@ -83,7 +100,7 @@ def request_of(slot: str, key: bytes, value: bytes | None) -> TableRequest | Non
     Raises:
         ProtocolError: one of newer code.
     """
-    if value is None or key.count(b"/") not in (2, 3) or not key.startswith(progress_key(slot) + b"/"):
+    if value is None or key.count(b"/") not in (2, 3, 4) or not key.startswith(progress_key(slot) + b"/"):
         return None
     return decode_request(value)
 
@@ -94,11 +111,10 @@ def decode_request(value: bytes) -> TableRequest:
     Raises:
         ProtocolError: not a request, or one of newer code.
     """
-    name, record = decode_control(value, ("TableRequest", "TableRequest2"))
-    newest = FORMAT_VERSION if name == "TableRequest" else KEYS_FORMAT_VERSION
-    if record["format_version"] > newest:
-        raise ProtocolError(f"request format {record['format_version']} is newer than {newest}")
-    if (name == "TableRequest2") != (record["format_version"] == KEYS_FORMAT_VERSION):
+    name, record = decode_control(value, tuple(_FORMATS))
+    if record["format_version"] > _FORMATS[name]:
+        raise ProtocolError(f"request format {record['format_version']} is newer than {_FORMATS[name]}")
+    if name != "TableRequest" and record["format_version"] != _FORMATS[name]:
         raise ProtocolError(f"request format {record['format_version']} in a record of another one")
     return TableRequest(**(record | {"keys": tuple(record.get("keys", ()))}))
 

@@ -129,6 +129,7 @@ _AGAIN: dict[str, Callable[[bytes], object]] = {
     "TableProgress2": lambda data: decode_table(encode_table(decode_table(data))) == decode_table(data),
     "TableRequest": lambda data: decode_request(encode_request(decode_request(data))) == decode_request(data),
     "TableRequest2": lambda data: decode_request(encode_request(decode_request(data))) == decode_request(data),
+    "TableRequest3": lambda data: decode_request(encode_request(decode_request(data))) == decode_request(data),
     "Relation": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
     "Relation2": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
     "Type": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),

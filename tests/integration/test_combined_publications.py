@@ -114,7 +114,7 @@ def _verified(database: Database, names: list[str], tables: list[PublishedTable]
     """Keys of the rows that ``walbridge verify`` compares, of these tables."""
     wanted = {table.relation_id for table in tables}
     with connected(database.dsn, 30) as asked, snapshot(asked) as now:
-        found = {each.oid: each for each in now.tables(names) if each.oid in wanted}
+        found = {each.oid: each for each in now.tables(names, now.names(names)) if each.oid in wanted}
         assert [each.column_names for each in found.values()] == [[*each.column_names] for each in tables]
     with database.connect() as connection:
         return {

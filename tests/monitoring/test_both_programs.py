@@ -1,4 +1,4 @@
-"""What both programs show while they work, and the Spark job while Kafka is away; recorded for the tests of alerts.
+"""What the programs show while they work, and the Spark job while Kafka is away; recorded for the tests of alerts.
 
 ``RECORD_METRICS=1 make one T=tests/monitoring/test_both_programs.py`` writes ``recorded.prom`` anew.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.test_verified_again import verifying
 from tests.fix_producer import ProducerUnderTest
 from tests.monitoring.test_alerts import RECORDED, documented
 from tests.scraped import Scraped
@@ -48,11 +49,16 @@ def both_running(producer: ProducerUnderTest, kafka: KafkaBroker, folder: Path) 
         yield of_producer, of_job
 
 
-def test_both_programs_show_all_that_is_documented(
-    producer: ProducerUnderTest, kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    with both_running(producer, kafka, tmp_path) as (of_producer, of_job):
-        shown = of_producer.text() + of_job.text()
+def test_programs_show_all_that_is_documented(producer: ProducerUnderTest, kafka: KafkaBroker, tmp_path: Path) -> None:
+    producer.settings |= {"lake": {"path": str(tmp_path / "lake")}, "metrics": {"verify_port": 0}}
+    with (
+        both_running(producer, kafka, tmp_path) as (of_producer, of_job),
+        verifying(tmp_path, producer.write_settings()) as (_, log),
+    ):
+        wait_until(lambda: "all tables were compared" in log.read_text(), "lake and source to be compared", START_S)
+        of_verify = Scraped(log.read_text())
+        wait_until(lambda: of_verify.value("walbridge_verify_tables", result="equal") == 1, "an equal table", START_S)
+        shown = of_producer.text() + of_job.text() + of_verify.text()
 
         assert {*re.findall(r"(?m)^# TYPE (walbridge_\w+) ", shown)} == documented()
         assert of_job.state("job") == "running"

@@ -9,6 +9,10 @@ SQL = "tests/walbridge/check/test_postgres_states.py::test_publication_and_table
 ADMINISTRATOR = "tests/walbridge/test_administrator.py::"
 
 FOLLOWED: dict[str, str] = {
+    "producer/errors.py:found_unequal": (
+        "tests/faults/test_table_in_doubt.py::"
+        "test_producer_that_stops_for_a_table_that_differs_goes_on_once_its_remedy_was_followed"
+    ),
     "producer/errors.py:key_lost": (
         "tests/faults/test_unfit_rows.py::"
         "test_table_that_loses_its_key_over_several_partitions_is_stale_until_it_has_one_again"
@@ -303,7 +307,7 @@ NOT_FOLLOWED_YET = frozenset(
         "walbridge/tail.py:tail",
         "walbridge/tail.py:topic_of",
         "walbridge/verify/lake.py:_unreadable",
-        "walbridge/verify/rounds.py:_chosen",
+        "walbridge/verify/rounds.py:chosen_names",
         "walbridge/verify/rounds.py:_no_cut",
         "walbridge/verify/rounds.py:_trial",
         "walbridge/verify/source.py:_connect",

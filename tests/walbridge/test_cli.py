@@ -43,7 +43,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if variable.startswith("WALBRIDGE_") and variable not in KEPT:
             monkeypatch.delenv(variable)
     # A pipeline may run on this machine, on the ports of the defaults.
-    for port in ("PRODUCER_PORT", "JOB_PORT"):
+    for port in ("PRODUCER_PORT", "JOB_PORT", "VERIFY_PORT"):
         monkeypatch.setenv(f"WALBRIDGE_METRICS__{port}", "0")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     monkeypatch.chdir(tmp_path)

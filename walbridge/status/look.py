@@ -17,7 +17,7 @@ from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.slots.slot_row import source_of
-from walbridge.program_runs import job_words, producer_words
+from walbridge.program_runs import job_words, producer_words, verifier_words
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, TableProgress
 from walbridge.schemas.errors import WalbridgeError
 from walbridge.schemas.settings import Settings
@@ -32,12 +32,13 @@ T = TypeVar("T")
 
 def look(settings: Settings) -> Standing:
     """One look at all three, side by side: one that does not answer holds up no other."""
-    with ThreadPoolExecutor(5) as threads:
+    with ThreadPoolExecutor(6) as threads:
         source = threads.submit(_answer, lambda: source_of(settings))
         published = threads.submit(_answer, lambda: published_of(settings))
         lake = threads.submit(_answer, lambda: _lake(settings))
         producer = threads.submit(_answer, lambda: producer_words(settings))
         job = threads.submit(_answer, lambda: job_words(settings))
+        verifier = threads.submit(_answer, lambda: verifier_words(settings))
         return Standing(
             pipeline=settings.name,
             slot_name=settings.postgres.slot,
@@ -48,6 +49,7 @@ def look(settings: Settings) -> Standing:
             lake=without_forgotten(lake.result(), published.result()),
             producer=producer.result(),
             job=job.result(),
+            verifier=verifier.result(),
         )
 
 

@@ -38,6 +38,7 @@ def rows(standing: Standing) -> list[tuple[str, str]]:
         ("in Kafka", _in_kafka(standing)),
         ("in the lake", _in_lake(standing)),
         *(("job" if index == 0 else "", line) for index, line in enumerate(_words(standing.job, standing))),
+        *(("verify" if index == 0 else "", line) for index, line in enumerate(_words(standing.verifier, standing))),
         *(("not in Kafka" if index == 0 else "", line) for index, line in enumerate(_left_out(standing.published))),
         *(("copied now" if index == 0 else "", line) for index, line in enumerate(_copying(standing.published))),
         *(("tables" if index == 0 else "", line) for index, line in enumerate(_tables(standing))),
@@ -71,6 +72,7 @@ def as_json(standing: Standing) -> dict[str, Any]:
         "programs": {
             "producer": _answered(standing.producer, words_json),
             "job": _answered(standing.job, words_json),
+            "verify": _answered(standing.verifier, words_json),
         },
         "lag": {
             "kafka": _lag_json(standing.kafka_lag),

@@ -141,6 +141,7 @@ class Standing:
     lake: Lake | Silent
     producer: LastWords | Silent = NEVER_RAN
     job: LastWords | Silent = NEVER_RAN
+    verifier: LastWords | Silent = NEVER_RAN
     """What the programs said of themselves."""
 
     @property

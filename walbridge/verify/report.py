@@ -36,6 +36,7 @@ class TableResult:
     in_flux: int = 0
     whole: bool = True
     notes: list[str] = field(default_factory=list)
+    relation_id: int = 0
 
     @property
     def equal(self) -> bool:

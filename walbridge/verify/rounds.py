@@ -7,7 +7,9 @@ and only what survives counts (``comparison.py`` says why that is proof).
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import format_lsn
@@ -17,13 +19,14 @@ from walbridge.verify.comparison import Differences, Verdict, bucket_digits, dif
 from walbridge.verify.lake import Lake, LakeTable, PublishedCut
 from walbridge.verify.report import TableResult, as_text, readable_key
 from walbridge.verify.report import as_json as as_json_text
-from walbridge.verify.source import Snapshot, SourceTable, connected, current_lsn, snapshot
+from walbridge.verify.source import Connection, Source, SourceTable, connected, current_lsn, snapshot
 
 ROUNDS_MAX = 5
 """A row that changes between every two looks is ``in flux`` after so many of them."""
 ROWS_FETCHED_MAX = 250_000
 """Per table and side; some 400 bytes of memory each (I9)."""
 _POLL_INTERVAL_S = 0.2
+View: TypeAlias = Callable[[Connection], AbstractContextManager[Source]]
 
 
 def verify(
@@ -51,6 +54,10 @@ def verify(
     return 0 if all(result.equal for result in results) else 1
 
 
+class NotInLake(OperatorError):
+    """A table that has no place in the newest published cut, so far."""
+
+
 @dataclass(slots=True)
 class _Trial:
     """One table over the rounds."""
@@ -67,31 +74,37 @@ class _Trial:
 
 def compare(settings: Settings, tables: Sequence[str] | None = None, timeout_s: float = 60.0) -> list[TableResult]:
     """The result of every table, in order of name. Raises as ``verify``."""
-    deadline = time.monotonic() + timeout_s
-    secrets = flatten(settings.lake.storage_options)
-    lake = Lake(settings.lake.path, settings.name, secrets)
-    trials: dict[str, _Trial] = {}
     with connected(dsn_of(settings), settings.postgres.start_timeout_s) as connection:
-        at_least_lsn = current_lsn(connection)
-        for round_number in range(1, ROUNDS_MAX + 1):
-            cut = _cut_at(lake, at_least_lsn, deadline)
-            if cut is None and round_number > 2:
-                break
-            if cut is None:
-                raise _no_cut(lake, at_least_lsn, timeout_s, round_number)
-            with snapshot(connection) as now:
-                at_least_lsn = now.lsn
-                published = _chosen(now.tables(settings.postgres.publication_names), tables, settings)
-                if round_number == 1:
-                    trials = {table.qualified_name: _trial(table, cut) for table in published}
-                _one_round(now, lake, cut, published, trials)
-            if not any(trial.is_open for trial in trials.values()):
-                break
+        return compare_on(connection, settings, tables, timeout_s, snapshot)
+
+
+def compare_on(
+    connection: Connection, settings: Settings, tables: Sequence[str] | None, timeout_s: float, view: View
+) -> list[TableResult]:
+    """Likewise. ``view``: how the source is read in each round. Raises as ``verify``."""
+    deadline = time.monotonic() + timeout_s
+    lake = Lake(settings.lake.path, settings.name, flatten(settings.lake.storage_options))
+    trials: dict[str, _Trial] = {}
+    at_least_lsn = current_lsn(connection)
+    for round_number in range(1, ROUNDS_MAX + 1):
+        cut = _cut_at(lake, at_least_lsn, deadline)
+        if cut is None and round_number > 2:
+            break
+        if cut is None:
+            raise _no_cut(lake, at_least_lsn, timeout_s, round_number)
+        with view(connection) as now:
+            published = chosen_tables(now, tables, settings)
+            if round_number == 1:
+                trials = {table.qualified_name: _trial(table, cut) for table in published}
+            _one_round(now, lake, cut, published, trials)
+            at_least_lsn = now.lsn
+        if not any(trial.is_open for trial in trials.values()):
+            break
     return [_concluded(trial) for trial in trials.values()]
 
 
 def _one_round(
-    now: Snapshot, lake: Lake, cut: PublishedCut, published: list[SourceTable], trials: dict[str, _Trial]
+    now: Source, lake: Lake, cut: PublishedCut, published: list[SourceTable], trials: dict[str, _Trial]
 ) -> None:
     by_name = {table.qualified_name: table for table in published}
     for name, trial in trials.items():
@@ -116,7 +129,7 @@ def _state(head: LakeTable | None) -> str:
     )
 
 
-def _found(now: Snapshot, lake: Lake, table: SourceTable, head: LakeTable, trial: _Trial) -> tuple[Differences, bool]:
+def _found(now: Source, lake: Lake, table: SourceTable, head: LakeTable, trial: _Trial) -> tuple[Differences, bool]:
     """Differences between one snapshot and one version, by buckets first, and whether that is all."""
     reader = lake.table(head)
     digits = bucket_digits(table.rows_estimated)
@@ -148,12 +161,12 @@ def _column_notes(table: SourceTable, lake_columns: list[str]) -> list[str]:
 def _trial(table: SourceTable, cut: PublishedCut) -> _Trial:
     head = cut.table(table.oid, table.namespace, table.name)
     if head is None:
-        raise OperatorError(
+        raise NotInLake(
             f"the lake's published cut at {format_lsn(cut.end_lsn)} does not hold table {table.qualified_name}",
             remedy="name the tables to verify; one that came lately is in the lake once it is copied, which walbridge "
             "tables shows",
         )
-    return _Trial(TableResult(table.qualified_name, _state(head), cut.end_lsn))
+    return _Trial(TableResult(table.qualified_name, _state(head), cut.end_lsn, relation_id=table.oid))
 
 
 def _concluded(trial: _Trial) -> TableResult:
@@ -165,25 +178,35 @@ def _concluded(trial: _Trial) -> TableResult:
     return result
 
 
-def _chosen(published: list[SourceTable], names: Sequence[str] | None, settings: Settings) -> list[SourceTable]:
+def chosen_tables(now: Source, names: Sequence[str] | None, settings: Settings) -> list[SourceTable]:
+    """Those of these names, else all, as they are described now."""
+    publications = settings.postgres.publication_names
+    return now.tables(publications, chosen_names(now.names(publications), names, settings))
+
+
+def chosen_names(published: Sequence[str], names: Sequence[str] | None, settings: Settings) -> list[str]:
+    """Those of these names, else all.
+
+    Raises:
+        OperatorError: one is not published, or none is.
+    """
     publications = " or ".join(settings.postgres.publication_names)
     if not published:
         raise OperatorError(
             f"publication {publications} does not exist or publishes no table",
             remedy="set [postgres] publication, or run walbridge init",
         )
-    known = {table.qualified_name: table for table in published}
     chosen = {}
     for name in names or ():
         # As tail takes them: of a table in public the name alone will do.
-        table = known.get(name) or known.get(f"public.{name}")
+        table = next((each for each in (name, f"public.{name}") if each in published), None)
         if table is None:
             raise OperatorError(
                 f"publication {publications} does not publish a table {name}",
-                remedy="name tables as schema.table; published: " + ", ".join(known),
+                remedy="name tables as schema.table; published: " + ", ".join(published),
             )
-        chosen[table.qualified_name] = table
-    return list(chosen.values()) if names else published
+        chosen[table] = True
+    return list(chosen) if names else list(published)
 
 
 def _cut_at(lake: Lake, at_least_lsn: int, deadline: float) -> PublishedCut | None:

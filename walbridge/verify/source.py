@@ -2,13 +2,13 @@
 
 In: a connection string and publications. Out: tables with their columns, fingerprints and rows,
 all computed by Postgres. One REPEATABLE READ transaction is one snapshot over all tables; the
-LSN asked for in its first statement is not before any commit that the snapshot sees.
+LSN asked for in its first statements is not before any commit that the snapshot sees.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeAlias
 
 import psycopg
 from psycopg import sql
@@ -99,6 +99,8 @@ FROM pg_index i WHERE i.indrelid = %s AND i.indisvalid AND (i.indisprimary OR i.
 ORDER BY i.indisprimary DESC LIMIT 1
 """
 
+Connection: TypeAlias = "psycopg.Connection[dict[str, Any]]"
+
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
@@ -124,7 +126,7 @@ class SourceTable:
 
 
 @contextmanager
-def connected(dsn: str, timeout_s: int) -> Iterator["psycopg.Connection[dict[str, Any]]"]:
+def connected(dsn: str, timeout_s: int) -> Iterator[Connection]:
     """A connection whose session prints values in one way only.
 
     Raises:
@@ -144,7 +146,7 @@ def connected(dsn: str, timeout_s: int) -> Iterator["psycopg.Connection[dict[str
         ) from error
 
 
-def _connect(dsn: str, timeout_s: int) -> "psycopg.Connection[dict[str, Any]]":
+def _connect(dsn: str, timeout_s: int) -> Connection:
     refuse_unclear_dsn(dsn)
     try:
         return psycopg.connect(
@@ -159,7 +161,7 @@ def _connect(dsn: str, timeout_s: int) -> "psycopg.Connection[dict[str, Any]]":
         raise unreadable_dsn() from None
 
 
-def current_lsn(connection: "psycopg.Connection[dict[str, Any]]") -> int:
+def current_lsn(connection: Connection) -> int:
     """Where the WAL stands: every commit visible by now is before it."""
     row = _one(
         connection,
@@ -178,51 +180,70 @@ def before_page_header(lsn: int, block_bytes: int, segment_bytes: int) -> int:
 
 
 @contextmanager
-def snapshot(connection: "psycopg.Connection[dict[str, Any]]") -> Iterator["Snapshot"]:
+def snapshot(connection: Connection) -> Iterator["Source"]:
     """One snapshot over all tables."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield Snapshot(connection)
 
 
-class Snapshot:
-    """The source at one moment. ``lsn``: not before any commit it sees."""
+class Source:
+    """The source as it is read in one or many statements: ``parts`` says which.
 
-    def __init__(self, connection: "psycopg.Connection[dict[str, Any]]") -> None:
+    ``lsn``: not before any commit that was seen so far.
+    """
+
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.lsn = current_lsn(connection)
         self._utf8 = _one(connection, "SELECT current_setting('server_encoding') AS name")["name"] == "UTF8"
 
-    def tables(self, publications: Sequence[str]) -> list[SourceTable]:
-        """The publications' tables, with the columns and rows that they publish together."""
-        rows = self._connection.execute(_TABLES, (list(publications),)).fetchall()
-        return [self._table(row) for row in rows]
+    @property
+    def lsn(self) -> int:
+        return current_lsn(self._connection)
+
+    def names(self, publications: Sequence[str]) -> list[str]:
+        """``schema.table`` of what the publications publish, in order."""
+        return [f"{row['namespace']}.{row['name']}" for row in self._published(publications)]
+
+    def tables(self, publications: Sequence[str], names: Collection[str]) -> list[SourceTable]:
+        """Those of these names, with the columns and rows that the publications publish together."""
+        rows = self._published(publications)
+        return [self._table(row) for row in rows if f"{row['namespace']}.{row['name']}" in names]
+
+    def _published(self, publications: Sequence[str]) -> list[dict[str, Any]]:
+        return self._connection.execute(_TABLES, (list(publications),)).fetchall()
+
+    def parts(self, table: SourceTable) -> Iterator[str]:
+        """Conditions on ``r``, of which each row of the table fulfils one. All of it at once, unless told otherwise."""
+        yield "true"
 
     def fingerprint(self, table: SourceTable, digits: int) -> Fingerprint:
         """Counts and sums of all rows, aggregated by Postgres."""
         fingerprint = Fingerprint(digits)
-        query = sql.SQL(
-            "SELECT substr(digest, 1, {digits}) AS bucket, count(*) AS rows,"
-            " sum(('x' || substr(digest, 18))::bit(60)::bigint) AS total FROM ({digests}) AS d GROUP BY 1"
-        ).format(digits=sql.Literal(digits), digests=self._digests(table))
-        with self._connection.cursor() as cursor:
-            for row in cursor.execute(query):
-                fingerprint.add_bucket(row["bucket"], row["rows"], int(row["total"]))
+        for part in self.parts(table):
+            query = sql.SQL(
+                "SELECT substr(digest, 1, {digits}) AS bucket, count(*) AS rows,"
+                " sum(('x' || substr(digest, 18))::bit(60)::bigint) AS total FROM ({digests}) AS d GROUP BY 1"
+            ).format(digits=sql.Literal(digits), digests=self._digests(table, part))
+            with self._connection.cursor() as cursor:
+                for row in cursor.execute(query):
+                    fingerprint.add_bucket(row["bucket"], row["rows"], int(row["total"]))
         return fingerprint
 
     def rows(self, table: SourceTable, digits: int, buckets: Collection[int]) -> Iterator[tuple[str, Row]]:
         """Key and row of every row in the buckets; without keys the digest is the key."""
-        query = sql.SQL(
-            "SELECT key, digest, version FROM ({digests}) AS d WHERE substr(digest, 1, {digits}) = ANY({buckets})"
-        ).format(
-            digests=self._digests(table),
-            digits=sql.Literal(digits),
-            buckets=sql.Literal([f"{bucket:0{digits}x}" for bucket in buckets]),
-        )
-        with self._connection.cursor(name="walbridge_verify") as cursor:
-            cursor.itersize = _FETCH_ROWS
-            for row in cursor.execute(query):
-                yield row["key"] or row["digest"], Row(bytes.fromhex(row["digest"]), row["version"])
+        for part in self.parts(table):
+            query = sql.SQL(
+                "SELECT key, digest, version FROM ({digests}) AS d WHERE substr(digest, 1, {digits}) = ANY({buckets})"
+            ).format(
+                digests=self._digests(table, part),
+                digits=sql.Literal(digits),
+                buckets=sql.Literal([f"{bucket:0{digits}x}" for bucket in buckets]),
+            )
+            with self._connection.transaction(), self._connection.cursor(name="walbridge_verify") as cursor:
+                cursor.itersize = _FETCH_ROWS
+                for row in cursor.execute(query):
+                    yield row["key"] or row["digest"], Row(bytes.fromhex(row["digest"]), row["version"])
 
     def _table(self, row: dict[str, Any]) -> SourceTable:
         columns = self._connection.execute(_COLUMNS, row).fetchall()
@@ -240,8 +261,8 @@ class Snapshot:
             keys=keys,
         )
 
-    def _digests(self, table: SourceTable) -> sql.Composed:
-        """Key, digest and version of every published row.
+    def _digests(self, table: SourceTable, part: str) -> sql.Composed:
+        """Key, digest and version of every published row of a part.
 
         The inner select is kept apart (OFFSET 0) so that each text is computed once. ONLY: rows
         of child tables are published as the children's. Expressions are an array, not a chain
@@ -254,15 +275,27 @@ class Snapshot:
             lengths[column.name] = with_length(f"c{index}", self._utf8)
         return sql.SQL(
             "SELECT {key} AS key, md5({row}) AS digest, version"
-            " FROM (SELECT {texts} FROM {only}{table} AS r{where} OFFSET 0) AS t"
+            " FROM (SELECT {texts} FROM {only}{table} AS r WHERE {where} OFFSET 0) AS t"
         ).format(
             key=_raw(_joined([lengths[key] for key in table.keys])),
             row=_raw(_encoded(_joined(list(lengths.values())), self._utf8)),
             texts=_raw(", ".join([*texts, "concat(r.tableoid, r.ctid, ':', r.xmin) AS version"])),
             only=sql.SQL("" if table.partitioned else "ONLY "),
             table=sql.Identifier(table.namespace, table.name),
-            where=_raw(f" WHERE {table.row_filter}" if table.row_filter else ""),
+            where=_raw(part if table.row_filter is None else f"{part} AND {table.row_filter}"),
         )
+
+
+class Snapshot(Source):
+    """The source at one moment: of a transaction that is open."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._lsn = current_lsn(connection)
+
+    @property
+    def lsn(self) -> int:
+        return self._lsn
 
 
 def _joined(texts: Sequence[str]) -> str:
@@ -277,7 +310,7 @@ def _raw(text: str) -> sql.SQL:
     return sql.SQL(text)
 
 
-def _one(connection: "psycopg.Connection[dict[str, Any]]", query: LiteralString) -> dict[str, Any]:
+def _one(connection: Connection, query: LiteralString) -> dict[str, Any]:
     row = connection.execute(query).fetchone()
     assert row is not None
     return row

@@ -7,6 +7,7 @@ cut, so the order of events is exact: cut k, snapshot k, then the step, cut k+1,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.schemas.position import parse_lsn
 from walbridge.verify.lake import Lake, PublishedCut
 from walbridge.verify.report import TableResult
+from walbridge.verify.sweep import sweep
 
 TYPES = {"id": pa.int32(), "value": pa.string()}
 
@@ -35,6 +37,13 @@ class Live:
         content = [{"id": key, "value": value} for key, value, _ in rows]
         self.lake.write("public.t", TYPES, content, positions=[(lsn, 0) for _, _, lsn in rows])
         self.lake.publish(parse_lsn(self.database.value("SELECT pg_current_wal_insert_lsn()::text")))
+
+
+@pytest.fixture(autouse=True, params=["one snapshot", "a sweep"])
+def view(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to read the source say the same."""
+    if request.param == "a sweep":
+        monkeypatch.setattr("walbridge.verify.rounds.snapshot", partial(sweep, beat=lambda: None))
 
 
 @pytest.fixture

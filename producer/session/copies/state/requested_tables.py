@@ -1,7 +1,7 @@
 """What operators ask of tables, in one session: copies of some of them, others to be forgotten.
 
-In: requests as they are read. Out: which tables are to be copied; what progress says of all this, so that it
-outlives the session. A request is taken, and what is read is said, in one record of progress: none is lost or
+In: requests as they are read. Out: which tables are to be copied, or are in doubt; what progress says of all this, so
+that it outlives the session. A request is taken, and what is read is said, in one record of progress: none is lost or
 taken twice.
 """
 
@@ -17,6 +17,7 @@ from walbridge.producer.kafka.table_requests import TableRequests
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, TableProgress
 from walbridge.schemas.control.table_request import (
     ALL_TABLES,
+    DOUBT,
     FORGET,
     KEYS_BYTES_MAX,
     READ_OPTION,
@@ -47,6 +48,7 @@ class RequestedTables:
         self._tracker.remember_options({READ_OPTION: str(read.next_offset)})
         new = {each for request in read.requests for each in self._copies_of(request)}
         self._set(self.to_copy | new)
+        self._doubt({each.relation_id for each in read.requests if each.kind == DOUBT} - new)
         if read.requests or is_first:
             self._watch.next_xid()  # WAL: else no cut would tell, where nobody writes
         return new
@@ -62,9 +64,18 @@ class RequestedTables:
             if known is not None and known.state not in (CURRENT, COPYING):
                 self._tracker.forget_table(relation_id)
             return set()
+        if request.kind == DOUBT:
+            return set()
         if relation_id == ALL_TABLES:
             return {each for each, table in tables.items() if table.state not in (COPYING, DROPPED)}
         return {relation_id} if known is None or known.state != COPYING else set()
+
+    def _doubt(self, relation_ids: set[int]) -> None:
+        """A table whose copy was asked for as well, or goes on, is mended by that."""
+        tables = self._tracker.progress.tables
+        self._watch.doubts.find_unequal(
+            each for each in relation_ids if each in tables and tables[each].state == CURRENT
+        )
 
     def take_to_correct(self) -> set[int]:
         """Tables whose progress lists keys that it did not list before."""

@@ -131,3 +131,30 @@ def test_table_that_left_is_forgotten_and_one_that_is_followed_is_not() -> None:
         there.ask(TableRequest(FORGET, LATE), TableRequest(FORGET, LATER), TableRequest(FORGET, 7))
         tables = session.tracker.progress.tables
         assert (LATE in tables, LATER in tables) == (True, False)
+
+
+def test_table_that_differs_from_its_source_is_stale_and_copied_again() -> None:
+    """I8: it is called current no more from the cut on that says that the doubt was read."""
+    with asked() as there:
+        session = there.session
+        there.ask(TableRequest.of_doubt(LATE))
+        session.transaction(inserted(2, "two"))
+        session.rest()
+        table = session.table()
+        assert (table.state, read_until(session.last.progress)) == ("stale", 8)
+        assert "was compared with its source, and rows of it differ" in (table.why or "")
+        assert session.kinds[-1] == "dropped"
+
+
+def test_table_that_differs_is_left_alone_where_its_copy_was_asked_for_behind_the_doubt() -> None:
+    with asked() as there:
+        there.ask(TableRequest.of_doubt(LATE), TableRequest(COPY, LATE))
+        assert not there.session.kept_watch.doubts
+        assert to_copy(there.session.tracker.progress) == {LATE}
+
+
+def test_doubt_of_a_table_that_is_not_followed_or_being_copied_says_nothing() -> None:
+    with copied(copying("7")) as session:
+        there = Asked(session)
+        there.ask(TableRequest.of_doubt(LATE), TableRequest.of_doubt(7))
+        assert not session.kept_watch.doubts

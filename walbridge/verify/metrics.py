@@ -1,0 +1,111 @@
+"""What ``walbridge verify --every`` counts, for ``/metrics`` and ``/healthz``, and what it says of itself in one line.
+
+In: one call for each table and run. Out: a registry of its own; a metric's name is ``walbridge_verify_`` and the name
+given here. No label is a table: a run tells its tables by result, and the log names those that are unequal (I10).
+"""
+
+import time
+from collections import Counter as Counts
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from prometheus_client import Counter, Gauge
+
+from walbridge.runtime.health import STARTING, STOPPED, Health, Pulse
+from walbridge.runtime.registry import StateGauge, new_registry
+from walbridge.verify.report import TableResult
+
+COMPARING, RESTING, WAITING_FOR_PEERS = "comparing", "resting", "waiting for its peers"
+STATES = (STARTING, COMPARING, RESTING, WAITING_FOR_PEERS, STOPPED)
+EQUAL, UNEQUAL, UNDECIDED, NOT_CURRENT = "equal", "unequal", "undecided", "not current"
+RESULTS = (EQUAL, UNEQUAL, UNDECIDED, NOT_CURRENT)
+_PREFIX = "walbridge_verify"
+_NAMED_MAX = 3
+
+
+def result_of(table: TableResult) -> str:
+    """One of ``RESULTS``."""
+    if table.state != "current":
+        return NOT_CURRENT
+    if any(table.counts.values()):
+        return UNEQUAL
+    return EQUAL if table.equal else UNDECIDED
+
+
+class VerifyMetrics:
+    """Of one process. Written by the thread that compares, read by others."""
+
+    def __init__(self, pipeline: str, every_s: float, stalled_after_s: float) -> None:
+        self.registry = new_registry(pipeline)
+        self.pulse = Pulse(stalled_after_s)
+        self._whole_s = time.monotonic()
+        self._now: dict[str, str] = {}
+        self._told, self._failed = "nothing is compared yet", ""
+        self._tables = Gauge(f"{_PREFIX}_tables", "Tables by their last result", ["result"], registry=self.registry)
+        self._tell_tables({})
+        self._unequal = self._counter("unequal_tables", "Times that a table of the lake was found to differ")
+        self._rows = self._counter("rows", "Rows of the source that were compared")
+        self._failures = self._counter("failures", "Runs that ended early: a peer was away, or refused")
+        self._gauge("interval_seconds", "From the begin of one run to that of the next", lambda: every_s)
+        self._gauge(
+            "whole_run_age_seconds",
+            "Since the last run that compared every table; before the first one, since the start",
+            lambda: time.monotonic() - self._whole_s,
+        )
+        self._gauge(
+            "since_progress_seconds",
+            "Since a part of a table was compared, or nothing was to be done",
+            lambda: self.pulse.since_progress_s,
+        )
+        self.registry.register(StateGauge(_PREFIX, STATES, lambda: self.pulse.state))
+
+    def health(self) -> Health:
+        """What ``/healthz`` answers."""
+        return self.pulse.health()
+
+    @property
+    def told(self) -> str:
+        """For the record of this run: what it does, and what it found last."""
+        return f"{self.pulse.state}; {self._told}{self._failed}"
+
+    def found(self, table: TableResult) -> None:
+        """A table was compared."""
+        result = result_of(table)
+        self._rows.inc(table.rows)
+        self._unequal.inc(result == UNEQUAL)
+        self._now[table.table] = result
+
+    def run_ended(self, names: list[str]) -> None:
+        """All of these were looked at."""
+        self._now = {name: result for name, result in self._now.items() if name in names}
+        self._whole_s = time.monotonic()
+        self._tell_tables(self._now)
+        self._failed, self._told = "", f"at {datetime.now(UTC):%Y-%m-%d %H:%M}Z: {told_tables(self._now)}"
+
+    def run_failed(self, why: str) -> None:
+        """It goes on later."""
+        self._failures.inc()
+        self._failed = f"; the run at {datetime.now(UTC):%Y-%m-%d %H:%M}Z ended early: {why}"
+
+    def _tell_tables(self, results: dict[str, str]) -> None:
+        counts = Counts(results.values())
+        for each in RESULTS:
+            self._tables.labels(each).set(counts[each])
+
+    def _counter(self, name: str, meaning: str) -> Counter:
+        return Counter(f"{_PREFIX}_{name}", meaning, registry=self.registry)
+
+    def _gauge(self, name: str, meaning: str, value: Callable[[], float]) -> None:
+        Gauge(f"{_PREFIX}_{name}", meaning, registry=self.registry).set_function(value)
+
+
+def told_tables(results: dict[str, str]) -> str:
+    """``13 of 14 tables equal; unequal: public.orders``."""
+    counts = Counts(results.values())
+    parts = [f"{counts[EQUAL]} of {len(results)} tables equal"]
+    for each in RESULTS[1:]:
+        named = sorted(name for name, result in results.items() if result == each)
+        more = f" and {len(named) - _NAMED_MAX} more" if len(named) > _NAMED_MAX else ""
+        if named:
+            parts.append(f"{each}: {', '.join(named[:_NAMED_MAX])}{more}")
+    return "; ".join(parts)

@@ -1,0 +1,185 @@
+"""``walbridge verify --every``: the lake is compared with its source again and again, until SIGTERM or Ctrl-C.
+
+In: settings, an interval. Out: what was found, in the log, in ``/metrics`` and in a record that ``walbridge status``
+shows; of each table that differs a doubt in ``<p>.progress``, which makes the producer call it stale and copy it as
+[producer] on_table_error says.
+
+One table after the other is compared, by sweeps of short statements (``sweep.py``). Only a difference that is proved
+counts: a lake that is behind, or rows that never rest, bring no table in doubt. A server that is away, or refuses,
+ends a run; the next one begins a minute later at most.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from types import FrameType
+
+import structlog
+
+from walbridge.producer.kafka.status_topic import StatusTopic
+from walbridge.runtime.health import STOPPED
+from walbridge.runtime.http_endpoint import HttpEndpoint
+from walbridge.runtime.run_report import RunReport
+from walbridge.schemas.control.run_record import VERIFIER
+from walbridge.schemas.control.table_request import TableRequest
+from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
+from walbridge.tables.request import write
+from walbridge.verify.metrics import (
+    COMPARING,
+    RESTING,
+    UNEQUAL,
+    WAITING_FOR_PEERS,
+    VerifyMetrics,
+    result_of,
+)
+from walbridge.verify.report import TableResult
+from walbridge.verify.rounds import NotInLake, chosen_names, compare_on
+from walbridge.verify.source import Connection, Source, connected
+from walbridge.verify.sweep import Rewritten, sweep
+
+log = structlog.get_logger()
+
+RETRY_S = 60.0
+"""At most this long after a run that ended early."""
+_BEAT_S = 5.0
+_END_S = 1.0
+"""So long the end waits for the part that is being compared."""
+
+
+class Over(Exception):
+    """Nobody wants the rest of this run."""
+
+
+def verify_every(settings: Settings, every_s: float, tables: Sequence[str] | None, timeout_s: float) -> int:
+    """Compare until SIGTERM or Ctrl-C; the exit code.
+
+    Raises:
+        OperatorError: the port for ``/metrics`` cannot be had.
+    """
+    is_over, where = threading.Event(), settings.metrics
+    metrics = VerifyMetrics(settings.name, every_s, where.stalled_after_s)
+    service = Service(settings, every_s, tables, timeout_s, metrics, is_over)
+    report = RunReport(settings, VERIFIER, StatusTopic(settings, VERIFIER), lambda: metrics.told)
+    endpoint = where.host, where.verify_port, metrics.registry, metrics.health, "verify_port"
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        is_over.set()
+
+    signal.signal(signal.SIGTERM, receive)
+    signal.signal(signal.SIGINT, receive)
+    with report, HttpEndpoint(*endpoint) as http:
+        log.info("metrics", host=where.host, port=http.port)
+        report.begin()
+        service.start()
+        is_over.wait()
+        service.end()
+    log.info("stopped")
+    if service.is_alive():  # in a statement of Postgres' or a read of the lake, which nothing ends sooner
+        sys.stderr.flush()
+        os._exit(0)
+    return 0
+
+
+class Service:
+    """The thread that compares."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        every_s: float,
+        tables: Sequence[str] | None,
+        timeout_s: float,
+        metrics: VerifyMetrics,
+        is_over: threading.Event,
+    ) -> None:
+        self._settings, self._every_s, self._tables, self._timeout_s = settings, every_s, tables, timeout_s
+        self._metrics, self._is_over = metrics, is_over
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="verify", daemon=True)
+
+    def start(self) -> None:
+        """Begin with the first run."""
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Whether it goes on comparing."""
+        return self._thread.is_alive()
+
+    def end(self) -> None:
+        """Wait for its end, not for long. Raises what ended it, if that was no request to end."""
+        self._thread.join(_END_S)
+        self._metrics.pulse.enter(STOPPED)
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            while not self._is_over.is_set():
+                began_s = time.monotonic()
+                self._metrics.pulse.enter(COMPARING)
+                is_whole = self._compare_all()
+                self._metrics.pulse.enter(RESTING if is_whole else WAITING_FOR_PEERS)
+                self._rest(began_s + (self._every_s if is_whole else min(self._every_s, RETRY_S)))
+        except Over:
+            pass
+        except BaseException as error:
+            self._failure = error
+            self._is_over.set()
+
+    def _rest(self, until_s: float) -> None:
+        while (left_s := until_s - time.monotonic()) > 0 and not self._is_over.wait(min(left_s, _BEAT_S)):
+            if self._metrics.pulse.state == RESTING:
+                self._metrics.pulse.beat()
+
+    def _compare_all(self) -> bool:
+        """Whether every table was looked at."""
+        began_s = time.monotonic()
+        try:
+            with connected(dsn_of(self._settings), self._settings.postgres.start_timeout_s) as connection:
+                published = Source(connection).names(self._settings.postgres.publication_names)
+                names = chosen_names(published, self._tables, self._settings)
+                for name in names:
+                    self._beat()
+                    self._compare(connection, name)
+        except (OperatorError, RetryableError) as error:
+            what = error.what if isinstance(error, OperatorError) else str(error)
+            log.warning("the run ended early", why=what, remedy=getattr(error, "remedy", None))
+            self._metrics.run_failed(what)
+            return False
+        self._metrics.run_ended(names)
+        log.info("all tables were compared", tables=len(names), seconds=round(time.monotonic() - began_s, 1))
+        return True
+
+    def _compare(self, connection: Connection, name: str) -> None:
+        view = partial(sweep, beat=self._beat)
+        try:
+            (result,) = compare_on(connection, self._settings, [name], self._timeout_s, view)
+        except NotInLake:
+            result = TableResult(name, "not in the lake yet", 0)
+        except Rewritten:
+            log.info("the table was rewritten while it was compared: next time", table=name)
+            result = TableResult(name, "current", 0, whole=False)
+        if result_of(result) == UNEQUAL:
+            self._doubt(name, result)
+        self._metrics.found(result)
+
+    def _doubt(self, name: str, result: TableResult) -> None:
+        """Durable before it is counted: else the run ends early, and the next one finds it again."""
+        write(self._settings, [TableRequest.of_doubt(result.relation_id, time.time_ns() // 1000)])
+        log.warning(
+            "the lake's table differs from its source; the producer is told",
+            table=name,
+            remedy=f"nothing, if [producer] on_table_error is copy; walbridge verify {name} shows the keys that differ",
+            **result.counts,
+        )
+
+    def _beat(self) -> None:
+        if self._is_over.is_set():
+            raise Over
+        self._metrics.pulse.beat()

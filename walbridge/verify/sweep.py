@@ -1,0 +1,97 @@
+"""The source read block by block, each in a statement of its own: no snapshot is kept for longer than some seconds.
+
+In: a connection, a table. Out: fingerprints and rows as ``source.py`` gives them, of a table of any size.
+
+The parts of a sweep are of different moments, all between its begin and its end. Both proofs of ``comparison.py`` hold
+all the same, if the cut before was published when the sweep began, and the next one holds all that had committed when
+it ended. A row version that two sweeps show was there at the cut between them. A lake row that is the same at
+the cuts before and behind a sweep was, if the lake is right, one row version all the while, in one place, so that
+its part showed it. Only a rewrite of the table moves rows that nobody changes: then the sweep says nothing.
+
+Blocks, not keys: each table has them, also one without a key, and they are read in the order of the disk. Of a table
+with partitions the parts are blocks of all of them, read through the root, on which alone a role needs rights.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from walbridge.verify.source import Connection, Source, SourceTable
+
+PART_S = 1.0
+"""A part is made so large that it takes about this long."""
+_BLOCKS_FIRST, _BLOCKS_MAX = 64, 2**17
+_RANGES_SINCE = 140000
+"""From this version on Postgres reads a range of places without reading all others."""
+_ROW_BYTES_MIN = 28
+"""Of the smallest row with its line pointer."""
+_FILES = """
+SELECT c.oid, pg_relation_filenode(c.oid) AS file,
+       pg_relation_size(c.oid) / current_setting('block_size')::int AS blocks
+FROM pg_class c WHERE c.relkind IN ('r', 'm')
+  AND (c.oid = %(oid)s OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s::oid::regclass)))
+"""
+
+
+class Rewritten(Exception):
+    """The table's rows were moved while it was read."""
+
+
+class Sweep(Source):
+    """``beat`` is called before each part; it may raise."""
+
+    def __init__(self, connection: Connection, beat: Callable[[], None]) -> None:
+        super().__init__(connection)
+        self._beat = beat
+        self._version = connection.info.server_version
+
+    def parts(self, table: SourceTable) -> Iterator[str]:
+        """Ranges of blocks.
+
+        Raises:
+            Rewritten: what was read does not hold together.
+        """
+        before = self._files(table)
+        size, first, blocks = max((each["blocks"] for each in before), default=0), 0, _BLOCKS_FIRST
+        while True:
+            self._beat()
+            last, began_s = first + blocks, time.monotonic()
+            yield self._range(first, None if last >= size else last, size)
+            if last >= size:
+                break
+            first = last
+            blocks = _next_blocks(blocks, time.monotonic() - began_s)
+        if _places(before) != _places(self._files(table)):
+            raise Rewritten(table.qualified_name)
+
+    def _range(self, first: int, last: int | None, size: int) -> str:
+        """The last range has no end: rows may have come behind it."""
+        if self._version >= _RANGES_SINCE:
+            end = "" if last is None else f" AND r.ctid < '({last},0)'::tid"
+            return f"r.ctid >= '({first},0)'::tid{end}"
+        # Older servers would read the whole table for a range, but not for places that are listed.
+        return (
+            "r.ctid = ANY(ARRAY(SELECT ('(' || b || ',' || i || ')')::tid"
+            f" FROM generate_series({first}, {size if last is None else last - 1}) AS b,"
+            f" generate_series(1, current_setting('block_size')::int / {_ROW_BYTES_MIN}) AS i))"
+        )
+
+    def _files(self, table: SourceTable) -> list[dict[str, Any]]:
+        return self._connection.execute(_FILES, {"oid": table.oid}).fetchall()
+
+
+def _places(files: list[dict[str, Any]]) -> set[tuple[int, int]]:
+    return {(each["oid"], each["file"]) for each in files}
+
+
+def _next_blocks(blocks: int, took_s: float) -> int:
+    """Never more than four times as many at once: the next blocks may have larger rows."""
+    wanted = blocks * PART_S / max(took_s, PART_S / 4)
+    return max(1, min(_BLOCKS_MAX, int(wanted)))
+
+
+@contextmanager
+def sweep(connection: Connection, beat: Callable[[], None]) -> Iterator[Source]:
+    """A view of the source for one round."""
+    yield Sweep(connection, beat)
