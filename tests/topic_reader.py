@@ -209,7 +209,7 @@ class Topics:
         found: list[Event] = []
         for part in cut.partitions:
             there = self.reader(part.topic).read_range(part)
-            found += map(self.decode, there)
+            found += [self.decode(message) for message in there if message.value() is not None]
         return sorted(found, key=lambda event: event.position)
 
     def decode(self, message: Message) -> Event:

@@ -105,7 +105,7 @@ def _events(
         yield from _present(logs, decoder, beginning)
         next_offsets = [log.next_offset for log in logs]
     if follow:
-        yield from map(decoder.decode, _coming(settings, topic, next_offsets, say))
+        yield from _decoded(decoder, _coming(settings, topic, next_offsets, say))
 
 
 def _contents(settings: Settings) -> tuple[dict[str, int], list[RelationRecord]]:
@@ -131,17 +131,20 @@ def topic_of(table: str, known: Iterable[RelationRecord]) -> str:
     return found
 
 
-def _present(logs: list[PartitionLog], decoder: EventDecoder, beginning: Beginning) -> Iterable[ReadableEvent]:
-    def decoded(messages: Iterable[Message]) -> Iterator[ReadableEvent]:
-        return map(decoder.decode, messages)
+def _decoded(decoder: EventDecoder, messages: Iterable[Message]) -> Iterator[ReadableEvent]:
+    """Without tombstones, which are no events."""
+    return (decoder.decode(message) for message in messages if message.value() is not None)
 
+
+def _present(logs: list[PartitionLog], decoder: EventDecoder, beginning: Beginning) -> Iterable[ReadableEvent]:
     wanted = beginning.position
     if wanted is None:
-        lasts = [decoded(log.last(beginning.last)) for log in logs]
+        # Behind each delete there may be a tombstone.
+        lasts = [_decoded(decoder, log.last(2 * beginning.last)) for log in logs]
         merged = list(heapq.merge(*lasts, key=_position))
         return merged[max(0, len(merged) - beginning.last) :]
     starts = [log.first_offset(lambda message: decoder.position(message) >= wanted) for log in logs]
-    streams = [decoded(log.read(start)) for log, start in zip(logs, starts, strict=True)]
+    streams = [_decoded(decoder, log.read(start)) for log, start in zip(logs, starts, strict=True)]
     return (event for event in heapq.merge(*streams, key=_position) if event.position >= wanted)
 
 

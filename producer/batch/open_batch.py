@@ -108,11 +108,19 @@ class OpenBatch:
         """
         for record in records:
             if record.size_bytes > self.record_limit:
-                raise row_too_large(writer.relation, record.value, self._limits.row_bytes_max)
+                raise row_too_large(writer.relation, record.value or b"", self._limits.row_bytes_max)
 
     def send(self, writer: RecordWriter, record: KafkaRecord) -> None:
-        """Queue one row."""
-        self.send_plain(writer, *record)
+        """Queue one row, or a tombstone, which is counted as one."""
+        key, value, headers = record
+        if value is not None:
+            self.send_plain(writer, key, value, headers)
+            return
+        self._publisher.send(writer.topic, key, None)
+        if writer is not self._writer:
+            self._enter(writer)
+        self._table.row_count += 1
+        self.batch.row_count += 1
 
     def send_plain(
         self, writer: RecordWriter, key: bytes | None, value: bytes, headers: Headers = None, partition: int = -1
@@ -161,7 +169,7 @@ class OpenBatch:
     def send_to_all_partitions(self, writer: RecordWriter, record: KafkaRecord) -> None:
         """Queue a truncate: its order must hold for every reader."""
         for partition in range(writer.relation.partition_count):
-            self.send_plain(writer, *record, partition)
+            self.send_plain(writer, record.key, record.value or b"", record.headers, partition)
 
     def _enter(self, writer: RecordWriter) -> None:
         """Rows of another relation version than the last one's."""

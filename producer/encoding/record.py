@@ -5,6 +5,7 @@ Out: ``KafkaRecord``s in position order: one, or two for a key change, each with
 partition left to the partitioner (I3). What Postgres did not send is never sent as null (I6).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -45,17 +46,17 @@ Headers = list[tuple[str, str | bytes | None]] | None
 
 
 class KafkaRecord(NamedTuple):
-    """``headers`` only on the two halves of a key change."""
+    """``headers`` only on the two halves of a key change. Without a value: a tombstone, which is no event."""
 
     key: bytes | None
-    value: bytes
+    value: bytes | None
     headers: Headers = None
 
     @property
     def size_bytes(self) -> int:
         """Of all that a broker counts, but for its own framing."""
         headers = sum(len(name) + len(value or b"") + _HEADER_BYTES for name, value in self.headers or ())
-        return len(self.key or b"") + len(self.value) + headers
+        return len(self.key or b"") + len(self.value or b"") + headers
 
 
 _HEADER_BYTES = 10
@@ -116,9 +117,21 @@ class UnknownValue(OperatorError):
 
 
 class RecordWriter:
-    """Makes the records of one relation version."""
+    """Makes the records of one relation version.
 
-    def __init__(self, record: RelationRecord, pipeline: str, database: str, binary: BinaryColumns = None) -> None:
+    Args:
+        tombstones: behind a delete comes a record of its key without a value, if the table has a key.
+    """
+
+    def __init__(
+        self,
+        record: RelationRecord,
+        pipeline: str,
+        database: str,
+        binary: BinaryColumns = None,
+        *,
+        tombstones: bool = False,
+    ) -> None:
         self.relation = record
         self.topic = record.topic
         self._binary = binary
@@ -131,6 +144,7 @@ class RecordWriter:
         # Under FULL an UPDATE without its old row is refused.
         self.plain_ops = ("c",) if record.table.replica_identity == "f" else ("c", "u")
         self.has_key = record.key_schema_id is not None
+        self._tombstones = tombstones and self.has_key
         self._header = prefix_of(record.frame_id)
         self._insert_head = self._header + NULL + VALUE  # before is null, after follows
         table = record.table
@@ -228,7 +242,11 @@ class RecordWriter:
         """``d``, with the key or the whole old row."""
         before = self._old(change.old or change.key or b"")
         image = "full" if change.old is not None else "key"
-        return [self._record(before.key, Images(before, None, image), "d", source, ordinal, ts_ms)]
+        gone = self._record(before.key, Images(before, None, image), "d", source, ordinal, ts_ms)
+        return [gone, *self._tombstone(before.key)]
+
+    def _tombstone(self, key: bytes | None) -> list[KafkaRecord]:
+        return [KafkaRecord(key, None)] if self._tombstones else []
 
     def truncate(self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False) -> KafkaRecord:
         """``t``: goes to every partition of the topic. ``copies``: it makes room for a copy."""
@@ -251,6 +269,7 @@ class RecordWriter:
         came = self._record(after.key, Images(before, after, image), "c", source, ordinal + 1, ts_ms)
         return [
             gone._replace(headers=[("__debezium.newkey", after.key or b"")]),
+            *self._tombstone(before.key),
             came._replace(headers=[("__debezium.oldkey", before.key or b"")]),
         ]
 
@@ -308,6 +327,11 @@ class RecordWriter:
             "the partition that holds the row has another one",
             remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; {copied_again(name)}",
         )
+
+
+def event_count(records: Iterable[KafkaRecord]) -> int:
+    """How many of them are events, which take an ordinal each: a tombstone takes none (I4)."""
+    return sum([record.value is not None for record in records])
 
 
 def records_of(

@@ -163,14 +163,15 @@ class PartitionLog:
             span, stop = span * 8, start
 
     def first_offset(self, is_reached: Callable[[Message], bool]) -> int:
-        """The offset of the first message that ``is_reached`` accepts; it must accept all that follow as well.
+        """The offset of the first message that ``is_reached`` accepts; it must accept all that follow as well. It is
+        not asked of those without a value.
 
         By bisection, so that a position in a large topic is found with a few dozen reads.
         """
         low, high = self.bounds()
         while low < high:
             middle = (low + high) // 2
-            message = next(iter(self.read(middle)), None)
+            message = next((each for each in self.read(middle) if each.value() is not None), None)
             if message is None or (message.offset() or 0) >= high or is_reached(message):
                 high = middle
             else:

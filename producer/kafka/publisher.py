@@ -138,8 +138,10 @@ class Publisher:
         self._partition_counts[relation.topic] = relation.partition_count
         self._relations[relation.frame_id] = relation
 
-    def send(self, topic: str, key: bytes | None, value: bytes, headers: Headers = None, partition: int = -1) -> None:
-        """Queue one row; blocks, bounded by the transaction, while the queue is full.
+    def send(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = None, partition: int = -1
+    ) -> None:
+        """Queue one row, or a tombstone; blocks, bounded by the transaction, while the queue is full.
 
         Raises:
             BatchAborted: the transaction cannot succeed any more.

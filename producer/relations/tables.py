@@ -310,7 +310,9 @@ class Tables:
     def _install(self, record: RelationRecord) -> RecordWriter:
         self._publisher.expect(record)
         binary = None if self._readers is None else binary_columns(record.table, self._readers)
-        writer = RecordWriter(record, self._settings.name, self.database, binary)
+        writer = RecordWriter(
+            record, self._settings.name, self.database, binary, tombstones=self._settings.topics.tombstones
+        )
         self._writers[record.table.relation_id] = writer
         self._unbarred.add(record.table.relation_id)
         return writer

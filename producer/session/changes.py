@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, UnknownValue, records_of
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, UnknownValue, event_count, records_of
 from walbridge.producer.errors import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
 from walbridge.producer.relations.tables import Tables
@@ -145,7 +145,7 @@ class Changes:
     def _send(self, writer: RecordWriter, records: list[KafkaRecord], transaction: OpenTransaction) -> None:
         for record in records:
             self._out.send(writer, record)
-        transaction.ordinal += len(records)
+        transaction.ordinal += event_count(records)
 
 
 _CHANGES: dict[type[Change], Callable[..., None]] = {

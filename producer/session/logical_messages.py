@@ -35,7 +35,7 @@ class MessageWriter(RecordWriter):
         """``m``."""
         envelope = self._record(None, Images(None, None, None), "m", source, ordinal, ts_ms)
         content = VALUE + string_value(message.prefix) + bytes_value(message.content)
-        return envelope._replace(value=envelope.value + content)
+        return envelope._replace(value=(envelope.value or b"") + content)
 
 
 class LogicalMessages:

@@ -31,6 +31,8 @@ class Framing(NamedTuple):
 SINGLE_OBJECT = Framing(b"\xc3\x01", 10)
 CONFLUENT = Framing(b"\x00", 5)
 FRAMINGS = (SINGLE_OBJECT, CONFLUENT)
+TOMBSTONE = ""
+"""Instead of a frame id: of a record without a value, which says what the delete before it said."""
 
 
 class Frame(NamedTuple):
@@ -54,9 +56,11 @@ def frame_of(value: bytes) -> Frame:
 
 
 def known_frame(value: bytes | None) -> str | None:
-    """The frame id of a value that has a known framing and a body, else None."""
+    """The frame id of a value that has a known framing and a body, ``TOMBSTONE`` for no value, else None."""
+    if value is None:
+        return TOMBSTONE
     for marker, body_at in FRAMINGS:
-        if value is not None and value.startswith(marker) and len(value) > body_at:
+        if value.startswith(marker) and len(value) > body_at:
             return value[len(marker) : body_at].hex()
     return None
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.avro.framing import TOMBSTONE
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.appliers import Appliers
@@ -228,6 +229,8 @@ class Application:
         used = {self._relation(segment.schema_id).frame_id for segment in self.table_plan.segments}
         topic = self.table_plan.topic
         for frame_id, volume in self.records.volumes.items():
+            if frame_id == TOMBSTONE:
+                continue
             if frame_id is None:
                 raise TableError(
                     f"topic {topic} holds {volume.rows} records that walbridge did not write", first=FIND_THE_WRITER

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from walbridge.schemas.avro.framing import FRAMINGS, Framing
+from walbridge.schemas.avro.framing import FRAMINGS, TOMBSTONE, Framing
 from walbridge.spark_consumer.errors import sorting_errors
 from walbridge.spark_consumer.kafka.ranges import Place
 from walbridge.spark_consumer.kafka.slices import Volume
@@ -20,7 +20,7 @@ from walbridge.spark_consumer.kafka.slices import Volume
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Records of one partition and frame id; None stands for values of no known framing."""
+    """Records of one partition and frame id; None stands for values of no known framing, ``TOMBSTONE`` for none."""
 
     topic: str
     partition: int
@@ -42,7 +42,8 @@ def volumes_by_topic(measures: Iterable[Measure]) -> dict[str, dict[str | None, 
 
 def sized(records: DataFrame) -> DataFrame:
     """The records, each with its frame id and the bytes of its value."""
-    frame_id = F.coalesce(*(_frame_id(framing) for framing in FRAMINGS))
+    tombstone = F.when(F.col("value").isNull(), TOMBSTONE)
+    frame_id = F.coalesce(tombstone, *(_frame_id(framing) for framing in FRAMINGS))
     return records.select("*", frame_id.alias("frame_id"), F.coalesce(F.length("value"), F.lit(0)).alias("size"))
 
 

@@ -7,7 +7,7 @@ In: decoded events, groups of cuts, rows of the source. Out: what ``schemas/conf
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -45,15 +45,17 @@ def event_line(event: Event) -> dict[str, Any]:
     }
 
 
-def transaction_line(group: Group, there: Container[tuple[str, int, int]]) -> dict[str, Any]:
-    """One line of ``transactions.jsonl``. ``there``: every record; joined ranges have markers between them."""
+def transaction_line(group: Group, there: Mapping[tuple[str, int, int], bool]) -> dict[str, Any]:
+    """One line of ``transactions.jsonl``. ``there``: every record, and whether it is an event. Joined ranges have
+    markers between them."""
     places = [
         (part.topic, part.partition, offset)
         for part in sorted(group.ranges.values(), key=lambda part: (part.topic, part.partition))
         for offset in range(part.start_offset, part.end_offset)
     ]
-    records = [list(place) for place in places if place in there]
-    assert len(records) == group.records
+    found = [place for place in places if place in there]
+    assert len(found) == group.records
+    records = [list(place) for place in found if there[place]]
     return {"end_lsn": format_lsn(group.end_lsn), "records": records}
 
 

@@ -38,7 +38,7 @@ def record_line(record: KafkaRecord) -> dict[str, Any]:
         "partition": record.partition,
         "offset": record.offset,
         "key": _text(record.key),
-        "value": _text(record.value),
+        "value": _text(record.value or None),
         "headers": [[name, _text(value)] for name, value in record.headers],
     }
 
@@ -55,7 +55,7 @@ def records() -> list[KafkaRecord]:
             line["partition"],
             line["offset"],
             None if line["key"] is None else base64.b64decode(line["key"]),
-            base64.b64decode(line["value"]),
+            base64.b64decode(line["value"] or ""),
             tuple((name, base64.b64decode(value)) for name, value in line["headers"]),
         )
         for line in lines("records.jsonl")
@@ -74,12 +74,11 @@ class Recording:
             each for record in metadata if isinstance(each := decode_metadata(record.value), RelationRecord)
         ]
         self.cuts: list[tuple[int, Cut]] = [(record.offset, decode_cut(record.value)) for record in cuts]
-        self.data = [record for topic in sorted(by_topic) for record in by_topic[topic]]
-
-    @property
-    def places(self) -> set[tuple[str, int, int]]:
-        """Of every record of a data topic."""
-        return {(each.topic, each.partition, each.offset) for each in self.data}
+        of_tables = [record for topic in sorted(by_topic) for record in by_topic[topic]]
+        self.data = [record for record in of_tables if record.value]
+        """Without tombstones."""
+        self.places = {(each.topic, each.partition, each.offset): bool(each.value) for each in of_tables}
+        """Of every record of a data topic: whether it is an event."""
 
     def decoder(self) -> EventDecoder:
         return decoder_of(self.relations)

@@ -89,7 +89,7 @@ def play(producer: ProducerUnderTest) -> None:
     execute(TABLES)
     producer.publish("orders", "log", "days")
     producer.settings |= {
-        "topics": {"partitions": 2},
+        "topics": {"partitions": 2, "tombstones": True},
         "producer": {"batch_rows_max": 20, "idle_cut_interval_ms": 1000},
     }
     running = producer.start_streaming()

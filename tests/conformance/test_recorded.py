@@ -49,6 +49,17 @@ def test_cuts_make_the_expected_whole_transactions() -> None:
     assert [cut for _, cut in recording().cuts if not cut.complete]
 
 
+def test_tombstone_follows_each_delete_of_a_row_with_a_key_and_nothing_else() -> None:
+    """Kafka's compaction then leaves nothing of the row, and a reader loses nothing that passes it over."""
+    behind = {(each.topic, each.partition, each.offset - 1): each for each in records()}
+    deletes = [(place, event) for place, event in events().items() if event.operation == Operation.DELETE and event.key]
+    tombstones = [place for place, is_event in recording().places.items() if not is_event]
+
+    assert sorted(tombstones) == sorted((topic, partition, offset + 1) for (topic, partition, offset), _ in deletes)
+    keys = {(each.topic, each.partition, each.offset): each.key for each in recording().data}
+    assert all(behind[place].key == keys[place] for place, _ in deletes)
+
+
 def test_transactions_one_after_the_other_end_in_the_tables_of_the_source() -> None:
     """I8: Postgres wrote the tables; nothing of the pipeline has touched them."""
     tables = Tables()

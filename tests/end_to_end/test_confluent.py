@@ -1,4 +1,5 @@
-"""A pipeline in Confluent's wire format, to the lake: on the driver, by Spark, and values set aside on disk."""
+"""A pipeline in Confluent's wire format with tombstones, to the lake: on the driver, by Spark, and values set aside on
+disk."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ def test_lake_equals_the_source_and_never_asks_the_registry(
     execute("CREATE TABLE t (id int PRIMARY KEY, v text, n numeric); CREATE TABLE log (v text)")
     execute("ALTER TABLE log REPLICA IDENTITY FULL; INSERT INTO t SELECT i, 'copied', i FROM generate_series(1, 50) i")
     producer.publish("t", "log")
-    producer.settings["topics"] = {"format": "confluent", "registry_url": registry.url}
+    producer.settings["topics"] = {"format": "confluent", "registry_url": registry.url, "tombstones": True}
     running = producer.start_streaming()
     pipeline.check_equal()
 
@@ -25,5 +26,6 @@ def test_lake_equals_the_source_and_never_asks_the_registry(
     pipeline.catch_up()
     registry.stop()
     execute(f"INSERT INTO t SELECT i, 'many', i, i FROM generate_series(2000, {2000 + FEW.rows}) i")
+    execute("DELETE FROM t WHERE id > 2000 AND id % 2 = 0")
     pipeline.check_equal()
     running.stop()

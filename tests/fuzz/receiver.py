@@ -42,7 +42,8 @@ class Receiver:
 
     def expect_readable(self, record: KafkaRecord) -> None:
         """A reader decodes it with the schema it names."""
-        expect_readable(record.value, self.schemas[record.value[2:10].hex()])
+        value = record.value or b""
+        expect_readable(value, self.schemas[value[2:10].hex()])
 
 
 def expect_readable(value: bytes, parsed_schema: object) -> None:

@@ -169,7 +169,7 @@ def event(data: bytes) -> None:
 
 def _event_of(seed: bytes) -> bytes:
     writer, _ = typed_writers()[seed[0]]
-    return writer.copied(one_field(b"t", seed[1:]), SOURCE, TS_MS).value[SINGLE_OBJECT.body_at :]
+    return (writer.copied(one_field(b"t", seed[1:]), SOURCE, TS_MS).value or b"")[SINGLE_OBJECT.body_at :]
 
 
 @dataclass(frozen=True, slots=True)

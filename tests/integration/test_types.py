@@ -77,8 +77,8 @@ def _seen(database: Database, start: Any) -> Seen:
     inserts = (message for message in messages if isinstance(message, Insert))
     changes = (record for message in inserts for record in stream_writer.insert(message, SOURCE, 0, TS_MS))
     return Seen(
-        _by_id(envelope(copy_version, record.value) for record in copies),
-        _by_id(envelope(stream_version, record.value) for record in changes),
+        _by_id(envelope(copy_version, record.value or b"") for record in copies),
+        _by_id(envelope(stream_version, record.value or b"") for record in changes),
         dict(expected_values(database.dsn, COLUMNS)),
         copy_version,
         stream_version,

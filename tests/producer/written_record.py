@@ -35,7 +35,7 @@ class Written:
         self.writer = RecordWriter(self.record, "p", "shop")
 
     def read(self, records: list[KafkaRecord]) -> list[dict[str, Any]]:
-        return [envelope(self.record, record.value) for record in records]
+        return [envelope(self.record, record.value or b"") for record in records]
 
     def inserted(self, *fields: Field, source: TransactionSource = SOURCE) -> tuple[KafkaRecord, dict[str, Any]]:
         (record,) = self.writer.insert(Insert(16_384, tuple_data(*fields)), source, 3, TS_MS)

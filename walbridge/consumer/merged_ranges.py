@@ -150,8 +150,10 @@ class MergedRanges:
                 f"{lane.part.end_offset}, its cuts name {lane.part.records}",
                 remedy="begin anew with an empty target and another group.id; see who else writes there",
             )
-        record = record_of(message)
         lane.received += 1
+        if message.value() is None:
+            return True  # a tombstone: its delete came before it
+        record = record_of(message)
         lane.waiting.append(record)
         self._ahead_bytes += len(record.value)
         return True

@@ -76,8 +76,10 @@ class EventStream:
             self._look_if_due()
             message = self._consumer.poll(min(max(deadline_s - time.monotonic(), 0), SLICE_S))
             if message is not None and message.error() is None:
-                return self._event(message)
-            if message is not None:
+                event = self._event(message)
+                if event is not None:
+                    return event
+            elif message is not None:
                 self._hear(message)
             if time.monotonic() >= deadline_s or self._is_over:
                 return None
@@ -109,9 +111,10 @@ class EventStream:
     ) -> None:
         self.close()
 
-    def _event(self, message: Message) -> Event:
+    def _event(self, message: Message) -> Event | None:
+        """None for a tombstone: its delete came before it."""
         record = record_of(message)
-        event = decoded(self._decoder, record)
+        event = None if message.value() is None else decoded(self._decoder, record)
         self.offsets[record.topic, record.partition] = record.offset + 1
         self._at_end.discard((record.topic, record.partition))
         return event

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.producer.avro_reader import key
+from tests.producer.avro_reader import key, record_of
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.strategies import FIELDS, TUPLES
 from tests.producer.written_record import (
@@ -20,8 +20,8 @@ from tests.producer.written_record import (
     UNCHANGED,
     Written,
 )
-from walbridge.producer.encoding.record import TransactionSource
-from walbridge.producer.pgoutput.messages import Delete, Field
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource, event_count
+from walbridge.producer.pgoutput.messages import Delete, Field, Update
 from walbridge.producer.pgoutput.tuple_data import encode_tuple, fill
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.version import VERSION
@@ -258,3 +258,23 @@ def test_fill_changes_unchanged_fields_and_no_others(columns: list[tuple[Field, 
 def test_old_tuple_of_another_width_is_refused() -> None:
     with pytest.raises(ProtocolError):
         fill(tuple_data(UNCHANGED, b"x"), tuple_data(b"a"), None)
+
+
+def test_tombstone_of_the_old_key_follows_a_delete_and_is_no_event() -> None:
+    """I4: it takes no ordinal, so positions are those without tombstones."""
+    plain, with_tombstones = Written(KEYED), RecordWriter(record_of(of=KEYED), "p", "shop", tombstones=True)
+    delete = Delete(16_384, tuple_data(b"1", NULL, NULL), None)
+    moved = Update(16_384, tuple_data(b"1", NULL, NULL), None, tuple_data(b"2", NULL, NULL))
+
+    for make in (lambda by: by.delete(delete, SOURCE, 3, TS_MS), lambda by: by.update(moved, SOURCE, 3, TS_MS)):
+        without, records = make(plain.writer), make(with_tombstones)
+        tombstone = KafkaRecord(without[0].key, None)
+        assert records == [without[0], tombstone, *without[1:]]
+        assert event_count(records) == len(without)
+
+
+def test_table_without_a_key_has_no_tombstones() -> None:
+    writer = RecordWriter(record_of(of=KEYLESS), "p", "shop", tombstones=True)
+    delete = Delete(16_384, None, tuple_data(b"1", NULL))
+
+    assert len(writer.delete(delete, SOURCE, 3, TS_MS)) == 1

@@ -37,7 +37,7 @@ TS_MS = b"\x02" + long_bytes(42)
 def written(message: LogicalMessage = MESSAGE) -> bytes:
     record = MessageWriter(RELATION, "p-1", "shop").message(message, SOURCE, 3, TS_MS)
     assert record.key is None
-    return record.value
+    return record.value or b""
 
 
 def test_message_is_an_m_of_no_table_in_the_envelope_of_all_topics() -> None:

@@ -177,6 +177,17 @@ def test_records_of_nobody_known_stop_the_plan(lake: Path, value: bytes, said: s
         applied(None, lake, log, table_plan(ITEMS, head), [ITEMS], to_cut=2)
 
 
+def test_tombstone_is_counted_and_changes_nothing(lake: Path) -> None:
+    head = copied(None, lake, ITEMS, {"id": 1, "n": 1}, {"id": 2, "n": 2})
+    log = Log()
+    log.add(Event(ITEMS, "d", LSN, 0, before={"id": 1}))
+    log.add_bytes(ITEMS.topic, None, b"of that row")
+
+    after = applied(None, lake, log, table_plan(ITEMS, head), [ITEMS], to_cut=2)
+
+    assert [row["id"] for row in head_rows(lake, after)] == [2]
+
+
 def test_table_that_is_emptied_may_have_any_shape_afterwards(lake: Path) -> None:
     """No row is left whose values could differ."""
     text = relation([column("id", "int4", is_key=True, attnum=1), column("n", "jsonb", attnum=2)], revision=2)

@@ -17,8 +17,8 @@ from walbridge.schemas.settings import Settings
 
 PIECE_BYTES = 2**20
 """Written and read at once."""
-_HEAD = Struct(">IIiII")
-"""xid; lengths of the value, of the key (-1: none), of the header's name (0: no header) and of its value."""
+_HEAD = Struct(">IiiII")
+"""xid; lengths of the value and of the key (-1: none), of the header's name (0: no header) and of its value."""
 
 
 class QueueFull(Exception):
@@ -75,8 +75,9 @@ class RecordQueue(Queue[KafkaRecord]):
         name, header = headers[0] if headers else ("", b"")
         part = header if isinstance(header, bytes) else b""
         key_bytes = -1 if key is None else len(key)
-        self._newest += _HEAD.pack(xid, len(value), key_bytes, len(name), len(part))
-        for piece in (value, key or b"", name.encode(), part):
+        value_bytes = -1 if value is None else len(value)
+        self._newest += _HEAD.pack(xid, value_bytes, key_bytes, len(name), len(part))
+        for piece in (value or b"", key or b"", name.encode(), part):
             self._newest += piece
         self._count += 1
         if len(self._newest) >= PIECE_BYTES:
@@ -89,7 +90,7 @@ class RecordQueue(Queue[KafkaRecord]):
         self._count -= 1
         head = self._bytes(_HEAD.size)
         xid, value_bytes, key_bytes, name_bytes, part_bytes = _HEAD.unpack(head)
-        value = self._bytes(value_bytes)
+        value = None if value_bytes < 0 else self._bytes(value_bytes)
         key = None if key_bytes < 0 else self._bytes(key_bytes)
         name, part = self._bytes(name_bytes).decode(), self._bytes(part_bytes)
         if not self._count and self._file is not None:

@@ -15,7 +15,7 @@ from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.set_aside import SetAside
 from walbridge.producer.copying.visibility import Before
 from walbridge.producer.copying.window import Void
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, records_of
+from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, event_count, records_of
 from walbridge.producer.errors import set_aside_full, set_aside_unwritable, unfit_row
 from walbridge.producer.pgoutput.messages import Delete, Insert, Update
 from walbridge.producer.postgres.table_reads.copy_protocol import (
@@ -143,7 +143,7 @@ class WholeCopy:
         except OSError as error:
             self.failure = set_aside_unwritable(self.name, self._queue.folder, error.strerror)
         else:
-            transaction.ordinal += len(records)
+            transaction.ordinal += event_count(records)
 
     def rows(self) -> Iterator[bytes]:
         """The rows that are here, each once, whoever asks."""

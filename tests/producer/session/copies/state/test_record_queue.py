@@ -14,7 +14,7 @@ from walbridge.producer.session.copies.state import record_queue
 from walbridge.producer.session.copies.state.record_queue import QueueFull, RecordQueue
 
 HEADERS = st.none() | st.builds(lambda name, value: [(name, value)], st.sampled_from(("new", "old")), st.binary())
-RECORDS = st.builds(KafkaRecord, st.none() | st.binary(max_size=20), st.binary(max_size=200), HEADERS)
+RECORDS = st.builds(KafkaRecord, st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=200), HEADERS)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
