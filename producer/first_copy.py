@@ -8,33 +8,42 @@ each table's ``copy_begin`` and ``t`` void what an unfinished copy left in its t
 the copy are incomplete, so nobody takes half a copy for a state of the source (I8).
 """
 
+import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.copying.troubles import after_trouble
-from walbridge.producer.encoding.record import RecordWriter, TransactionSource
-from walbridge.producer.errors import UnfitRow, unfit_row
+from walbridge.producer.encoding.copied_rows import RowFormat
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.first_copy_table import TableOfCopy, commit, end_silent_batch
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_walsender
+from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers, worker_count
+from walbridge.producer.postgres.copy_workers.protocol import Beginning, PieceWanted
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.slots import slot
+from walbridge.producer.postgres.table_reads.pieces import Piece, pieces_of
 from walbridge.producer.postgres.table_reads.snapshot import Snapshot
+from walbridge.producer.postgres.table_reads.table_size import table_pages
 from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.transaction_spool import spool_parent
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.control.cut import Cut, PartitionRange
 from walbridge.schemas.control.progress_record import PARTITIONS_OPTION, Progress
 from walbridge.schemas.control.table_progress import COPYING, TableProgress
-from walbridge.schemas.errors import ProtocolError, RetryableError
-from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn
+from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.position import Lsn, format_lsn
 from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
+
+LOOK_S = 5.0
+"""How often the connection that holds the locks is looked at, while others read."""
 
 
 def first_copy(
@@ -90,15 +99,13 @@ def first_copy(
             out.tracker.remember_options(baseline.options | {PARTITIONS_OPTION: str(settings.topics.partitions)})
             out.tracker.remember_tables(baseline.tables)
             log.info("copy begins", tables=len(published), consistent_point=format_lsn(at))
-            stops = settings.producer.on_table_error == "stop"
-            for table, writer in zip(published, writers, strict=True):
-                _copy_table(snapshot, table, writer, at, out, check_stop, stops=stops)
-                kill_point("copy:table")
+            _Tables(settings, snapshot, at, out, check_stop).copy(published, writers)
+            snapshot.refuse_lost()  # every lock was held to the end
     finally:
         walsender.finish()
     out.open()
     kill_point("copy:before-streaming")
-    _commit(out, finished=tuple(table.relation_id for table in published))
+    commit(out, finished=tuple(table.relation_id for table in published))
     kill_point("copy:streaming")
 
 
@@ -113,91 +120,88 @@ def _refuse_altered(snapshot: Snapshot, connection: SqlConnection, tables: list[
         raise RetryableError("a table was altered or truncated while its copy was about to begin")
 
 
-def _copy_table(
-    snapshot: Snapshot,
-    table: PublishedTable,
-    writer: RecordWriter,
-    at: Lsn,
-    out: OpenBatch,
-    check_stop: Callable[[], None],
-    *,
-    stops: bool,
-) -> None:
-    """One table; one of which a row cannot be published is left, unless that ``stops`` all. Its rows are read to the
-    end all the same: to break off would end the snapshot.
+class _Tables:
+    """The rows of one copy: read by this process, or in pieces by worker processes.
+
+    Every worker reads in the snapshot of the connection that holds the locks, so all pieces are of one state, and a
+    piece can only be begun while that connection lives. It is asked for again before the copy is called whole: a table
+    that was altered between two pieces must have ended it.
     """
-    started_s, rows = time.monotonic(), 0
-    unfit: UnfitRow | None = None
-    source = out.copied_source(at)
-    out.open()
-    out.add_barrier(writer, "copy_begin", Position(at, COPIED_ORDINAL))
-    out.send_to_all_partitions(writer, writer.truncate(source, COPIED_ORDINAL, out.ts_ms, copies=True))
-    copied = snapshot.rows(table)
-    for row in copied:
-        if row is None and (row := _after_silence(copied, out, check_stop)) is None:
-            break
-        unfit = unfit or _send(writer, row, source, at, out, stops=stops)
-        rows += 1
-        # The clock is asked now and then only; bytes always, since a row may have megabytes.
-        if (rows % 100 == 0 or out.batch.byte_count >= out.bytes_max) and out.is_full:
-            _commit(out)
-            kill_point("copy:rows")
-            check_stop()
-            out.open()
-    if unfit is None:
-        out.add_barrier(writer, "copy_end", Position(at, COPIED_ORDINAL + 1))
-    else:
-        _leave(writer, unfit, source, at, out)
-    if out.is_full:
-        _commit(out)
-        check_stop()
-    if unfit is None:
-        log.info("copied", table=table.qualified_name, rows=rows, seconds=round(time.monotonic() - started_s, 2))
 
+    def __init__(
+        self,
+        settings: Settings,
+        snapshot: Snapshot,
+        at: Lsn,
+        out: OpenBatch,
+        check_stop: Callable[[], None],
+    ) -> None:
+        self._settings, self._snapshot, self._at, self._out = settings, snapshot, at, out
+        self._check_stop = check_stop
 
-def _send(
-    writer: RecordWriter, row: bytes, source: TransactionSource, at: Lsn, out: OpenBatch, *, stops: bool
-) -> UnfitRow | None:
-    """Queue a row; why it cannot be published."""
-    try:
-        out.send_copied(writer, row, source, is_incremental=False)
-    except (ProtocolError, UnfitRow) as error:
-        unfit = unfit_row(writer.relation, Position(at, COPIED_ORDINAL), error)
-        if stops:
-            raise unfit from None
-        return unfit
-    return None
+    def copy(self, published: list[PublishedTable], writers: list[RecordWriter]) -> None:
+        """One table after another, as they are read by this process; or several, as they are read by others."""
+        asked, snapshot = self._settings.producer.copy_workers, self._snapshot
+        if asked is None or asked > 1:
+            relation_ids = [table.relation_id for table in published]
+            pages = table_pages(snapshot.connection, relation_ids)
+            pieces = list(pieces_of(published, pages, snapshot.connection.info.server_version))
+            count = worker_count(asked, pieces, sum(each.size_bytes for each in pages.values()))
+            if count > 1:
+                log.info("tables are read by worker processes", workers=count, pieces=len(pieces))
+                dsn, folder = self._settings.postgres.dsn.get_secret_value(), str(spool_parent(self._settings))
+                with CopyWorkers(count, Beginning(dsn, snapshot.export(), folder)) as workers:
+                    self._copy_pieces(workers, pieces, dict(zip(relation_ids, writers, strict=True)))
+                return
+        for table, writer in zip(published, writers, strict=True):
+            copying = self._begun(writer)
+            copying.send(snapshot.rows(table))
+            self._end(copying)
 
+    def _copy_pieces(self, workers: CopyWorkers, pieces: list[Piece], writers: dict[int, RecordWriter]) -> None:
+        left = Counter(piece.table.relation_id for piece in pieces)
+        begun: dict[int, TableOfCopy] = {}
+        looked_s = time.monotonic()
+        for answered in workers.read(self._wanted(pieces, writers)):
+            if time.monotonic() - looked_s > LOOK_S:
+                looked_s = time.monotonic()
+                self._snapshot.refuse_lost()
+            if answered is None:
+                end_silent_batch(self._out)
+                self._check_stop()
+                continue
+            relation_id = answered.wanted.piece.table.relation_id
+            if relation_id not in begun:
+                begun[relation_id] = self._begun(writers[relation_id])
+            self._send(begun[relation_id], answered)
+            left[relation_id] -= 1
+            if not left[relation_id]:
+                self._end(begun.pop(relation_id))
 
-def _leave(writer: RecordWriter, reason: UnfitRow, source: TransactionSource, at: Lsn, out: OpenBatch) -> None:
-    """A table that this copy does not hold: what was sent of it is void, and it waits for ``walbridge copy``."""
-    relation, place = writer.relation, Position(at, COPIED_ORDINAL + 1)
-    name = relation.table.qualified_name
-    out.add_barrier(writer, "truncate", place)
-    out.send_to_all_partitions(writer, writer.truncate(source, place.ordinal, out.ts_ms, copies=True))
-    known = TableProgress(relation.table.relation_id, COPYING, relation.topic)
-    known = out.tracker.progress.tables.get(known.relation_id, known)
-    out.leave_table(relation, place, after_trouble(known, name, at, reason.what, may_copy=False, now_s=time.time()))
-    log.warning("table is quarantined", table=name, reason=reason.what, remedy=reason.remedy)
+    @staticmethod
+    def _wanted(pieces: list[Piece], writers: dict[int, RecordWriter]) -> Iterator[PieceWanted]:
+        for piece in pieces:
+            writer = writers[piece.table.relation_id]
+            yield PieceWanted(piece, RowFormat(writer.relation, writer.snapshot_source))
 
+    def _send(self, copying: TableOfCopy, answered: Answered) -> None:
+        """The rows of a piece; what no worker has read is read on the connection that holds the locks."""
+        piece = answered.wanted.piece
+        if answered.rows is not None:
+            with contextlib.closing(answered.rows) as rows:
+                copying.send_blocks(rows.blocks())
+        elif not copying.is_left:
+            copying.send(self._snapshot.rows(piece.table, piece.condition))
 
-def _after_silence(rows: Iterator[bytes | None], out: OpenBatch, check_stop: Callable[[], None]) -> bytes | None:
-    """The next row, None at the end. A row filter may pass none for hours: Kafka would abort a batch that is open."""
-    row: bytes | None = None
-    while row is None:
-        if out.is_open and out.is_full:
-            _commit(out)
-        check_stop()
-        row = next(rows, b"")
-    out.open()
-    return row or None
+    def _begun(self, writer: RecordWriter) -> TableOfCopy:
+        stops = self._settings.producer.on_table_error == "stop"
+        copying = TableOfCopy(writer, self._at, self._out, self._check_stop, stops=stops)
+        copying.begin()
+        return copying
 
-
-def _commit(out: OpenBatch, finished: tuple[int, ...] | None = None) -> None:
-    def records(ranges: list[PartitionRange], metadata_end: int) -> tuple[Progress, Cut]:
-        return out.tracker.close_copy(out.batch, ranges, metadata_end, time.time_ns() // 1000, finished)
-
-    out.commit_batch(records)
+    def _end(self, copying: TableOfCopy) -> None:
+        copying.end()
+        kill_point("copy:table")
 
 
 def report_waiting() -> None:

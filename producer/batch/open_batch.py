@@ -157,7 +157,14 @@ class OpenBatch:
             self.send_plain(writer, *encoded)
 
     def send_encoded(self, writer: RecordWriter, rows: Sequence[EncodedRow], end: bytes) -> None:
-        """Queue rows whose values have this end in common."""
+        """Queue rows whose values have this end in common.
+
+        Raises:
+            UnfitRow: one of them is too large; none is queued.
+        """
+        limit = self.plain_limit - len(end)
+        large = [row for row in rows if len(row[1]) > limit]
+        self.refuse_too_large(writer, (KafkaRecord(key, value + end) for key, value in large))
         self._publisher.send_rows(writer.topic, rows, end)
         if writer is not self._writer:
             self._enter(writer)

@@ -17,6 +17,8 @@ COPY = (
 )
 """Deaths before which no copy is whole: the next start begins again."""
 COPY_DONE = "copy:streaming"
+COPY_WORKER = ("copy-worker:rows", "copy-worker:rows:3")
+"""Deaths of each worker process of a copy, which goes on without."""
 
 STREAM = (
     "metadata:before-write",

@@ -21,6 +21,7 @@ def test_a_test_dies_at_every_kill_point_of_both_programs() -> None:
         for name in (
             *kill_points.COPY,
             kill_points.COPY_DONE,
+            *kill_points.COPY_WORKER,
             *kill_points.STREAM,
             *kill_points.REGISTRY,
             *kill_points.SPOOL,

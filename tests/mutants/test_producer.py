@@ -16,7 +16,7 @@ from tests.producer.encoding import test_interpreted, test_record
 from tests.producer.guards import test_altered_types, test_baseline, test_source_watch, test_start
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
 from tests.producer.postgres import test_replication_stream
-from tests.producer.postgres.table_reads import test_snapshot
+from tests.producer.postgres.table_reads import test_pieces, test_snapshot
 from tests.producer.relations import (
     test_catalogue_facts,
     test_column_matching,
@@ -36,7 +36,7 @@ from tests.producer.session import (
     test_transaction,
 )
 from tests.producer.written_record import UNCHANGED
-from walbridge.producer import first_copy
+from walbridge.producer import first_copy, first_copy_table
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
@@ -46,6 +46,7 @@ from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.copying.window import Window, _LaidOver
 from walbridge.producer.encoding.interpreted import _Interpreter
 from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.first_copy_table import TableOfCopy
 from walbridge.producer.guards import altered_types, start
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import SourceWatch
@@ -53,7 +54,7 @@ from walbridge.producer.kafka.deliveries import Deliveries
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.postgres.facts import RowVersion
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.postgres.table_reads.snapshot import Snapshot
+from walbridge.producer.postgres.table_reads import pieces, snapshot
 from walbridge.producer.relations import column_matching, relation_cache
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
 from walbridge.producer.relations.recorded_versions import RecordedVersions
@@ -95,16 +96,36 @@ NOTICED = {
         ),
         test_first_copy.test_publication_that_changed_before_the_snapshot_begins_the_copy_again,
     ),
+    "the copy is called whole though its locks were lost": Noticed(
+        Mutant(first_copy.first_copy, "snapshot.refuse_lost()", "pass"),
+        test_first_copy.test_copy_whose_locks_were_lost_on_the_way_is_not_whole,
+    ),
+    "rows that came behind the last known page are in no piece": Noticed(
+        Mutant(pieces.pieces_of, "[*ends, None]", "[*ends, known.pages]"),
+        test_pieces.test_each_page_is_in_one_piece_also_those_that_came_since,
+    ),
+    "a table ends with the first of its pieces": Noticed(
+        Mutant(first_copy._Tables._copy_pieces, "if not left[relation_id]:", "if relation_id in begun:"),
+        test_first_copy.test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_barriers,
+    ),
+    "a row that no worker could encode is not copied": Noticed(
+        Mutant(TableOfCopy.send_blocks, "self._send_row(tuple_of_line(line, columns))", "pass"),
+        test_first_copy.test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_barriers,
+    ),
+    "a piece that no worker could read is not copied": Noticed(
+        Mutant(first_copy._Tables._send, "elif not copying.is_left:", "elif False:"),
+        test_first_copy.test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_barriers,
+    ),
     "rows that a type cannot hold are not copied": Noticed(
         Mutant(OpenBatch.send_copied, "self.send(writer, record)", "pass"),
         test_first_copy.test_every_row_is_copied_before_every_change_also_one_that_its_type_cannot_hold,
     ),
     "the copy lacks rows that a policy hides": Noticed(
-        Mutant(Snapshot.__init__, 'self._connection.execute("SET LOCAL row_security = off")', "pass"),
+        Mutant(snapshot.begin_in, 'connection.execute("SET LOCAL row_security = off")', "pass"),
         test_snapshot.test_snapshot_is_read_only_as_of_its_name_and_shows_rows_that_policies_hide,
     ),
     "a cut inside the copy says that the copy is whole": Noticed(
-        Mutant(first_copy._commit, "// 1000, finished)", "// 1000, finished or ())"),
+        Mutant(first_copy_table.commit, "// 1000, finished)", "// 1000, finished or ())"),
         partial(
             test_first_copy.test_cuts_inside_a_copy_are_incomplete_and_hold_each_row_once, rows_max=50, bytes_max=2**20
         ),

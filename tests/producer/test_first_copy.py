@@ -13,13 +13,18 @@ import pytest
 from tests.producer.avro_reader import envelope
 from tests.producer.kept import INT4, ITEMS, ORDERS, Kept, catalogue
 from walbridge.producer import first_copy as copy
+from walbridge.producer.encoding.copied_rows import CopiedBlock, RowEncoder
 from walbridge.producer.first_copy import first_copy
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.copy_workers.pool import Answered
+from walbridge.producer.postgres.copy_workers.protocol import PieceWanted
 from walbridge.producer.postgres.facts import ColumnFacts, CreatedSlot, PublishedTable, TableFacts
 from walbridge.producer.postgres.slots import slot
+from walbridge.producer.postgres.table_reads.pieces import Piece
+from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.producer.waits import Stopped
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.progress_record import Progress
@@ -48,6 +53,7 @@ def published(relation_id: int, name: str) -> PublishedTable:
     return PublishedTable(relation_id, "public", name, "d", ("id", "day"), None, False)
 
 
+HALVES = ((None, 5), (5, None))
 TABLES = [published(ORDERS, "orders"), published(ITEMS, "items")]
 
 
@@ -58,6 +64,8 @@ class Source:
         self.rows: dict[str, list[bytes | None]] = {"orders": list(rows), "items": []}
         self.snapshot = SimpleNamespace(published=TABLES, storage={ORDERS: (1,), ITEMS: (2,)})
         self.now = SimpleNamespace(published=TABLES, storage={ORDERS: (1,), ITEMS: (2,)})
+        self.loses_locks = False
+        self.workers: Workers | None = None
 
 
 class Snapshot:
@@ -76,8 +84,42 @@ class Snapshot:
     def lock(self, tables: list[PublishedTable]) -> None:
         self._happened.append(f"lock {len(tables)}")
 
-    def rows(self, table: PublishedTable) -> Iterator[bytes | None]:
+    def refuse_lost(self) -> None:
+        if self._source.loses_locks:
+            raise RetryableError("the connection ended")
+
+    def export(self) -> str:
+        return "exported"
+
+    def rows(self, table: PublishedTable, among: object = None) -> Iterator[bytes | None]:
+        self._happened.append(f"read {table.name}" if among is None else f"read a part of {table.name}")
         return (line and tuple_of_line(line, 2) for line in self._source.rows[table.name])
+
+
+class Workers:
+    """Stands for the processes: pieces come in another order than they are asked for. What is in ``lines`` is read;
+    a piece for which there is None is left to the producer."""
+
+    def __init__(self, lines: dict[tuple[str, int], list[bytes] | None]) -> None:
+        self._lines = lines
+        self.ended = False
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.ended = True
+
+    def read(self, wanted: Iterator[PieceWanted]) -> Iterator[Answered | None]:
+        for each in sorted(wanted, key=lambda one: (one.piece.first or 0, one.piece.table.name)):
+            yield None
+            lines = self._lines[each.piece.table.name, each.piece.first or 0]
+            encoder = RowEncoder(each.row_format)
+            yield Answered(each, None if lines is None else self._spool(encoder.block(lines)))
+
+    @staticmethod
+    def _spool(block: CopiedBlock) -> RowSpool:
+        return cast(RowSpool, SimpleNamespace(blocks=lambda: iter([block]), close=lambda: None))
 
 
 class Copy(Kept):
@@ -105,13 +147,16 @@ class Copy(Kept):
             patch.setattr(copy, "connect_walsender", lambda *_: SimpleNamespace(finish=lambda: happened.append("end")))
             patch.setattr(copy, "refuse_unfit_identities", lambda *_: happened.append("identities"))
             patch.setattr(copy, "Snapshot", lambda *_: Snapshot(self.source, happened))
+            patch.setattr(copy, "table_pages", lambda *_: {})
+            patch.setattr(copy, "pieces_of", lambda tables, *_: [Piece(t, *ends) for t in tables for ends in HALVES])
+            patch.setattr(copy, "CopyWorkers", lambda *_: self.source.workers)
             patch.setattr(slot, "drop", lambda *_: happened.append("drop slot"))
             patch.setattr(slot, "create", self._create)
             yield
 
     def run(self, check_stop: Callable[[], None] = lambda: None) -> None:
         connection = cast(SqlConnection, self.source.now)
-        self.source.now.info = SimpleNamespace(server_version=180006)
+        self.source.now.info = self.source.snapshot.info = SimpleNamespace(server_version=180006)
         watch = cast(SourceWatch, SimpleNamespace(baseline=self.baseline))
         with self.peers():
             first_copy(self.settings, connection, ANEW, self.out, self.tables, watch, check_stop)
@@ -150,6 +195,7 @@ def copy_of(
         batch_rows_max=rows_max,
         batch_bytes_max=bytes_max,
         batch_ms_max=10**9,
+        copy_workers=2 if source is not None and source.workers is not None else 0,
         row_bytes_max=row_bytes_max,
         on_table_error=on_table_error,
     )
@@ -285,6 +331,69 @@ def test_table_with_a_row_that_cannot_be_published_is_left_and_the_others_are_co
     assert (tables[ORDERS].state, tables[ORDERS].since, tables[ITEMS].state) == (QUARANTINED, AT, CURRENT)
     assert tables[ORDERS].membership == "*"
     assert "a row of table public.orders (key: id) takes 1,000," in str(tables[ORDERS].why)
+
+
+def by_workers(lines: dict[tuple[str, int], list[bytes] | None], *own: bytes) -> Copy:
+    source = Source(*own)
+    source.workers = Workers(lines)
+    return copy_of(source=source, rows_max=3, row_bytes_max=1024)
+
+
+def dates(*ids: int) -> list[bytes]:
+    return [b"%d\t2020-01-01\n" % each for each in ids]
+
+
+def test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_barriers() -> None:
+    """I8: also rows that no worker could encode, and pieces that none could read."""
+    infinite = b"6\tinfinity\n"
+    orders: dict[tuple[str, int], list[bytes] | None] = {
+        ("orders", 0): None,
+        ("orders", 5): [*dates(3, 4, 5, 7), infinite],
+        ("items", 0): dates(1, 2),
+        ("items", 5): [],
+    }
+    run = by_workers(orders, *dates(1, 2))
+    run.run()
+
+    assert sorted(row[1]["id"] for row in run.rows_of("p.public.orders") if row[0] == "r") == [1, 2, 3, 4, 5, 6, 7]
+    assert [row[1]["id"] for row in run.rows_of("p.public.items") if row[0] == "r"] == [1, 2]
+    assert {row[2:] for topic in ("orders", "items") for row in run.rows_of(f"p.public.{topic}")} == {(AT, -1)}
+    assert set(run.snapshots_of("p.public.orders")) == {"true"}
+    for topic in ("p.public.orders", "p.public.items"):
+        assert run.rows_of(topic)[0][0] == "t"
+        assert [kind for of, kind, _ in run.barriers if of == topic] == ["copy_begin", "copy_end"]
+    assert "read a part of orders" in run.happened
+    assert "read items" not in run.happened
+    cuts = [batch.cut for batch in run.kafka.batches if batch.cut is not None]
+    assert [cut.complete for cut in cuts] == [False] * (len(cuts) - 1) + [True]
+    assert len(cuts) > 2
+    assert run.source.workers is not None
+    assert run.source.workers.ended
+
+
+def test_table_with_a_row_that_cannot_be_published_is_left_whichever_worker_read_it() -> None:
+    """I8: the pieces that come behind it are void, too."""
+    large = [*dates(1, 2, 3, 4), LARGE]
+    run = by_workers({("orders", 0): large, ("orders", 5): dates(6), ("items", 0): dates(1), ("items", 5): dates(2)})
+    run.run()
+
+    assert run.last.progress.tables[ORDERS].state == QUARANTINED
+    assert run.last.progress.tables[ITEMS].state == CURRENT
+    assert [row[0] for row in run.rows_of("p.public.orders")] == ["t", "r", "r", "r", "r", "t"]
+    assert [kind for of, kind, _ in run.barriers if of == "p.public.orders"] == ["copy_begin", "truncate", "dropped"]
+    assert [row[1]["id"] for row in run.rows_of("p.public.items") if row[0] == "r"] == [1, 2]
+
+
+def test_copy_whose_locks_were_lost_on_the_way_is_not_whole() -> None:
+    """I8: a table may have been altered or truncated between two of its pieces."""
+    source = Source(b"1\t2020-01-01\n")
+    source.loses_locks = True
+    run = copy_of(source=source)
+
+    with pytest.raises(RetryableError, match="connection ended"):
+        run.run()
+
+    assert "streaming" not in [batch.progress.state for batch in run.kafka.batches]
 
 
 def test_row_that_cannot_be_published_ends_the_copy_where_settings_say_so() -> None:

@@ -1,9 +1,11 @@
-"""Rows on disk between who reads them and who publishes them: a file that ends with its process, whatever ends that.
+"""Rows on disk between who reads them and who publishes them: a file that ends with the processes that have it open,
+whatever ends them.
 
 In: blocks of rows. Out: the same, in their order.
 """
 
 import marshal
+import os
 import tempfile
 from collections.abc import Iterator
 from struct import Struct
@@ -22,8 +24,17 @@ class RowSpool:
         OSError: the folder cannot be written, or is full; of every method.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by close)
+    def __init__(self, folder: str | None, descriptor: int | None = None) -> None:
+        """A new one in the folder; or one that another process has filled, by its descriptor."""
+        if descriptor is None:
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by close)
+        else:
+            self._file = os.fdopen(descriptor, "r+b")
+
+    @property
+    def descriptor(self) -> int:
+        """To hand it to another process."""
+        return self._file.fileno()
 
     def append(self, block: CopiedBlock) -> None:
         """Add some rows."""

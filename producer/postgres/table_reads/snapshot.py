@@ -28,20 +28,10 @@ class Snapshot:
     def __init__(self, dsn: str, snapshot: str) -> None:
         self._connection = connect_sql(dsn, "walbridge copy")
         try:
-            self._connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            self._import(snapshot)
-            # With row security the copy would hold other rows than the stream, which ignores it.
-            self._connection.execute("SET LOCAL row_security = off")
-        except psycopg.Error as error:
+            begin_in(self._connection, snapshot)
+        except RetryableError:
             self._connection.close()
-            raise classified(error) from None
-
-    def _import(self, snapshot: str) -> None:
-        try:
-            self._connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
-        except psycopg.Error:
-            self._connection.close()
-            raise RetryableError("the slot's snapshot is gone: the connection that made it ended") from None
+            raise
 
     def __enter__(self) -> "Snapshot":
         return self
@@ -64,16 +54,53 @@ class Snapshot:
         for table in tables:
             lock(self._connection, table)
 
-    def rows(self, table: PublishedTable) -> Iterator[bytes | None]:
+    def export(self) -> str:
+        """Its name, by which other connections see the same for as long as this one has its locks."""
+        ((name,),) = self._execute("SELECT pg_export_snapshot()").fetchall()
+        return str(name)
+
+    def refuse_lost(self) -> None:
+        """See that the connection, and with it every lock, is still there.
+
+        Raises:
+            RetryableError: it ended.
+        """
+        self._execute("SELECT 1")
+
+    def _execute(self, statement: str) -> psycopg.Cursor[Any]:
+        try:
+            return self._connection.execute(statement.encode())
+        except psycopg.Error as error:
+            raise classified(error) from None
+
+    def rows(self, table: PublishedTable, among: sql.Composable | None = None) -> Iterator[bytes | None]:
         """Every published row of the table, as TupleData; None whenever nothing has come for SILENT_S.
 
         The server sends nothing, not even that the copy has begun, before it has filled a buffer with rows.
+
+        Args:
+            among: of those, the rows for which this holds; it calls the table ``t``.
 
         Raises:
             OperatorError: the role may not read it.
             RetryableError: the connection ended.
         """
-        return copied(self._connection, copy_statement(table), table)
+        return copied(self._connection, copy_statement(table, among), table)
+
+
+def begin_in(connection: psycopg.Connection[Any], snapshot: str) -> None:
+    """Begin a read-only transaction that sees what the exported snapshot shows.
+
+    Raises:
+        RetryableError: the connection that exported it ended, or this one.
+    """
+    try:
+        connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        # With row security the copy would hold other rows than the stream, which ignores it.
+        connection.execute("SET LOCAL row_security = off")
+    except psycopg.Error:
+        raise RetryableError("the slot's snapshot is gone: the connection that made it ended") from None
 
 
 def lock(connection: psycopg.Connection[Any], table: PublishedTable) -> None:

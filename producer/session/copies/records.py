@@ -146,13 +146,10 @@ class CopyRecords:
         Raises:
             UnfitRow: one is too large.
         """
-        limit = self._out.plain_limit - len(end)
         for each in rows:
             if isinstance(each, bytes):
                 yield each
             elif each:
-                large = [row for row in each if len(row[1]) > limit]
-                self._out.refuse_too_large(writer, (KafkaRecord(key, value + end) for key, value in large))
                 self._out.send_encoded(writer, each, end)
                 self._keep_alive()
 

@@ -1,0 +1,63 @@
+"""The first copy with worker processes: equal whatever is killed, and nothing of a worker outlives its producer."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+
+from tests.faults.kill_points import COPY_WORKER
+from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
+
+pytestmark = pytest.mark.fault
+BACKENDS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'walbridge copy worker' "
+    "AND datname = current_database()"
+)
+
+
+@pytest.fixture
+def sources(producer: ProducerUnderTest) -> ProducerUnderTest:
+    """Tables of every kind; pages that are nearly empty make pieces of few rows."""
+    execute = producer.database.execute
+    execute("CREATE TABLE large (id int PRIMARY KEY, day date, v text) WITH (fillfactor = 10)")
+    execute("INSERT INTO large SELECT i, '2020-01-01', repeat('x', 700) FROM generate_series(1, 5000) i")
+    execute("UPDATE large SET day = 'infinity' WHERE id % 100 = 0; DELETE FROM large WHERE id % 9 = 0")
+    execute("CREATE TABLE keyless (v text); INSERT INTO keyless SELECT 'same' FROM generate_series(1, 500)")
+    execute("CREATE TABLE root (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
+    execute("CREATE TABLE low PARTITION OF root FOR VALUES FROM (0) TO (100)")
+    execute("CREATE TABLE high PARTITION OF root FOR VALUES FROM (100) TO (1000)")
+    execute(
+        "INSERT INTO root SELECT i, E'a\\\\tb' FROM generate_series(1, 300) i; CREATE TABLE empty (id int PRIMARY KEY)"
+    )
+    execute(
+        "CREATE PUBLICATION walbridge FOR TABLE large, keyless, root, empty WITH (publish_via_partition_root = true)"
+    )
+    producer.settings["producer"] = {"copy_workers": 2, "batch_rows_max": 400}
+    return producer
+
+
+def workers_of(pid: int) -> list[psutil.Process]:
+    found: list[psutil.Process] = psutil.Process(pid).children()
+    return found
+
+
+@pytest.mark.parametrize("point", [None, *COPY_WORKER])
+def test_tables_are_equal_also_where_every_worker_dies(sources: ProducerUnderTest, point: str | None) -> None:
+    """I8: what a worker had read is read again, and nothing of it is there twice."""
+    running = sources.start_streaming(point)
+    sources.check_equal()
+
+    assert "tables are read by worker processes" in running.log
+    assert ("a worker process of the copy died" in running.log) == (point is not None)
+    assert sources.database.value(BACKENDS) == 0
+    assert not workers_of(running.process.pid)
+
+
+def test_workers_end_with_a_producer_that_is_killed(sources: ProducerUnderTest) -> None:
+    """They hold no lock and no snapshot after it; the next start copies anew."""
+    sources.run_until_killed("copy:rows:2")
+    wait_until(lambda: sources.database.value(BACKENDS) == 0, "no connection of a worker", 20)
+    sources.database.execute("DELETE FROM large WHERE id % 2 = 0; INSERT INTO keyless VALUES ('new')")
+    sources.start_streaming()
+    sources.check_equal()

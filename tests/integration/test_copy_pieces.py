@@ -1,0 +1,284 @@
+"""What workers read of a copy, on a real server: pieces of one snapshot, together each of its rows once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+
+import psutil
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.fix_postgres import Database
+from tests.producer.avro_reader import record_of
+from tests.schemas.strategies import column, table
+from tests.wait import wait_until
+from walbridge.producer.encoding.copied_rows import RowFormat
+from walbridge.producer.postgres.copy_workers.pool import DEATHS_MAX, Answered, CopyWorkers, worker_count
+from walbridge.producer.postgres.copy_workers.protocol import Beginning, PieceWanted
+from walbridge.producer.postgres.copy_workers.worker import Worker
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.table_reads.pieces import PIECE_BYTES, Piece, pieces_of, read_by_pages
+from walbridge.producer.postgres.table_reads.snapshot import Snapshot, copy_statement
+from walbridge.producer.postgres.table_reads.table_size import TablePages, table_pages
+from walbridge.schemas.errors import OperatorError, RetryableError
+
+RECORD = record_of(of=table(column("id", 23, is_key=True), column("v", 25)))
+FORMAT = RowFormat(RECORD, b"part")
+BACKENDS = "FROM pg_stat_activity WHERE application_name = 'walbridge copy worker' AND datname = current_database()"
+FILTER = "(id % 3 = 0 OR v IS NULL)"
+KINDS = {
+    "table": "CREATE TABLE t (id int, v text) WITH (fillfactor = 20)",
+    "partitioned": "CREATE TABLE t (id int, v text) PARTITION BY HASH (id); "
+    + "; ".join(
+        f"CREATE TABLE p{n} PARTITION OF t FOR VALUES WITH (MODULUS 4, REMAINDER {n}) WITH (fillfactor = 20)"
+        for n in range(4)
+    ),
+    "table with an index that the filter could use": "CREATE TABLE t (id int, v text); CREATE INDEX ON t (id)",
+}
+
+
+def published(database: Database, row_filter: str | None = None) -> PublishedTable:
+    relation_id, kind = database.rows("SELECT oid::int, relkind FROM pg_class WHERE relname = 't'")[0]
+    return PublishedTable(relation_id, "public", "t", "d", ("id", "v"), row_filter, kind == "p")
+
+
+@contextmanager
+def shown(database: Database) -> Iterator[Snapshot]:
+    """A snapshot of now, as a slot would export it."""
+    with database.connect() as connection, connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        (name,) = connection.execute("SELECT pg_export_snapshot()").fetchone()  # type: ignore[misc]
+        with Snapshot(database.dsn, name) as snapshot:
+            yield snapshot
+
+
+def cut(snapshot: Snapshot, of: PublishedTable, count: int) -> list[Piece]:
+    """As if it were so large that it is to be so many pieces."""
+    pages = table_pages(snapshot.connection, [of.relation_id])[of.relation_id]
+    assert pages.is_heap
+    as_large = TablePages(pages.pages, count * PIECE_BYTES, is_heap=True)
+    return list(pieces_of([of], {of.relation_id: as_large}, snapshot.connection.info.server_version))
+
+
+def read(worker: Worker, piece: Piece) -> Counter[object]:
+    """Rows, or lines of those that are not encoded."""
+    spool, row_count = worker.read(PieceWanted(piece, FORMAT))
+    with closing(spool):
+        found: Counter[object] = Counter(
+            row or line for block in spool.blocks() for row, line in zip(block.rows, block.lines, strict=True)
+        )
+    assert found.total() == row_count
+    return found
+
+
+@contextmanager
+def worker_in(snapshot: Snapshot, dsn: str) -> Iterator[Worker]:
+    with closing(Worker(Beginning(dsn, snapshot.export(), tempfile.gettempdir()))) as worker:
+        yield worker
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("row_filter", [None, FILTER], ids=["all rows", "row filter"])
+def test_pieces_hold_each_row_of_their_snapshot_once(database: Database, kind: str, row_filter: str | None) -> None:
+    """I8: rows that move, come and go meanwhile are other rows' business."""
+    database.execute(f"{KINDS[kind]}; INSERT INTO t SELECT i, repeat('x', 90) FROM generate_series(1, 3000) i")
+    database.execute("DELETE FROM t WHERE id % 7 = 0; UPDATE t SET v = NULL WHERE id % 5 = 0")
+    of = published(database, row_filter)
+    expected = database.value(f"SELECT count(*) FROM t WHERE {row_filter or 'true'}")
+    with shown(database) as snapshot, worker_in(snapshot, database.dsn) as worker:
+        pieces = cut(snapshot, of, 7)
+        database.execute("UPDATE t SET v = 'new' WHERE id % 2 = 0; DELETE FROM t WHERE id % 11 = 0")
+        database.execute("INSERT INTO t SELECT i, 'late' FROM generate_series(3001, 4000) i")
+        found = [read(worker, piece) for piece in pieces]
+        whole = read(worker, Piece(of))
+
+    assert len(pieces) == 7
+    assert sum(1 for each in found if each) > 1
+    assert sum(found, Counter()) == whole
+    assert whole.total() == expected
+    assert set(whole.values()) == {1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_range_of_pages_is_read_alone(database: Database, kind: str) -> None:
+    """Every other plan reads the whole table for each piece."""
+    database.execute(f"{KINDS[kind]}; INSERT INTO t SELECT i, repeat('x', 90) FROM generate_series(1, 3000) i")
+    of = published(database, FILTER)
+    with shown(database) as snapshot:
+        read_by_pages(snapshot.connection)
+        for piece in cut(snapshot, of, 7):
+            copy = copy_statement(of, piece.condition).as_string(None)
+            select = copy.removeprefix("COPY (").removesuffix(") TO STDOUT")
+            plan = " ".join(row[0] for row in snapshot.connection.execute(f"EXPLAIN {select}".encode()))
+            assert "Tid Range Scan" in plan
+            assert "Seq Scan" not in plan
+            assert "Index" not in plan
+
+
+def test_piece_of_a_table_that_somebody_waits_to_alter_is_left_to_who_holds_it(database: Database) -> None:
+    """Who waits for the producer's lock would be waited for by its worker, and all three for ever."""
+    database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
+    of = published(database)
+    with shown(database) as snapshot, worker_in(snapshot, database.dsn) as worker, database.connect() as waiting:
+        snapshot.lock([of])
+        altering = threading.Thread(target=_alter, args=(waiting,))
+        altering.start()
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = %s"
+        wait_until(lambda: bool(database.rows(waits, (of.relation_id,))), "ALTER that waits", 20)
+        try:
+            with pytest.raises(RetryableError, match="lock"):
+                worker.read(PieceWanted(Piece(of), FORMAT))
+            rows = [row for row in snapshot.rows(of) if row is not None]
+        finally:
+            waiting.cancel_safe()
+            altering.join()
+
+    assert len(rows) == 1
+
+
+def _alter(connection: psycopg.Connection[object]) -> None:
+    with suppress(psycopg.errors.QueryCanceled):
+        connection.execute("ALTER TABLE t ADD COLUMN w int")
+
+
+def test_piece_cannot_be_begun_once_the_locks_are_gone(database: Database) -> None:
+    """I8: a table that was altered or truncated since would be read as it is now."""
+    database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
+    with shown(database) as snapshot, worker_in(snapshot, database.dsn) as worker:
+        assert read(worker, Piece(published(database)))
+        snapshot.connection.close()
+        with pytest.raises(RetryableError, match="snapshot is gone"):
+            worker.read(PieceWanted(Piece(published(database)), FORMAT))
+        with pytest.raises(RetryableError):
+            snapshot.refuse_lost()
+
+
+def test_worker_holds_nothing_between_two_pieces(database: Database) -> None:
+    """Vacuum and ALTER wait for the producer alone."""
+    database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
+    with shown(database) as snapshot, worker_in(snapshot, database.dsn) as worker:
+        assert read(worker, Piece(published(database)))
+        found = database.rows(f"SELECT state, backend_xmin {BACKENDS}")
+
+    assert found == [("idle", None)]
+
+
+def children() -> list[int]:
+    """Workers that live."""
+    found = []
+    for each in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if "copy_workers" in " ".join(each.cmdline()):
+                found.append(each.pid)
+    return found
+
+
+@contextmanager
+def workers_in(snapshot: Snapshot, database: Database, count: int = 2) -> Iterator[CopyWorkers]:
+    before = children()
+    with CopyWorkers(count, Beginning(database.dsn, snapshot.export(), tempfile.gettempdir())) as workers:
+        yield workers
+    assert children() == before
+
+
+def taken(answers: Iterator[Answered | None]) -> list[tuple[Piece, int | None]]:
+    """Pieces with their rows."""
+    found: list[tuple[Piece, int | None]] = []
+    for answered in answers:
+        if answered is None:
+            continue
+        rows = None
+        if answered.rows is not None:
+            with closing(answered.rows) as spool:
+                rows = sum(len(block.rows) for block in spool.blocks())
+        found.append((answered.wanted.piece, rows))
+    return found
+
+
+def test_processes_hand_over_each_piece_once_and_ignore_the_signals_of_a_terminal(database: Database) -> None:
+    """Only the producer knows what to end; it has ended them all when it goes on."""
+    database.execute(f"{KINDS['table']}; INSERT INTO t SELECT i, repeat('x', 90) FROM generate_series(1, 3000) i")
+    with shown(database) as snapshot:
+        pieces = cut(snapshot, published(database), 12)
+        with workers_in(snapshot, database) as workers:
+            answers = workers.read(PieceWanted(piece, FORMAT) for piece in pieces)
+            found = taken(iter([next(each for each in answers if each is not None)]))
+            for pid in children():
+                os.kill(pid, signal.SIGTERM)
+                os.kill(pid, signal.SIGINT)
+            found += taken(answers)
+
+    assert sorted((piece.first or 0) for piece, _ in found) == [piece.first or 0 for piece in pieces]
+    assert sum(rows or 0 for _, rows in found) == 3000
+    assert all(rows is not None for _, rows in found)
+
+
+def test_pieces_of_workers_that_die_are_told_and_others_take_their_place(database: Database) -> None:
+    """I8: what they had read is nowhere."""
+    database.execute(f"{KINDS['table']}; INSERT INTO t SELECT i, repeat('x', 90) FROM generate_series(1, 3000) i")
+    with shown(database) as snapshot:
+        pieces = cut(snapshot, published(database), 40)
+        with workers_in(snapshot, database) as workers:
+            found: list[tuple[Piece, int | None]] = []
+            for death, answered in enumerate(workers.read(PieceWanted(piece, FORMAT) for piece in pieces)):
+                found += taken(iter([answered]))
+                if death <= DEATHS_MAX + 2 and (alive := children()):
+                    os.kill(alive[0], signal.SIGKILL)
+
+    assert sorted((piece.first or 0) for piece, _ in found) == [piece.first or 0 for piece in pieces]
+    assert sum(1 for _, rows in found if rows is None) > 0
+
+
+def test_worker_that_is_let_go_cancels_what_the_server_does_for_it(database: Database) -> None:
+    """A server that finds no row does not notice that nobody listens: its snapshot would hold vacuum back."""
+    database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
+    of = published(database, "pg_sleep(600) IS NOT NULL")
+    with shown(database) as snapshot:
+        with workers_in(snapshot, database, count=1) as workers:
+            answers = workers.read(iter([PieceWanted(Piece(of), FORMAT)]))
+            assert next(answers) is None
+            wait_until(lambda: database.rows(f"SELECT 1 {BACKENDS} AND state = 'active'") != [], "a read", 20)
+        wait_until(lambda: not database.rows(f"SELECT 1 {BACKENDS}"), "the end of its connection", 20)
+
+
+def test_piece_that_is_too_large_to_wait_on_disk_is_left_to_the_producer(database: Database) -> None:
+    """I9"""
+    database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
+    of = published(database)
+    with shown(database) as snapshot, workers_in(snapshot, database) as workers:
+        wanted = [PieceWanted(each, FORMAT) for each in (Piece(of), Piece(of, is_large=True), Piece(of))]
+        found = taken(workers.read(iter(wanted)))
+
+    assert Counter(rows for _, rows in found) == {1: 2, None: 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "pieces", "size_bytes", "count"),
+    [(0, 9, 2**40, 0), (1, 9, 2**40, 1), (3, 9, 0, 3), (3, 2, 0, 2), (None, 9, 2**20, 0)],
+)
+def test_count_of_workers_is_what_was_asked_for_and_none_for_little(
+    asked: int | None, pieces: int, size_bytes: int, count: int
+) -> None:
+    of = PublishedTable(1, "public", "t", "d", ("id",), None, False)
+    assert worker_count(asked, [Piece(of)] * pieces, size_bytes) == count
+
+
+def test_table_that_the_role_may_not_read_is_refused(database: Database) -> None:
+    role = f"worker_of_{database.name}"
+    database.execute("CREATE TABLE t (id int, v text)")
+    database.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'x'")
+    dsn = make_conninfo(database.dsn, user=role, password="x")
+    wanted = PieceWanted(Piece(published(database)), FORMAT)
+    with (
+        shown(database) as snapshot,
+        worker_in(snapshot, dsn) as worker,
+        pytest.raises(OperatorError, match="may not read"),
+    ):
+        worker.read(wanted)
