@@ -13,6 +13,7 @@ cut 1, which goes with progress ``streaming`` in one Kafka transaction, so a kil
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
@@ -32,7 +33,7 @@ from walbridge.producer.postgres.source import Source
 from walbridge.producer.start import Parts, new_progress, transactional_id
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange
-from walbridge.schemas.control.progress_record import METADATA_OPTION, Progress
+from walbridge.schemas.control.progress_record import METADATA_OPTION, Progress, lost_option
 from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.control.table_request import read_until
 from walbridge.schemas.errors import RetryableError, StreamLost
@@ -60,6 +61,8 @@ def begin_again(
     requests = copy_of_all_asked(settings, last)
     if requests is None:
         if not begins_again(last):
+            if lost.is_in_wal:
+                _remember(parts, replace(last, options=last.options | lost_option(server.wal_end, lost.what)))
             raise lost
         refuse_other_cluster(last, server)
     if server.system_id != parts.server.system_id:
@@ -79,6 +82,13 @@ def begin_again(
     _publish_cut(parts, at)
     kill_point("again:streaming")
     log.info("new epoch", consistent_point=format_lsn(at), tables=len(creating.tables))
+
+
+def _remember(parts: Parts, stuck: Progress) -> None:
+    """A copy of all tables that is asked for from here on begins a new epoch: no session may take it for its own and
+    end before its copies do."""
+    parts.out.tracker.committed(stuck)
+    parts.out.publish_progress(stuck)
 
 
 def _fence_others(settings: Settings, parts: Parts, check_stop: Callable[[], None]) -> None:

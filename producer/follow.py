@@ -10,7 +10,7 @@ from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_start, seen_timeline
 from walbridge.producer.kafka.control_topics import read_progress
-from walbridge.producer.kafka.table_requests import TableRequests
+from walbridge.producer.kafka.table_requests import TableRequests, copy_of_all_asked
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.replication_stream import ReplicationStream
@@ -23,7 +23,7 @@ from walbridge.producer.session.loop import Session
 from walbridge.producer.session.transaction_spool import Spool, spool_parent
 from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
-from walbridge.schemas.control.progress_record import TIMELINE_OPTION, Progress
+from walbridge.schemas.control.progress_record import TIMELINE_OPTION, Progress, why_lost
 from walbridge.schemas.control.table_request import BEGINS_OPTION, read_until
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, StreamLost
 from walbridge.schemas.position import format_lsn
@@ -52,6 +52,8 @@ def follow_once(
     server = source.identify()  # after the progress that it is compared with
     options = stream_options(settings, server.version)
     refuse_bad_start(progress, server, slot.inspect(connection, settings.postgres.slot), options)
+    if (what := why_lost(progress)) is not None and copy_of_all_asked(settings, progress) is not None:
+        raise StreamLost(what)
     parts.out.tracker.committed(progress)
     _accept_failover(parts, server, progress)
     parts.tables.forget_session(connection)
@@ -79,7 +81,11 @@ def follow_once(
             session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version, reader, requests)
             metrics.watch_pending(session.pending)
             metrics.watch_copies(lambda: session.copy_standings)
-            session.run(lambda: _should_stop(source, waits))
+            try:
+                session.run(lambda: _should_stop(source, waits))
+            except StreamLost as lost:
+                lost.is_in_wal = True
+                raise
 
 
 def _should_stop(source: Source, waits: Waits) -> bool:

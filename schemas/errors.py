@@ -77,10 +77,15 @@ class StreamLost(OperatorError):
     Args:
         what: as above.
         instead: what else would mend it.
+        first: what would bring the same again if it stayed.
     """
 
-    def __init__(self, what: str, instead: str = "") -> None:
-        super().__init__(what, remedy=f"{instead}; or {COPY_ALL}" if instead else COPY_ALL)
+    is_in_wal = False
+    """Whether a session met it: no look before one tells."""
+
+    def __init__(self, what: str, instead: str = "", first: str = "") -> None:
+        before = (f"{instead}; or " if instead else "") + (f"{first}; then " if first else "")
+        super().__init__(what, remedy=before + COPY_ALL)
 
 
 def copy_command(table: str) -> str:

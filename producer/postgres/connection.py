@@ -24,7 +24,6 @@ from walbridge.producer.postgres import certificates
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import (
-    COPY_ALL,
     START_BROKER,
     START_REGISTRY,
     KafkaAway,
@@ -32,6 +31,7 @@ from walbridge.schemas.errors import (
     OperatorError,
     RegistryAway,
     RetryableError,
+    StreamLost,
 )
 
 T = TypeVar("T")
@@ -73,14 +73,13 @@ PINNED = {
 }
 PINNED_SINCE = {140000: {"idle_session_timeout": "0"}, 170000: {"transaction_timeout": "0"}}
 
-_WAL_KEEPS = f"the WAL keeps what it holds, so then walbridge drop --slot-only, and {COPY_ALL}"
 # Retrying cannot mend these; the operator's remedy is the same for each of a class.
 _DEFINITE = {
     "28": "check user and password in [postgres] dsn and the server's pg_hba.conf",
     "3D": "check the database name in [postgres] dsn",
     "42": "grant the role what it lacks: walbridge init prints the SQL",
     "22": "a row filter of the publication fails on a row, or a value has no place in UTF-8: mend the filter or the "
-    f"row; {_WAL_KEEPS}",
+    "row",
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",
 }
 _MISSING = "start again: the start says what is missing from the publication or the database"
@@ -191,14 +190,21 @@ def has_input(pgconn: pq.abc.PGconn, timeout_s: float) -> bool:
     return True
 
 
-def raise_for_result(pgconn: pq.abc.PGconn, result: pq.abc.PGresult | None) -> None:
-    """Raise what a failed result means."""
+def raise_for_result(pgconn: pq.abc.PGconn, result: pq.abc.PGresult | None, *, is_stream: bool = False) -> None:
+    """Raise what a failed result means.
+
+    Args:
+        is_stream: whether it ended a stream that had begun.
+    """
     if result is None:
         raise RetryableError("Postgres closed the connection")
     if result.status in (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE):
         sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
-        raise by_sqlstate(sqlstate, message or pgconn.get_error_message())
+        error = by_sqlstate(sqlstate, message or pgconn.get_error_message())
+        if is_stream and isinstance(error, OperatorError) and stays_in_wal(sqlstate, message):
+            raise StreamLost(f"a change in the WAL cannot be decoded: {error.what}", first=error.remedy)
+        raise error
 
 
 def classified(error: psycopg.Error) -> OperatorError | RetryableError:
@@ -218,10 +224,15 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
     if sqlstate == _NO_BINARY:
         remedy = f"start again, which names table and column if [postgres] binary = true is the cause; or {BINARY_OFF}"
     if sqlstate[:2] == "0A" and _OTHER_COLUMNS in message:
-        remedy = f"have those publications publish the same columns of the table; {_WAL_KEEPS}"
+        remedy = "have those publications publish the same columns of the table"
     if remedy is not None:
         return OperatorError(f"Postgres refused ({sqlstate}): {message}", remedy)
     return RetryableError(f"Postgres ({sqlstate or 'no SQLSTATE'}): {message}")
+
+
+def stays_in_wal(sqlstate: str, message: str) -> bool:
+    """Whether each session on this slot would end with this error: rows and publications are read as of the change."""
+    return sqlstate[:2] == "22" or (sqlstate[:2] == "0A" and _OTHER_COLUMNS in message)
 
 
 def _name_of(sqlstate: str) -> str:

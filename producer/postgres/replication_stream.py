@@ -171,7 +171,7 @@ class ReplicationStream:
 
     def _ended(self) -> RetryableError | OperatorError:
         try:
-            raise_for_result(self._pgconn, self._pgconn.get_result())
+            raise_for_result(self._pgconn, self._pgconn.get_result(), is_stream=True)
         except (RetryableError, OperatorError) as error:
             return error
         return RetryableError("Postgres ended the replication stream")

@@ -32,6 +32,8 @@ TIMELINE_OPTION = OWN_OPTIONS + "timeline"
 """Where the server stood when last looked at; ``Progress.timeline`` is the epoch's, where the slot was made."""
 MESSAGE_PREFIXES_OPTION = OWN_OPTIONS + "message_prefixes"
 """Which logical messages are published: that may not change inside a transaction of which a part is."""
+LOST_OPTION = OWN_OPTIONS + "lost"
+"""Why no session gets beyond some change, and an LSN that is behind that: ``lost_at``."""
 METADATA_OPTION = OWN_OPTIONS + "metadata_from"
 """Below this offset of the metadata topic relation ids are those of another cluster, which was followed before."""
 PARTITIONS_OPTION = OWN_OPTIONS + "partitions"
@@ -192,3 +194,14 @@ def read_back(slot: str, newest_first: Iterable[tuple[bytes | None, bytes | None
     if len(tables) < wanted:
         raise TablesGone(f"{wanted - len(tables)} of the {wanted} records of tables are gone", progress)
     return progress
+
+
+def lost_option(wal_end: Lsn, what: str) -> dict[str, str]:
+    """What progress carries of a stream that ended for good at a change before ``wal_end``."""
+    return {LOST_OPTION: f"{wal_end} {what}"}
+
+
+def why_lost(progress: Progress) -> str | None:
+    """Why the last session ended for good; None where none did, or one has come further since."""
+    wal_end, _, what = progress.options.get(LOST_OPTION, "0").partition(" ")
+    return what if progress.end_lsn < int(wal_end) else None

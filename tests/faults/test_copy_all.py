@@ -13,7 +13,7 @@ from tests.faults.standing import refused_and_untouched
 from tests.faults.test_guards_server import SETTINGS, copy_cluster, replace_cluster
 from tests.faults.test_table_copied import MADE, Habits
 from tests.fix_postgres import Database
-from tests.fix_producer import ProducerUnderTest
+from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.wait import wait_until
 from walbridge.check.verb import all_findings
 from walbridge.embedded.kafka import KafkaBroker
@@ -173,6 +173,57 @@ def test_settings_that_no_slot_fits_are_followed_by_a_new_one(stopped: ProducerU
     refused_and_untouched(stopped, "this pipeline follows", COPY_ALL)
     copy_all_again(stopped)
     assert {table.state for table in progress_of(stopped).tables.values()} == {"current", "dropped"}
+
+
+UNDECODABLE = {
+    "filter that fails on a row": (
+        "CREATE PUBLICATION a FOR TABLE t WHERE (100 / v > 0), u",
+        "INSERT INTO t VALUES (2, 0)",
+        "Postgres refused (22012): DivisionByZero",
+        "mend the filter or the row",
+        "ALTER PUBLICATION a SET TABLE t WHERE (v > 0), u",
+    ),
+    "columns that differ between publications": (
+        "CREATE PUBLICATION a FOR TABLE t, u; CREATE PUBLICATION b FOR TABLE t (id, v)",
+        "ALTER TABLE t ADD COLUMN w int; INSERT INTO t VALUES (2, 5, 5)",
+        "in different publications",
+        "have those publications publish the same columns of the table",
+        "ALTER PUBLICATION b SET TABLE t (id, v, w)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNDECODABLE.values(), ids=UNDECODABLE)
+def test_change_that_postgres_cannot_decode_is_left_behind_by_a_copy_of_all_tables(
+    producer: ProducerUnderTest, case: tuple[str, str, str, str, str]
+) -> None:
+    """I7: each session ends there, and none may take the request for its own before it does."""
+    published, change, what, first, mend = case
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE u (id int PRIMARY KEY)")
+    execute("ALTER TABLE t REPLICA IDENTITY FULL; INSERT INTO t VALUES (1, 5)")
+    execute(published)
+    names = [name for (name,) in producer.database.rows("SELECT pubname::text FROM pg_publication ORDER BY 1")]
+    producer.settings["postgres"] = {"publications": names}
+    running = producer.start_streaming()
+    execute(change)
+    assert what in refusal_of(running)
+    said = producer.refusal()
+    assert what in said
+    assert f"{first}; then {COPY_ALL}" in said
+
+    assert COPY_ALL in {each.remedy for each in all_findings(settings_of(producer)) if what in each.text}
+
+    execute(mend)
+    told = list[str]()
+    assert copy_all(settings_of(producer), wait=False, say=told.append) == 0
+    assert what in told[1]
+    running = producer.start_streaming()
+    wait_until_current(producer)
+    execute("INSERT INTO u VALUES (1); INSERT INTO t (id, v) VALUES (3, 7)")
+    producer.check_equal(filters={"public.t": "v > 0"})
+    running.stop()
+    assert "cannot be decoded" in running.log.split("a new epoch begins", 1)[1].splitlines()[0]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.start import known_relations, transactional_id
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord
-from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.progress_record import Progress, why_lost
 from walbridge.schemas.control.table_progress import STALE, TableProgress
 from walbridge.schemas.errors import OperatorError, StreamLost, copy_command
 from walbridge.schemas.position import Lsn
@@ -51,6 +51,9 @@ def session_findings(
     Args:
         progress: of a pipeline that has streamed, and whose slot fits.
     """
+    if (what := why_lost(progress)) is not None:
+        yield lost_finding(SESSION, StreamLost(what), is_copy_asked=is_copy_asked())
+        return
     cache, end = known_relations(settings, progress)
     admin = TopicAdmin(settings, alters=False)
     tables = Tables(

@@ -13,7 +13,7 @@ from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
-from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.progress_record import Progress, why_lost
 from walbridge.schemas.control.table_request import ALL_TABLES, COPY, TableRequest
 from walbridge.schemas.errors import StreamLost
 from walbridge.schemas.settings import Settings
@@ -61,4 +61,4 @@ def _why_lost(settings: Settings, progress: Progress) -> str | None:
         refuse_bad_start(progress, server, found, stream_options(settings, server.version))
     except StreamLost as lost:
         return lost.what
-    return None
+    return why_lost(progress)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import psycopg
 import pytest
+from psycopg import pq
 
 from walbridge.producer.postgres.catalog import create_publication
-from walbridge.producer.postgres.connection import by_sqlstate, classified, walsender_query
-from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.producer.postgres.connection import by_sqlstate, classified, raise_for_result, walsender_query
+from walbridge.schemas.errors import COPY_ALL, OperatorError, RetryableError, StreamLost
 
 SAID = 'invalid input syntax for type integer: "canary"'
 
@@ -42,7 +44,7 @@ def test_server_error_is_sorted_and_told_without_a_row(sqlstate: str, kind: type
         ("42P01", "start again: the start says what is missing"),
         ("42703", "start again: the start says what is missing"),
         ("53400", "drop one that nobody needs"),
-        ("22012", "walbridge drop --slot-only, and copy all tables again"),
+        ("22012", "mend the filter or the row"),
     ],
 )
 def test_remedy_is_that_of_the_very_error_and_not_of_its_class(sqlstate: str, remedy: str) -> None:
@@ -60,9 +62,24 @@ def test_publications_that_differ_in_the_wal_are_no_server_that_is_too_old(what:
 
     assert isinstance(error, OperatorError)
     assert "publish the same columns" in error.remedy
-    assert "walbridge drop --slot-only, and copy all tables again" in error.remedy
     assert isinstance(too_old := by_sqlstate("0A000", SAID), OperatorError)
     assert "not older than" in too_old.remedy
+
+
+@pytest.mark.parametrize(("sqlstate", "message"), [("22012", SAID), ("0A000", "lists in different publications")])
+def test_error_that_every_session_would_end_in_asks_for_a_copy_of_all_tables(sqlstate: str, message: str) -> None:
+    """I7. The same words mean less where no slot holds what they are about."""
+
+    def ended(**how: bool) -> OperatorError:
+        fields = {pq.DiagnosticField.SQLSTATE: sqlstate, pq.DiagnosticField.MESSAGE_PRIMARY: message}
+        result = SimpleNamespace(status=pq.ExecStatus.FATAL_ERROR, error_field=lambda field: fields[field].encode())
+        with pytest.raises(OperatorError) as error:
+            raise_for_result(cast(Any, Lost()), cast(Any, result), **how)
+        return error.value
+
+    assert isinstance(ended(is_stream=True), StreamLost)
+    assert ended(is_stream=True).remedy == f"{ended().remedy}; then {COPY_ALL}"
+    assert not isinstance(ended(), StreamLost)
 
 
 class Lost:

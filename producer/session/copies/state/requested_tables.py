@@ -14,6 +14,7 @@ from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.table_record import state_of, with_state
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.table_requests import TableRequests
+from walbridge.schemas.control.progress_record import why_lost
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, TableProgress
 from walbridge.schemas.control.table_request import (
     ALL_TABLES,
@@ -26,6 +27,7 @@ from walbridge.schemas.control.table_request import (
     to_copy,
     to_copy_option,
 )
+from walbridge.schemas.errors import StreamLost
 
 log = structlog.get_logger()
 
@@ -40,10 +42,17 @@ class RequestedTables:
         self._to_correct: set[int] = set()
 
     def take(self) -> set[int]:
-        """What to copy of what was asked since the last time."""
+        """What to copy of what was asked since the last time.
+
+        Raises:
+            StreamLost: all tables, and the session before this one ended for good at a change that is still to come.
+        """
         read = None if self._requests is None else self._requests.take()
         if read is None:
             return set()
+        what = why_lost(self._tracker.progress)
+        if what is not None and any(each.relation_id == ALL_TABLES for each in read.requests):
+            raise StreamLost(what)
         is_first = read_until(self._tracker.progress) is None
         self._tracker.remember_options({READ_OPTION: str(read.next_offset)})
         new = {each for request in read.requests for each in self._copies_of(request)}

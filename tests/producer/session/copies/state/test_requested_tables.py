@@ -7,13 +7,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
+import pytest
+
 from tests.producer.copied_session import COPIED, LATE, LATER, Copied, announcement, copied, copying, found, published
 from tests.producer.copied_session import insert as inserted
 from walbridge.producer.kafka.table_requests import RequestsRead, TableRequests
 from walbridge.producer.postgres.table_reads.copy_protocol import Failed, TablesFound, TablesWanted, TableWanted
+from walbridge.schemas.control.progress_record import lost_option
 from walbridge.schemas.control.table_progress import TableProgress
-from walbridge.schemas.control.table_request import COPY, FORGET, TableRequest, read_until, to_copy
-from walbridge.schemas.errors import OperatorError, RetryableError
+from walbridge.schemas.control.table_request import ALL_TABLES, COPY, FORGET, TableRequest, read_until, to_copy
+from walbridge.schemas.errors import OperatorError, RetryableError, StreamLost
 from walbridge.schemas.position import Lsn
 
 CURRENT = TableProgress(LATE, "current", "p.public.late", "one-13", "of its own", Lsn(150), None, None, "public.late")
@@ -158,3 +161,16 @@ def test_doubt_of_a_table_that_is_not_followed_or_being_copied_says_nothing() ->
         there = Asked(session)
         there.ask(TableRequest.of_doubt(LATE), TableRequest.of_doubt(7))
         assert not session.kept_watch.doubts
+
+
+def test_copy_of_all_tables_is_left_for_a_new_epoch_where_no_session_came_to_the_end_of_the_wal() -> None:
+    """I7: this session would take the request, and end at the same change before any copy does."""
+    with asked() as there:
+        tracker = there.session.tracker
+        tracker.remember_options(lost_option(Lsn(10**9), "cannot be decoded"))
+        with pytest.raises(StreamLost, match="cannot be decoded"):
+            there.ask(TableRequest(COPY, ALL_TABLES))
+        assert read_until(tracker.progress) != 8
+        tracker.remember_options(lost_option(tracker.end_lsn, "cannot be decoded"))
+        there.ask(TableRequest(COPY, ALL_TABLES))
+        assert read_until(tracker.progress) == 8
