@@ -311,7 +311,7 @@ NOTICED = {
         test_changes.test_table_is_left_at_the_row_without_a_value_and_nothing_of_it_comes_after,
     ),
     "events of a change share their ordinal": Noticed(
-        Mutant(Changes._send, "+= len(records)", "+= 1"),
+        Mutant(Changes._send, "+= event_count(records)", "+= 1"),
         test_loop.test_every_kind_of_change_takes_its_ordinals,
     ),
     "a truncate is no barrier": Noticed(
@@ -369,7 +369,7 @@ NOTICED = {
         test_streamed.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
     ),
     "changes of a savepoint are taken for those of the transaction": Noticed(
-        Mutant(PendingTransactions._take_streamed, "spooled.append(subxid, payload)", "spooled.append(xid, payload)"),
+        Mutant(PendingTransactions._take_streamed, "spooled.append(subxid, payload, ", "spooled.append(xid, payload, "),
         test_streamed.test_changes_of_a_savepoint_that_is_rolled_back_are_void_and_no_others,
     ),
     "a table that was left is published on": Noticed(
