@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 TIMEOUT_S = 4
+PAGE = "http://127.0.0.1:9480/healthz"
 MASTER_UI = "http://{host}:8080/json/"
 WORKER_UI = "http://127.0.0.1:8081/json/"
 
@@ -36,6 +37,12 @@ def program(port_variable: str, port: int) -> str:
         _answer(f"http://127.0.0.1:{asked}/healthz")
     except urllib.error.HTTPError as refusal:  # 503: the body says why
         return refusal.read().decode(errors="replace").strip()
+    return ""
+
+
+def page() -> str:
+    """Of the status page."""
+    _answer(PAGE)
     return ""
 
 
@@ -64,6 +71,7 @@ ROLES: dict[str, Callable[[], str]] = {
     "producer": lambda: program("PRODUCER_PORT", 9470),
     "job": lambda: program("JOB_PORT", 9471),
     "verify": lambda: program("VERIFY_PORT", 9472),
+    "ui": page,
     "master": master,
     "worker": worker,
 }

@@ -18,8 +18,8 @@ from walbridge.schemas.dsn import with_password
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import ENV_PREFIX, Settings
 
-ENV_NOT_SETTINGS = {"CONFIG", "HOME", "JAVA", "KILL_POINT", "TEST_SERVERS"}
-"""Variables read elsewhere: the settings file, embedded servers, Java, tests."""
+ENV_NOT_SETTINGS = {"CONFIG", "HOME", "JAVA", "KILL_POINT", "TEST_SERVERS", "UI_TOKEN"}
+"""Variables read elsewhere: the settings file, embedded servers, Java, tests, ``walbridge ui``."""
 
 
 def load_settings(

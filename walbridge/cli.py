@@ -149,6 +149,27 @@ def status(
 
 
 @app.command()
+def ui(
+    config: Annotated[
+        list[str] | None, typer.Option("--config", metavar="FILE", help="Settings file; once for each pipeline.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; others than loopback need a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free one.")] = 9480,
+    interval: Annotated[float, typer.Option(min=1, help="Seconds between two looks at a pipeline.")] = 10.0,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="File with the token that readers must know.")
+    ] = None,
+) -> None:
+    """Serve a status page of one or several pipelines, read only, until SIGTERM or Ctrl-C."""
+    from walbridge.schemas.settings_file import load_settings
+    from walbridge.ui import serve
+
+    pipelines = [load_settings(each) for each in config] if config else [load_settings()]
+    code = serve(pipelines, host=host, port=port, interval_s=interval, token_file=token_file, say=_say)
+    raise typer.Exit(code)
+
+
+@app.command()
 def tables(
     config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,

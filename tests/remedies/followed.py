@@ -10,6 +10,7 @@ ADMINISTRATOR = "tests/walbridge/test_administrator.py::"
 UNDECODABLE = (
     "tests/faults/test_copy_all.py::test_change_that_postgres_cannot_decode_is_left_behind_by_a_copy_of_all_tables"
 )
+UI = "tests/walbridge/ui/test_ui.py::test_each_refusal_is_mended_by_its_remedy"
 
 FOLLOWED: dict[str, str] = {
     "producer/errors.py:found_unequal": (
@@ -139,6 +140,10 @@ FOLLOWED: dict[str, str] = {
         "tests/walbridge/sql/test_sql.py::"
         "test_table_of_a_schema_that_duckdb_has_itself_is_refused_and_never_taken_for_another"
     ),
+    "walbridge/ui/server.py:__init__": UI,
+    "walbridge/ui/verb.py:_refuse_doubles": UI,
+    "walbridge/ui/verb.py:read_token": UI,
+    "walbridge/ui/verb.py:serve": UI,
 }
 
 NOT_FOLLOWED_YET = frozenset(

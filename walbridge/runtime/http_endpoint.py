@@ -43,7 +43,7 @@ class HttpEndpoint:
             "/healthz": lambda: _health_answer(health()),
         }
         try:
-            self._server = _Server((host, port), _handler(routes))
+            self._server = QuietServer((host, port), _handler(routes))
         except (OSError, UnicodeError) as error:  # a name that no resolver takes
             raise OperatorError(
                 f"cannot listen on {host} port {port} for /metrics: {getattr(error, 'strerror', None) or error}",
@@ -73,7 +73,9 @@ def _health_answer(health: Health) -> Answer:
     return status, "application/json", json.dumps(told).encode() + b"\n"
 
 
-class _Server(ThreadingHTTPServer):
+class QuietServer(ThreadingHTTPServer):
+    """A thread for each client; none of them keeps the program from ending."""
+
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -1,0 +1,67 @@
+"""A pipeline in one line: the worst of what holds, and what mends it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.walbridge.ui.standings import AWAY, LOST, STATES
+from walbridge.schemas.control.run_record import NEVER_RAN, LastWords
+from walbridge.status.standing import Lake, Published
+from walbridge.ui.verdict import Verdict, table_rows, verdict
+
+EXPECTED = {
+    "streaming": ("good", "streaming", None),
+    "Kafka away": ("bad", "Kafka does not answer", "the pipeline goes on by itself"),
+    "producer stopped": ("off", "the producer is stopped", "walbridge produce"),
+    "job failed": ("bad", "the Spark job ended with an error", "walbridge copy --all"),
+    "producer killed": ("bad", "the producer ended without a word", "walbridge produce"),
+    "copied": ("busy", "copying 2 tables", None),
+    "stale": ("attention", "1 table is not current", "walbridge copy"),
+    "slot lost": ("bad", "the replication slot is lost", "walbridge copy --all"),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_state_is_told_with_what_mends_it(name: str) -> None:
+    level, text, remedy = EXPECTED[name]
+    found = verdict(STATES[name])
+
+    assert (found.level, found.text) == (level, text)
+    assert (remedy or "") in (found.remedy or "")
+
+
+def test_worst_is_told_where_several_things_are_wrong() -> None:
+    both = replace(STATES["stale"], job=LastWords(LOST, LOST))
+
+    assert verdict(both).text == "the Spark job ended with an error"
+
+
+def test_pipeline_that_never_ran_is_off_and_its_first_copy_is_no_fault() -> None:
+    there = replace(STATES["streaming"], producer=NEVER_RAN)
+    first = replace(STATES["streaming"], published=Published("copying", None))
+
+    assert verdict(there) == Verdict("off", "the producer was never started", "walbridge produce")
+    assert verdict(first) == Verdict("busy", "copying")
+
+
+def test_tables_that_need_somebody_come_first_and_those_that_are_copied_next() -> None:
+    rows = table_rows(STATES["stale"])
+    copied = table_rows(STATES["copied"])
+
+    assert (rows[0].name, rows[0].state) == ("public.log", "stale")
+    assert [(row.name, row.state, row.share) for row in copied] == [
+        ("public.events", "copying", 0.43),
+        ("public.orders", "current", None),
+        ("public.<b>", "current", None),
+    ]
+
+
+def test_lake_of_another_pipeline_shows_none_of_its_tables() -> None:
+    lake = STATES["streaming"].lake
+    assert isinstance(lake, Lake)
+    foreign = replace(STATES["streaming"], lake=replace(lake, pipeline="other"))
+
+    assert (verdict(foreign).text, table_rows(foreign)) == ("the lake belongs to another pipeline", [])
+    assert table_rows(replace(foreign, lake=AWAY)) == []

@@ -1,0 +1,118 @@
+"""Lines over the last day as inline SVG. Pure.
+
+In: series of (moment, value), the moment of now. Out: a figure with a scale, hours in UTC, a legend, and one sentence
+for those who do not see it. Where a value is not known the line has a gap.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from walbridge.ui.markup import Html, join, tag
+
+WIDTH, HEIGHT = 400, 170
+_LEFT, _RIGHT, _TOP, _BOTTOM = 68, 8, 12, 24
+DAY = timedelta(days=1)
+_GAP = timedelta(minutes=3)
+Value = float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line. ``kind``: which of the lines' styles, 1 or 2."""
+
+    name: str
+    kind: int
+    values: Sequence[tuple[datetime, Value]]
+
+    @property
+    def known(self) -> list[tuple[datetime, float]]:
+        return [(at, float(value)) for at, value in self.values if value is not None]
+
+
+def plot(
+    title: str,
+    series: Sequence[Series],
+    now: datetime,
+    text: Callable[[float], str],
+    least: float,
+    steps: Callable[[float], str] | None = None,
+) -> Html:
+    """A figure. ``text``: a value for people, ``steps``: one of the scale, where that has to be shorter; ``least``: the
+    scale never ends below this."""
+    begin = now - DAY
+    shown = [Series(each.name, each.kind, [(at, value) for at, value in each.values if at >= begin]) for each in series]
+    top = _round_up(max((value for each in shown for _, value in each.known), default=0.0), least)
+    body = join(*_scale(top, steps or text), *_hours(begin, now), *(_line(each, begin, top) for each in shown))
+    legend = tag("ul", *(tag("li", _legend(each, text), class_=f"k{each.kind}") for each in shown), class_="legend")
+    summary = f"{title}, last 24 hours. " + " ".join(_sentence(each, text) for each in shown)
+    svg = tag("svg", body, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=summary)
+    return tag("figure", tag("figcaption", title), svg, legend)
+
+
+def _scale(top: float, text: Callable[[float], str]) -> list[Html]:
+    parts = []
+    for share in (0.0, 0.5, 1.0):
+        y = _y(top * share, top)
+        parts.append(tag("line", x1=str(_LEFT), x2=str(WIDTH - _RIGHT), y1=y, y2=y, class_="grid"))
+        parts.append(tag("text", text(top * share), x=str(_LEFT - 6), y=y, class_="value"))
+    return parts
+
+
+def _hours(begin: datetime, now: datetime) -> list[Html]:
+    first = begin.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    hours = [first + timedelta(hours=n) for n in range(24)]
+    chosen = [each for each in hours if each.hour % 6 == 0 and each <= now]
+    parts = []
+    for each in chosen:
+        x = _x(each, begin)
+        parts.append(tag("line", x1=x, x2=x, y1=str(_TOP), y2=str(HEIGHT - _BOTTOM), class_="grid"))
+        parts.append(tag("text", f"{each:%H:%M}", x=x, y=str(HEIGHT - 6), class_="hour"))
+    return parts
+
+
+def _line(series: Series, begin: datetime, top: float) -> Html:
+    path: list[str] = []
+    last: datetime | None = None
+    for at, value in series.values:
+        if value is None:
+            last = None
+            continue
+        joined = last is not None and at - last <= _GAP
+        spot = f"{_x(at, begin)} {_y(float(value), top)}"
+        # A point alone would be no line at all.
+        path.append(f"L{spot}" if joined else f"M{spot}h1")
+        last = at
+    return tag("path", d="".join(path), class_=f"line k{series.kind}") if path else Html("")
+
+
+def _legend(series: Series, text: Callable[[float], str]) -> str:
+    known = series.known
+    if not known:
+        return f"{series.name}: nothing is known yet"
+    last = series.values[-1][1]
+    now = "not known now" if last is None else f"{text(last)} now"
+    return f"{series.name}: {now}, {text(max(value for _, value in known))} at most"
+
+
+def _sentence(series: Series, text: Callable[[float], str]) -> str:
+    return f"{_legend(series, text)}."
+
+
+def _x(at: datetime, begin: datetime) -> str:
+    share = (at - begin) / DAY
+    return f"{_LEFT + max(0.0, min(1.0, share)) * (WIDTH - _LEFT - _RIGHT):.1f}"
+
+
+def _y(value: float, top: float) -> str:
+    return f"{HEIGHT - _BOTTOM - value / top * (HEIGHT - _TOP - _BOTTOM):.1f}"
+
+
+def _round_up(value: float, least: float) -> float:
+    """The next of 1, 2, 5, 10, 20, … times ``least``, which a line fits below."""
+    top = least
+    while True:
+        for factor in (1, 2, 5):
+            if top * factor >= value:
+                return top * factor
+        top *= 10

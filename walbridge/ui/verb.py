@@ -1,0 +1,93 @@
+"""``walbridge ui``: serves the page until SIGTERM or Ctrl-C.
+
+In: settings of one or several pipelines, an address, where a token is. Out: the exit code.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import ENV_PREFIX, Settings
+from walbridge.ui.server import Pages, UiServer, is_loopback
+from walbridge.ui.watcher import Watcher
+
+TOKEN_VARIABLE = f"{ENV_PREFIX}UI_TOKEN"
+TOKEN_CHARACTERS_MIN = 16
+_MAKE_ONE = (
+    "make one of 16 characters or more: (umask 077; openssl rand -hex 24 > ui_token), and give --token-file ui_token"
+)
+
+
+def serve(
+    pipelines: Sequence[Settings],
+    *,
+    host: str,
+    port: int,
+    interval_s: float,
+    token_file: Path | None,
+    say: Callable[[str], None],
+) -> int:
+    """Serve; the exit code.
+
+    Raises:
+        OperatorError: two pipelines of one name, another address than loopback without a token, no such port.
+    """
+    _refuse_doubles(pipelines)
+    token = read_token(token_file, os.environ)
+    if token is None and not is_loopback(host):
+        raise OperatorError(
+            f"{host} can be reached from other machines, and there is no token that readers must know",
+            remedy=f"{_MAKE_ONE}; or leave --host out, so that only this machine can read",
+        )
+    is_over = threading.Event()
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        is_over.set()
+
+    signal.signal(signal.SIGTERM, receive)
+    signal.signal(signal.SIGINT, receive)
+    watchers = [Watcher(each, interval_s, is_over) for each in pipelines]
+    with UiServer(host, port, Pages(lambda: [each.view for each in watchers]), token) as server:
+        shown = f"[{host}]" if ":" in host else host
+        say(f"http://{shown}:{server.port}/ until Ctrl-C" + ("" if token is None else "; the token is the password"))
+        for each in watchers:
+            each.start()
+        is_over.wait()
+    sys.stderr.flush()
+    os._exit(0)  # a look may wait for a peer that is away, and holds nothing
+
+
+def read_token(path: Path | None, environment: "os._Environ[str] | dict[str, str]") -> str | None:
+    """From a file, else from the environment; None where neither is given.
+
+    Raises:
+        OperatorError: the file cannot be read, or the token is short.
+    """
+    given = environment.get(TOKEN_VARIABLE)
+    if path is not None:
+        try:
+            given = path.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is no text"
+            raise OperatorError(f"the token's file {path} cannot be read: {why}", remedy=_MAKE_ONE) from None
+    if given is None:
+        return None
+    token = given.strip()
+    if len(token) < TOKEN_CHARACTERS_MIN:
+        raise OperatorError(f"the token has less than {TOKEN_CHARACTERS_MIN} characters", remedy=_MAKE_ONE)
+    return token
+
+
+def _refuse_doubles(pipelines: Sequence[Settings]) -> None:
+    names = [each.name for each in pipelines]
+    for name in names:
+        if names.count(name) > 1:
+            raise OperatorError(
+                f"two settings files are of a pipeline named {name}",
+                remedy="name each file once with --config; pipelines of one name on two clusters take a page each",
+            )

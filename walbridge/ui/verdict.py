@@ -1,0 +1,120 @@
+"""How a pipeline fares, in one line, and each of its tables. Pure.
+
+In: a ``Standing``. Out: a verdict, of which the worst holds, and rows of tables, those that need somebody first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from walbridge.schemas.control.run_record import How, LastWords
+from walbridge.schemas.position import format_lsn
+from walbridge.status.standing import Silent, Standing
+from walbridge.ui.history import peers, programs
+
+GOOD, BUSY, ATTENTION, BAD, OFF = "good", "busy", "attention", "bad", "off"
+MARKS = {GOOD: "✓", BUSY: "↻", ATTENTION: "!", BAD: "✕", OFF: "■"}
+"""Shape beside colour: not everybody tells the colours apart."""
+CURRENT, COPYING = "current", "copying"
+VERBS = {"producer": "walbridge produce", "Spark job": "walbridge materialize"}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``level``: one of the five; ``text``: a few words; ``remedy``: a command or advice, where there is one."""
+
+    level: str
+    text: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """``share``: of its rows those that are copied, 0 to 1; ``rows``: how many these are."""
+
+    name: str
+    state: str
+    since: str | None = None
+    why: str | None = None
+    share: float | None = None
+    rows: int | None = None
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether it is read now; of a current table readers notice nothing of that."""
+        return self.state == COPYING or self.rows is not None
+
+
+def verdict(standing: Standing) -> Verdict:
+    """The worst of what holds."""
+    order = (BAD, OFF, ATTENTION, BUSY)
+    found = list(_findings(standing))
+    return min(found, key=lambda each: order.index(each.level), default=Verdict(GOOD, "streaming"))
+
+
+def _findings(standing: Standing) -> Iterator[Verdict]:
+    for who, peer in peers(standing):
+        if isinstance(peer, Silent) and peer.away:
+            remedy = "see that it runs and can be reached from here; the pipeline goes on by itself"
+            yield Verdict(BAD, f"{who} does not answer", remedy)
+    slot = None if isinstance(standing.source, Silent) else standing.source.slot
+    if slot is not None and slot.wal_status == "lost":
+        yield Verdict(BAD, "the replication slot is lost", "walbridge copy --all, then walbridge produce")
+    if standing.lake_is_foreign:
+        yield Verdict(BAD, "the lake belongs to another pipeline", "set [lake] path")
+    for who, words in programs(standing):
+        if who in VERBS and not isinstance(words, Silent):
+            yield from _program(who, words)
+    yield from _tables(standing)
+
+
+def _program(who: str, words: LastWords) -> Iterator[Verdict]:
+    end = words.end.end if words.end is not None else None
+    if words.is_running:
+        return
+    if words.run is None and words.end is None:
+        yield Verdict(OFF, f"the {who} was never started", VERBS[who])
+    elif words.has_ended_unsaid:
+        yield Verdict(BAD, f"the {who} ended without a word", VERBS[who])
+    elif end is not None and end.how is not How.STOPPED:
+        yield Verdict(BAD, f"the {who} ended with {'a bug' if end.how is How.BUG else 'an error'}", end.remedy)
+    else:
+        yield Verdict(OFF, f"the {who} is stopped", VERBS[who])
+
+
+def _tables(standing: Standing) -> Iterator[Verdict]:
+    rows = table_rows(standing)
+    others = [row for row in rows if row.state not in (CURRENT, COPYING)]
+    copying = [row for row in rows if row.is_copied]
+    first_copy = not isinstance(standing.published, Silent) and standing.published.state not in (None, "streaming")
+    if others:
+        yield Verdict(ATTENTION, f"{_counted(others)} not current", "see below why, and walbridge copy")
+    if first_copy or copying:
+        yield Verdict(BUSY, f"copying {len(copying)} table{'' if len(copying) == 1 else 's'}" if copying else "copying")
+
+
+def _counted(rows: list[TableRow]) -> str:
+    return f"{len(rows)} table is" if len(rows) == 1 else f"{len(rows)} tables are"
+
+
+def table_rows(standing: Standing) -> list[TableRow]:
+    """Those that need somebody first, then those being copied, then by name."""
+    found: dict[str, TableRow] = {}
+    if not isinstance(standing.lake, Silent) and not standing.lake_is_foreign:
+        for table in standing.lake.tables:
+            found[table.table] = TableRow(table.table, table.state, _lsn(table.since_lsn), table.why)
+    if not isinstance(standing.published, Silent):
+        for left in standing.published.left_out:
+            found[left.table] = TableRow(left.table, left.state, _lsn(left.since_lsn), left.why)
+        for copy in standing.published.copying:
+            known = found.get(copy.table, TableRow(copy.table, COPYING))
+            state = CURRENT if known.state == CURRENT else COPYING
+            found[copy.table] = replace(known, state=state, share=copy.share, rows=copy.rows)
+    return sorted(found.values(), key=lambda row: (_rank(row), row.name))
+
+
+def _rank(row: TableRow) -> int:
+    return 1 if row.is_copied else 2 if row.state == CURRENT else 0
+
+
+def _lsn(lsn: int | None) -> str | None:
+    return None if lsn is None else format_lsn(lsn)
