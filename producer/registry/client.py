@@ -65,8 +65,9 @@ class Registry:
         if status != http.client.OK:
             raise refusals.no_registry(self.url, status)
 
-    def register(self, subject: str, schema: str) -> int:
-        """The id of this schema, which is registered under the subject if it is not yet.
+    def register(self, subject: str, schema: str) -> int | None:
+        """The id of this schema, which is registered under the subject if it is not yet; None where the rule of the
+        subject forbids that.
 
         Raises:
             RegistryAway: no answer; asking again does no harm.
@@ -74,7 +75,7 @@ class Registry:
         """
         status, answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": schema})
         if status == http.client.CONFLICT:
-            raise refusals.schema_incompatible(self.url, subject)
+            return None
         return self._id_in(status, answer, subject)
 
     def known_id(self, subject: str, schema: str) -> int | None:

@@ -3,6 +3,7 @@
 A registry's own words are left out: they may repeat what it was sent (I10).
 """
 
+from walbridge.producer.errors import UnfitTable, copied_again
 from walbridge.schemas.errors import OperatorError
 
 _SINGLE_OBJECT = 'set [topics] format = "single-object", which copies each table into a topic that needs no registry'
@@ -10,6 +11,10 @@ _OTHER_REGISTRY = (
     "point [topics] registry_url at the registry that this pipeline began with, or restore what that one held (the "
     f"topic in which it keeps its schemas); or {_SINGLE_OBJECT}"
 )
+
+
+class UnfitSchema(UnfitTable):
+    """A table of which no new event can be written, until a person has changed the registry's rule."""
 
 
 def registry_not_set(pipeline: str) -> OperatorError:
@@ -39,14 +44,23 @@ def registry_id_taken(url: str, subject: str, found: int) -> OperatorError:
     )
 
 
-def schema_incompatible(url: str, subject: str) -> OperatorError:
-    """The table was altered in a way that the registry's rule for the subject does not allow."""
-    return OperatorError(
+def schema_incompatible(url: str, subject: str, table: str | None) -> OperatorError:
+    """What it is of was altered in a way that the registry's rule for the subject does not allow.
+
+    Args:
+        table: None where it is of no table.
+    """
+    what = (
         f"schema registry {url} refuses the new schema of subject {subject}: it is not compatible with the one before "
-        "under the rule that the registry has for this subject; nothing of it was published",
-        remedy="let the registry take it, then start walbridge produce again: curl -X PUT -H 'Content-Type: "
-        f'application/json\' -d \'{{"compatibility": "NONE"}}\' {url}/config/{subject}',
+        "under the rule that the registry has for this subject; nothing of it was published"
     )
+    allow = (
+        "let the registry take it: curl -X PUT -H 'Content-Type: application/json' -d '{\"compatibility\": \"NONE\"}' "
+        f"{url}/config/{subject}"
+    )
+    if table is None:
+        return OperatorError(what, f"{allow}; then start walbridge produce again")
+    return UnfitSchema(f"table {table}: {what}", f"{allow}; then {copied_again(table)}")
 
 
 def registry_refuses(url: str, subject: str, status: int, code: object) -> OperatorError:

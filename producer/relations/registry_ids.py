@@ -83,8 +83,9 @@ class RegistryIds:
 
         Raises:
             RegistryAway: the registry does not answer.
-            OperatorError: it refuses the schema, or is another one than before.
-            UnfitTable: the same, or no answer, where settings have the table leave this topic: it waits for none.
+            OperatorError: it refuses, or is another one than before.
+            UnfitSchema: its rule forbids this schema.
+            UnfitTable: any of that, where settings have the table leave this topic: it waits for none.
         """
         if record.value_registry_id is not None or self._framings.get(record.topic, self.wanted) == SINGLE_OBJECT:
             return record
@@ -100,7 +101,7 @@ class RegistryIds:
             return known
         kill_point("registry:before-register")
         try:
-            found = self._registered(subject, schema)
+            found = self._registered(record, subject, schema)
         except (OperatorError, RegistryAway):
             if self.suits(record.topic) or record.table.relation_id == MESSAGES_RELATION_ID:
                 raise
@@ -112,9 +113,12 @@ class RegistryIds:
         log.info("schema is registered", subject=subject, id=found)
         return found
 
-    def _registered(self, subject: str, schema: str) -> int:
-        registry = self._opened()
+    def _registered(self, record: RelationRecord, subject: str, schema: str) -> int:
+        registry, table = self._opened(), record.table
         found = registry.register(subject, schema)
+        if found is None:
+            is_table = table.relation_id != MESSAGES_RELATION_ID
+            raise refusals.schema_incompatible(registry.url, subject, table.qualified_name if is_table else None)
         if self._of_schema.get(schema, found) != found:
             raise refusals.registry_id_differs(registry.url, subject, found, self._of_schema[schema])
         if self._schema_of.get(found, schema) != schema:

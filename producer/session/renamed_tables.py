@@ -15,6 +15,7 @@ import structlog
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.errors import UnfitTable
 from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.registry.refusals import UnfitSchema
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.fast_path import FastPath
@@ -51,6 +52,9 @@ class RenamedTables:
                 continue  # the stream told more since
             try:
                 writer = self._tables.alter(altered.table, altered.facts, altered.types)
+            except UnfitSchema as reason:
+                self._watch.doubts.add({relation_id: reason})  # or each look would ask the registry
+                continue
             except UnfitTable:
                 continue  # its next change says so
             if writer is not None:
@@ -68,6 +72,9 @@ class RenamedTables:
             was = self._tables.name_of(relation_id)
             try:
                 writer = self._tables.rename(relation_id, name)
+            except UnfitSchema as reason:
+                self._watch.doubts.add({relation_id: reason})
+                continue
             except UnfitTable:
                 continue  # it leaves its topic in this cut, and its copy asks what it is called
             if writer is None:

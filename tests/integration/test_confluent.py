@@ -101,20 +101,36 @@ def test_registry_that_is_away_is_needed_for_new_schemas_alone_and_waited_for(
     running.stop()
 
 
-def test_schema_that_the_registrys_rule_forbids_stops_with_the_command_that_allows_it(
+def test_schema_that_the_registrys_rule_forbids_is_its_tables_trouble_until_the_command_that_allows_it(
     framed: ProducerUnderTest, registry: SchemaRegistry
 ) -> None:
-    framed.start_streaming().stop()
-    allow(registry, f"{orders(framed)}-value", "BACKWARD")
-    framed.database.execute("ALTER TABLE orders ALTER note TYPE int USING id; INSERT INTO orders (id) VALUES (100)")
+    """I8: the other tables flow; where settings say so it stops all."""
+    execute = framed.database.execute
+    execute("CREATE TABLE items (id int PRIMARY KEY); ALTER PUBLICATION walbridge ADD TABLE items")
+    running = framed.start_streaming()
+    subject = f"{orders(framed)}-value"
+    allow(registry, subject, "BACKWARD")
+    execute("ALTER TABLE orders ALTER note TYPE int USING id; INSERT INTO orders (id) VALUES (100)")
+    running.wait_for_log(f"refuses the new schema of subject {subject}")
+    execute("INSERT INTO items VALUES (7); INSERT INTO orders (id) VALUES (101)")
+    with framed.topics() as topics:
+        framed.caught_up(topics)
+        assert [row["id"] for row in topics.replay().rows("public", "items")] == [7]
+        standing = topics.progress()
+    assert standing is not None
+    assert sorted(table.state for table in standing.tables.values()) == ["current", "stale"]
+    running.wait_for_log(f"{registry.url}/config/{subject}; then walbridge copy public.orders")
+    running.stop()
 
-    words = framed.refusal()
-    assert "not compatible" in words
-    assert f'{{"compatibility": "NONE"}}\' {registry.url}/config/{orders(framed)}-value' in words
-
-    allow(registry, f"{orders(framed)}-value", "NONE")
-    framed.start_streaming().wait_for_log("table is copied")  # ALTER TYPE wrote its rows anew
+    allow(registry, subject, "NONE")
+    running = framed.start_streaming()
+    running.wait_for_log("table is copied")
     framed.check_equal()
+    running.stop()
+    framed.settings["producer"] = {"on_table_error": "stop"}
+    allow(registry, subject, "BACKWARD")
+    execute("ALTER TABLE orders DROP note; ALTER TABLE orders ADD note boolean; INSERT INTO orders (id) VALUES (102)")
+    assert "not compatible" in framed.refusal()
 
 
 def test_registry_that_was_made_anew_stops_the_producer_before_it_writes(

@@ -79,6 +79,10 @@ FOLLOWED: dict[str, str] = {
         "tests/remedies/test_followed_settings.py::test_options_that_a_server_lacks_are_set_as_the_remedies_say"
     ),
     "producer/postgres/connection.py:raise_for_result": UNDECODABLE,
+    "producer/registry/refusals.py:schema_incompatible": (
+        "tests/integration/test_confluent.py::"
+        "test_schema_that_the_registrys_rule_forbids_is_its_tables_trouble_until_the_command_that_allows_it"
+    ),
     "producer/session/copies/state/requested_tables.py:take": UNDECODABLE,
     "producer/postgres/table_reads/snapshot.py:_unreadable": (
         "tests/faults/test_refusals_postgres.py::test_role_without_rights_is_told_which"
@@ -213,7 +217,6 @@ NOT_FOLLOWED_YET = frozenset(
         "producer/registry/refusals.py:registry_not_set",
         "producer/registry/refusals.py:registry_not_trusted",
         "producer/registry/refusals.py:registry_refuses",
-        "producer/registry/refusals.py:schema_incompatible",
         "producer/relations/relation_cache.py:remember",
         "producer/relations/tables.py:_unknown",
         "producer/session/copies/start.py:_without_order",

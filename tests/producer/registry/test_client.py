@@ -59,7 +59,6 @@ def test_credentials_are_sent_and_never_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "what", "remedy"),
     [
-        ((409, {"error_code": 409, "message": SCHEMA}), "is not compatible", '"compatibility": "NONE"'),
         ((401, {}), "does not let us in", "registry_user"),
         ((403, {}), "does not let us in", "registry_user"),
         ((422, {"error_code": 42201, "message": SCHEMA}), r"answers 422 \(error code 42201\)", "ccompat"),
@@ -123,3 +122,8 @@ def test_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
     pem = write_certificate(tmp_path)
     with answering(FirstRegistered(), pem) as url, pytest.raises(OperatorError, match="not to be trusted"):
         registry(url).register("t-value", SCHEMA)
+
+
+def test_schema_that_the_subjects_rule_forbids_has_no_id() -> None:
+    with answering(lambda _: (409, {"error_code": 409, "message": SCHEMA})) as url:
+        assert registry(url).register("t-value", SCHEMA) is None

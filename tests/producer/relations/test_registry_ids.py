@@ -10,6 +10,7 @@ import pytest
 from tests.producer.registry.answering import FirstRegistered, answering
 from tests.schemas.strategies import column, table
 from walbridge.producer.errors import UnfitTable
+from walbridge.producer.registry.refusals import UnfitSchema
 from walbridge.producer.relations.registry_ids import RegistryIds
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
 from walbridge.schemas.avro.framing import CONFLUENT, SINGLE_OBJECT
@@ -169,3 +170,16 @@ def test_other_format_than_the_topics_is_noticed(wanted: str, is_other: bool) ->
     plain = version(RelationCache("p"))
 
     assert ids_of(at(AWAY, format=wanted), plain).is_other_format(plain) is is_other
+
+
+def test_schema_that_the_registry_forbids_is_its_tables_trouble_and_a_messages_everybodys() -> None:
+    """Nothing else can be published on a topic of messages, whose schema never changes."""
+    with answering(lambda _: (409, {"error_code": 409})) as url:
+        ids = ids_of(at(url))
+        with pytest.raises(UnfitSchema, match=r"table public.*p.public.t-key: it is not compatible") as unfit:
+            ids.framed(version(RelationCache("p")))
+        with pytest.raises(OperatorError, match="not compatible") as stops:
+            ids.framed(message_relation("p"))
+    assert f"/config/p.public.t-key; then walbridge copy {ORDERS.qualified_name}" in unfit.value.remedy
+    assert not isinstance(stops.value, UnfitTable)
+    assert stops.value.remedy.endswith("then start walbridge produce again")

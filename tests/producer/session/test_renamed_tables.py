@@ -11,6 +11,7 @@ from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.guards.altered_tables import AlteredTable
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.producer.registry.refusals import UnfitSchema
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.renamed_tables import RenamedTables
 from walbridge.producer.session.transaction import TransactionTracker
@@ -161,3 +162,21 @@ def test_columns_are_not_told_of_a_table_that_is_not_current(state: str) -> None
     session.tracker.remember_tables({ORDERS: replace(tables[ORDERS], state=state)})
     session.kept_watch.altered = {ORDERS: altered(session, "id", "new")}
     assert session.cut() == []
+
+
+@pytest.mark.parametrize("what", ["renamed", "altered"])
+def test_table_whose_new_schema_the_registry_refuses_is_doubted_once(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I8: else each look would ask again, and nobody would be told before its next change."""
+    session = Renaming()
+    reason = UnfitSchema("refused", "allow it")
+
+    def refuse(record: object) -> None:
+        raise reason
+
+    monkeypatch.setattr(session.tables.registry, "framed", refuse)
+    setattr(session.kept_watch, what, {ORDERS: ARCHIVE if what == "renamed" else altered(session, "id", "new")})
+    session.cut()
+
+    assert session.kept_watch.doubts.reasons == {ORDERS: reason}
