@@ -6,6 +6,7 @@ In: a ``Standing``. Out: a verdict, of which the worst holds, and rows of tables
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from walbridge.quantities import seconds_text
 from walbridge.schemas.control.run_record import How, LastWords
 from walbridge.schemas.position import format_lsn
 from walbridge.status.standing import Silent, Standing
@@ -15,6 +16,8 @@ GOOD, BUSY, ATTENTION, BAD, OFF = "good", "busy", "attention", "bad", "off"
 MARKS = {GOOD: "✓", BUSY: "↻", ATTENTION: "!", BAD: "✕", OFF: "■"}
 """Shape beside colour: not everybody tells the colours apart."""
 CURRENT, COPYING = "current", "copying"
+KAFKA_LATE_S, LAKE_LATE_S = 300.0, 900.0
+"""As in the alert rules."""
 VERBS = {"producer": "walbridge produce", "Spark job": "walbridge materialize"}
 
 
@@ -64,7 +67,19 @@ def _findings(standing: Standing) -> Iterator[Verdict]:
     for who, words in programs(standing):
         if who in VERBS and not isinstance(words, Silent):
             yield from _program(who, words)
+    yield from _lags(standing)
     yield from _tables(standing)
+
+
+def _lags(standing: Standing) -> Iterator[Verdict]:
+    for who, lag, limit_s in (
+        ("Kafka", standing.kafka_lag, KAFKA_LATE_S),
+        ("the lake", standing.lake_lag, LAKE_LATE_S),
+    ):
+        if lag.seconds is not None and lag.seconds > limit_s:
+            yield Verdict(ATTENTION, f"{who} is {seconds_text(lag.seconds)} behind", "see docs/scaling.md")
+    if not isinstance(standing.lake, Silent) and standing.lake.cut is None:
+        yield Verdict(BUSY, "nothing is published in the lake yet")
 
 
 def _program(who: str, words: LastWords) -> Iterator[Verdict]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from tests.walbridge.ui.standings import AWAY, LOST, STATES
+from tests.walbridge.ui.standings import AWAY, LOST, STATES, later
 from walbridge.schemas.control.run_record import NEVER_RAN, LastWords
 from walbridge.status.standing import Lake, Published
 from walbridge.ui.verdict import Verdict, table_rows, verdict
@@ -44,6 +45,25 @@ def test_pipeline_that_never_ran_is_off_and_its_first_copy_is_no_fault() -> None
 
     assert verdict(there) == Verdict("off", "the producer was never started", "walbridge produce")
     assert verdict(first) == Verdict("busy", "copying")
+
+
+def test_lag_is_told_once_it_is_what_an_alert_would_tell() -> None:
+    there = STATES["streaming"]
+    assert isinstance(there.lake, Lake)
+    assert there.lake.cut is not None
+    cut = replace(there.lake.cut, commit_time=there.at - timedelta(seconds=901))
+
+    assert verdict(replace(there, lake=replace(there.lake, cut=cut))).text == "the lake is 15 min 1 s behind"
+    assert verdict(later(there, 0, 10**9)).level == "good"
+
+
+def test_lake_without_a_published_state_is_being_filled() -> None:
+    there = STATES["streaming"]
+    assert isinstance(there.lake, Lake)
+
+    empty = verdict(replace(there, lake=replace(there.lake, cut=None)))
+
+    assert empty == Verdict("busy", "nothing is published in the lake yet")
 
 
 def test_tables_that_need_somebody_come_first_and_those_that_are_copied_next() -> None:
