@@ -34,7 +34,7 @@ are known by extension and name, for their oids differ.
 To add a type that travels as an existing codec does, write it into ``_TABLE`` or ``_OF_EXTENSIONS`` and into the table
 above; for sessions in binary it also needs a reader (``producer/encoding/binary/types.py``). A new codec also needs its
 place in ``type_of_avro``, ``lake_type`` and the properties of ``ColumnType``, and encoders: from text in
-``producer/encoding/value_encoders.py``, from binary in ``producer/encoding/binary/encoders.py``. ``walbridge verify``
+``schemas/avro/value_encoders.py``, from binary in ``producer/encoding/binary/encoders.py``. ``walbridge verify``
 compares texts of its own: ``source_text.py`` and ``lake_text.py``.
 
 Typmods: PostgreSQL source, ``numeric.c`` (``((p << 16) | (s & 0x7ff)) + 4``; s is an 11-bit signed

@@ -31,7 +31,8 @@ class Column:
     attnum: int | None = None
     nullable: bool | None = None
     missing_value: str | None = None
-    """Text of the value for rows older than the column (``pg_attribute.attmissingval``)."""
+    """Postgres' text of what rows have that were published before the column came; None: they have null. Source:
+    ``pg_attribute.attmissingval``."""
     base_type: str | None = None
     """Of a domain: the name of the type under it and under all domains in between."""
     base_typmod: int = -1

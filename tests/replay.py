@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 
+import fastavro
+
+from walbridge.schemas.avro.value_encoders import encoder_of
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import Position
+from walbridge.schemas.table_schema import Column
 
 Row = dict[str, Any]
 
@@ -177,7 +182,7 @@ class Replay:
             self._reshape(relation)
 
     def _reshape(self, relation: RelationRecord) -> None:
-        """A new version: dropped columns leave, added ones are null until a value comes, renamed ones keep theirs."""
+        """A new version: dropped columns leave, renamed ones keep theirs, added ones are what older rows have there."""
         table = relation.table
         old = self.relations.get(table.relation_id)
         self.relations[table.relation_id] = relation
@@ -185,8 +190,9 @@ class Replay:
             return
         names = _names_before(old, relation)
         state = self.tables[table.relation_id]
+        older = {column.name: _of_older_rows(column) for column in table.columns}
         for row in state.every_row:
-            kept = {name: row.get(before) if before else None for name, before in names.items()}
+            kept = {name: row.get(before) if before else older[name] for name, before in names.items()}
             row.clear()
             row.update(kept)
 
@@ -208,6 +214,17 @@ def _names_before(old: RelationRecord, new: RelationRecord) -> dict[str, str | N
         else (column.name if column.name in named else None)
         for column in new.table.columns
     }
+
+
+def _of_older_rows(column: Column) -> Any:
+    """What rows have in it that are older than the column: Postgres' text, as a change brings it."""
+    if column.missing_value is None:
+        return None
+    encoded = encoder_of(column.column_type)(column.missing_value.encode())
+    if encoded is None:
+        return Text(column.missing_value)
+    value = fastavro.schemaless_reader(BytesIO(encoded), fastavro.parse_schema(["null", column.column_type.avro]), None)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _id(event: Event) -> int:

@@ -13,13 +13,13 @@ import structlog
 from walbridge.producer.batch.progress import Batch, ProgressTracker, TableBatch
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import Headers, KafkaRecord, RecordWriter, TransactionSource, plain_tails
-from walbridge.producer.encoding.value_encoders import NULL
 from walbridge.producer.errors import row_too_large
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_progress
 from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
 from walbridge.producer.kafka.topic_specs import record_limit
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro.codec import long_bytes
+from walbridge.schemas.avro.value_encoders import NULL
 from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, encode_cut
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import Progress, Split

@@ -9,7 +9,8 @@ lines halve the time of a row (``make bench``).
 from struct import Struct
 from typing import Any
 
-from walbridge.producer.encoding.value_encoders import (
+from walbridge.schemas.avro.codec import CONTINUED, SHORT, long_bytes
+from walbridge.schemas.avro.value_encoders import (
     BOOLS,
     DATES,
     HIGH_GROUPS,
@@ -20,7 +21,6 @@ from walbridge.producer.encoding.value_encoders import (
     VALUE_OF_LENGTH,
     VALUE_SHORT,
 )
-from walbridge.schemas.avro.codec import CONTINUED, SHORT, long_bytes
 from walbridge.schemas.pg_types import ColumnType
 
 SCOPE: dict[str, Any] = {

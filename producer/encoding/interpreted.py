@@ -17,9 +17,9 @@ from walbridge.producer.encoding.transcoder import (
     Transcoder,
     key_exceptional,
 )
-from walbridge.producer.encoding.value_encoders import NULL, VALUE, Encoder, encoder_of
 from walbridge.schemas.avro.codec import long_bytes
 from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.avro.value_encoders import NULL, VALUE, Encoder, encoder_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
 

@@ -21,12 +21,12 @@ from walbridge.producer.encoding.transcoder import (
     text_array,
     text_map,
 )
-from walbridge.producer.encoding.value_encoders import NULL, VALUE
 from walbridge.producer.errors import ON_UNKNOWN_VALUE, copied_again
 from walbridge.producer.pgoutput.messages import Delete, Insert, Update
 from walbridge.producer.pgoutput.tuple_data import fill
 from walbridge.schemas.avro.codec import long_bytes, string_value
 from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.avro.value_encoders import NULL, VALUE
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.version import VERSION

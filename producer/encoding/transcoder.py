@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 from walbridge.producer.encoding import inline_encoders
 from walbridge.producer.encoding.binary import lines
-from walbridge.producer.encoding.value_encoders import NULL, VALUE, encoder_of
 from walbridge.producer.pgoutput.copy_text import unescaped
 from walbridge.schemas.avro.codec import long_bytes, string_value
 from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.avro.value_encoders import NULL, VALUE, encoder_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.table_schema import Column

@@ -45,6 +45,8 @@ class Doubts:
         self._truncations = Truncations()
         self._announced: dict[int, set[int]] = {}
         """By root: partitions of which the stream brought changes since."""
+        self._untold: set[int] = set()
+        """Tables that got a column in which older rows have a value, which no version of them tells yet."""
 
     def __len__(self) -> int:
         return len(self._doubted) + len(self._truncations)
@@ -131,6 +133,11 @@ class Doubts:
         its rows with it."""
         return root not in self._announced
 
+    def awaits(self, relation_id: int) -> bool:
+        """Whether the last comparison showed a column that is to be told with what older rows have in it. A rewrite
+        takes that out of the catalogue, so the files are compared again when a Relation brings the column."""
+        return relation_id in self._untold
+
     def compare_storage(self, relation_ids: Iterable[int], snapshot: Snapshot | None) -> set[int]:
         """Whether rows came, went or changed unsaid; what is no doubt is remembered for the next comparison.
 
@@ -142,7 +149,9 @@ class Doubts:
         tables, wanted = self._tracker.progress.tables, set(relation_ids)
         found = table_storages(self._connection, wanted)
         known = {each: self._known(each) for each in found}
-        filled, altered = self._with_added_values(known, found), self._with_altered_types(known, found)
+        filled, untold = self._with_added_values(known, found)
+        altered = self._with_altered_types(known, found)
+        self._untold = (self._untold - wanted) | untold
         reasons: dict[int, OperatorError] = {}
         unexplained: dict[int, tuple[list[TableFile], OperatorError]] = {}
         others = {}
@@ -152,7 +161,9 @@ class Doubts:
                 reasons[relation_id] = reason
             elif new := self._rewritten(relation_id, known[relation_id], now, may_be_truncated=False):
                 unexplained[relation_id] = new, errors.table_rewritten(self._name(relation_id))
-            elif relation_id not in self._doubted and tables[relation_id].storage != as_text(now):
+            elif relation_id in self._doubted or relation_id in untold:
+                continue
+            elif tables[relation_id].storage != as_text(now):
                 others[relation_id] = replace(tables[relation_id], storage=as_text(now))
         self.add(reasons)
         self._truncations.note_compared(found, unexplained, snapshot, partial(insert_lsn, self._connection))
@@ -167,16 +178,36 @@ class Doubts:
         self.is_look_due = False
         self._truncations.note_look(state.lsn, snapshot)
 
-    def _with_added_values(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
-        """Those that got a column in which rows that were there have other values than the lake."""
+    def _with_added_values(
+        self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]
+    ) -> tuple[set[int], set[int]]:
+        """Those that got a column in which rows that were there have a value which no version tells; and those of which
+        the next one tells it."""
         counts = {}
         for relation_id, now in found.items():
             before = by_relation(known[relation_id])
             for file in now.files:
                 if file.relation_id in before and rewrites.added_columns(before[file.relation_id], file):
                     counts[file.relation_id] = before[file.relation_id].column_count
-        added = added_columns(self._connection, counts) if counts else []
-        return {each.relation_id for each in added if each.has_value or self._is_made_again(each)}
+        filled: set[int] = set()
+        untold: set[int] = set()
+        for column in added_columns(self._connection, counts) if counts else []:
+            of_partition = any(
+                column.relation_id in by_relation(now) for each, now in found.items() if each != column.relation_id
+            )
+            if self._is_made_again(column) or (column.has_value and of_partition):
+                filled.add(column.relation_id)
+            elif column.has_value and (is_told := self._is_told(column)) is not True:
+                (untold if is_told is None else filled).add(column.relation_id)
+        return filled, untold
+
+    def _is_told(self, column: AddedColumn) -> bool | None:
+        """Whether the newest version tells what older rows have in the column; None: it is older than the column."""
+        version = self._tables.announced_last(column.relation_id)
+        columns = {each.attnum: each for each in version.table.columns} if version is not None else {}
+        if column.attnum in columns:
+            return columns[column.attnum].missing_value is not None
+        return False if None in columns or not columns else None
 
     def _with_altered_types(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
         """Those that got a column of a type that was altered since, before anybody looked at it."""

@@ -224,6 +224,8 @@ class SourceWatch:
             del self._left[relation_id]  # it is back
             self._leaving.pop(relation_id, None)
         self.doubts.compare_publication(baseline, now)
+        # Before the files: what clears a value of older rows there is then in them, if the columns do not show it.
+        self._altered.look_if_due(progress.relation_ids)
         self._shown, self._looks_singly = _snapshot_of(now), 0
         self._compare_storage(progress.relation_ids, self._shown)
         self.doubts.note_look(now, self._shown)
@@ -236,7 +238,6 @@ class SourceWatch:
             if now.oldest_xid >= self._left[relation_id]:
                 self._leaving[relation_id] = now.lsn
         self._notice_names(now)
-        self._altered.look_if_due(progress.relation_ids)
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
             self.appeared |= other_members(self._connection, names, there)
@@ -288,7 +289,7 @@ class SourceWatch:
             OperatorError, RetryableError: as ``look``.
         """
         is_shown = self._shown is not None and self._shown.contains_received(xid)
-        if is_shown and self.doubts.knows_partitions_of(relation_id):
+        if is_shown and self.doubts.knows_partitions_of(relation_id) and not self.doubts.awaits(relation_id):
             return
         self._looks_singly += 1
         if self._looks_singly > _SINGLY_MAX:

@@ -202,6 +202,7 @@ def wait_for_alterations(connection: psycopg.Connection[Any], relation_id: int, 
         time.sleep(LOOK_AGAIN_S)
 
 
+# An anyarray cannot be subscripted, and a box's arrays are not parted by commas; of one element this is its text.
 _KEY = f"a.attnum = ANY ({INDEX_KEY})"
 _TABLES = f"""
     SELECT (SELECT txid_current_snapshot()::text), c.oid, c.relreplident, c.relnatts, n.nspname, c.relname,
@@ -213,7 +214,7 @@ _TABLES = f"""
              SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND {_KEY}
              AND i.indimmediate AND i.indislive
              AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident))),
-           CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END
+           CASE WHEN a.atthasmissing THEN array_to_string(a.attmissingval, '') END
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     WHERE c.oid = ANY (%s) ORDER BY c.oid, a.attnum"""

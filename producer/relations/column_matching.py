@@ -86,6 +86,26 @@ def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequ
     ]
 
 
+def unfilled_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
+    """Columns that are told for the first time, and of which nobody can tell any more what older rows have: the
+    catalogue has such a value of a column that came, which may be this one's, or has another type by now."""
+    if facts is None or not versions:
+        return []
+    ever = {column.attnum for version in versions for column in version.table.columns}
+    valued = {
+        each.attnum: (each.type_oid, each.typmod)
+        for each in facts.columns
+        if each.missing_value is not None and each.attnum not in ever
+    }
+    numbers = column_numbers(relation, facts, versions) if valued else []
+    of_types = ((column.type_oid, column.typmod) for column in relation.columns)
+    return [
+        column.name
+        for column, number, of_type in zip(relation.columns, numbers, of_types, strict=bool(valued))
+        if number is None or valued.get(number, of_type) != of_type
+    ]
+
+
 def catalogue_key(
     relation: Relation, facts: TableFacts | None, numbers: Numbers, versions: Sequence[RelationRecord]
 ) -> Collection[str]:

@@ -65,14 +65,15 @@ def describe(
     columns = []
     for column, number, known in zip(relation.columns, numbers, described_columns(relation, facts), strict=True):
         fact = known if known is not None and known.attnum == number else None
+        typed = _typed(column, types, versions)
         columns.append(
             replace(
-                _typed(column, types, versions),
+                typed,
                 in_replica_identity=column.in_replica_identity,
                 is_key=column.in_replica_identity if in_stream else column.name in key,
                 attnum=number,
                 nullable=fact.nullable if fact else None,
-                missing_value=fact.missing_value if fact else None,
+                missing_value=_missing_value(typed, number, facts, versions),
             )
         )
     was_root = bool(versions) and versions[-1].table.is_root
@@ -85,6 +86,27 @@ def describe(
         tuple(columns),
         relation.relation_id if is_root else None,
     )
+
+
+def _missing_value(
+    column: Column, number: int | None, facts: TableFacts | None, versions: Sequence[RelationRecord]
+) -> str | None:
+    """What rows of earlier versions have in the column. A number has one such value for life: SET DEFAULT leaves it, a
+    rewrite clears it in the catalogue, and what was recorded holds on. A copy has no earlier rows.
+
+    Source: PostgreSQL ``heap.c``, ``StoreAttrMissingVal`` and ``RelationClearMissing``.
+    """
+    if number is None or not versions:
+        return None
+    of_type = column.type_oid, column.typmod
+    now = next((each for each in facts.columns if each.attnum == number), None) if facts else None
+    known = now.missing_value if now is not None and (now.type_oid, now.typmod) == of_type else None
+    for version in reversed(versions):
+        for recorded in version.table.columns:
+            if recorded.attnum == number:
+                is_text_alike = recorded.column_type == column.column_type
+                return recorded.missing_value if is_text_alike else known
+    return known
 
 
 def _typed(column: RelationColumn, types: Mapping[int, TypeFacts], versions: Sequence[RelationRecord]) -> Column:

@@ -5,7 +5,7 @@ after its metadata record is acknowledged (I2). The first event of a table in a 
 first of each new version, gets a shape barrier: the job makes the shape so, whatever it was.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -22,7 +22,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
-from walbridge.producer.relations.column_matching import retyped_columns, uncertain_columns
+from walbridge.producer.relations.column_matching import retyped_columns, uncertain_columns, unfilled_columns
 from walbridge.producer.relations.partition_sessions import PartitionSessions
 from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.registry_ids import RegistryIds
@@ -40,6 +40,11 @@ from walbridge.schemas.table_schema import TableSchema
 log = structlog.get_logger()
 
 NOTHING_KNOWN: Mapping[int, TableProgress] = MappingProxyType({})
+
+
+def _refuse_unfilled(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> None:
+    for column in unfilled_columns(relation, facts, versions):
+        raise column_uncertain(f"{relation.namespace}.{relation.name}", column)
 
 
 class Tables:
@@ -162,6 +167,7 @@ class Tables:
         versions = self._cache.versions_of(relation.relation_id)
         for column in uncertain_columns(relation, facts, versions) or retyped_columns(relation, facts, versions):
             raise column_uncertain(f"{called.namespace}.{called.name}", column)
+        _refuse_unfilled(called, facts, versions)
         record = self._record(called, facts, types)
         old = self._writers.get(relation.relation_id)
         if old is None or old.relation != record:
@@ -256,6 +262,7 @@ class Tables:
         if known is None:
             return None
         relation = replace(announced(table, facts), namespace=known.table.namespace, name=known.table.name)
+        _refuse_unfilled(relation, facts, self._cache.versions_of(table.relation_id))
         record = self._record(relation, facts, types)
         if record == known:
             return None

@@ -10,11 +10,11 @@ begins there. It comes again when a session begins before it, so progress knows 
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.record import Images, KafkaRecord, RecordWriter, TransactionSource
-from walbridge.producer.encoding.value_encoders import VALUE
 from walbridge.producer.pgoutput.messages import LogicalMessage
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.transaction import OpenTransaction
 from walbridge.schemas.avro.codec import bytes_value, string_value
+from walbridge.schemas.avro.value_encoders import VALUE
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, format_lsn

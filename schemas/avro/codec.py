@@ -29,6 +29,7 @@ CONTROL_RECORDS = (
     "TableRequest2",
     "Relation2",
     "TableRequest3",
+    "Relation3",
 )
 
 

@@ -74,8 +74,11 @@ def encode_metadata(record: RelationRecord | TypeRecord) -> bytes:
         return encode_control("Type", facts)
     table = record.table
     columns = [{name: getattr(column, name) for name in _COLUMN_FIELDS} for column in table.columns]
-    # Earlier code reads what it can, and refuses what is framed in a way that it does not know (I7).
+    # Earlier code reads what it can, and refuses what is framed in a way that it does not know, or what gives rows that
+    # it has a value (I7).
     name, fields = ("Relation", _RECORD_FIELDS) if record.value_registry_id is None else ("Relation2", _FRAMED_FIELDS)
+    if any(column.missing_value is not None for column in table.columns):
+        name, fields = "Relation3", _FRAMED_FIELDS
     return encode_control(
         name,
         {name: getattr(table, name) for name in _TABLE_FIELDS}
@@ -117,7 +120,7 @@ def decode_metadata(value: bytes) -> RelationRecord | TypeRecord:
     Raises:
         ProtocolError: not such a record.
     """
-    name, record = decode_control(value, ("Relation", "Type", "Relation2"))
+    name, record = decode_control(value, ("Relation", "Type", "Relation2", "Relation3"))
     if name == "Type":
         fields = tuple((field["name"], field["type_oid"]) for field in record["fields"])
         kept = {name: record[name] for name in _TYPE_FIELDS}
@@ -132,6 +135,8 @@ def decode_metadata(value: bytes) -> RelationRecord | TypeRecord:
     of_version = _RECORD_FIELDS if name == "Relation" else _FRAMED_FIELDS
     if any((record.get(each) or 0) < 0 for each in ("value_registry_id", "key_registry_id")):
         raise ProtocolError(f"a registry's id of {record['namespace']}.{record['name']} is below 0")
+    if record.get("value_registry_id") is None and record.get("key_registry_id") is not None:
+        raise ProtocolError(f"keys of {record['namespace']}.{record['name']} are framed otherwise than its values")
     return RelationRecord(table, **{name: record[name] for name in of_version})
 
 

@@ -1,8 +1,13 @@
 """Give a table the shape of a segment: ADD COLUMN in place, anything else by a rewrite.
 
 In: a table at its head, the shape that the next segment needs. Out: the table in that shape, old
-values kept, new columns null in old rows. Repeating it changes nothing (I5). Values that stand as
-texts in our struct are under their column's name, so they follow its rename and go with it.
+values kept, new columns in old rows null, or what the source has there. Column and values are one
+commit, so that repeating it changes nothing (I5). Values that stand as texts in our struct are under
+their column's name, so they follow its rename and go with it.
+
+A value that older rows have is right for every row that is there: who adds a column keeps all others
+from the table, so what was written before it was committed before it, and what is written after it
+comes behind the barrier that begins the shape (I8).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +21,7 @@ from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.dialect import DELTA_RS
 from walbridge.spark_consumer.delta.table import LakeTable
+from walbridge.spark_consumer.fold.older_values import OlderValue, older_values
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape, shape_steps
 
 
@@ -29,9 +35,10 @@ def reshape(table: LakeTable, shape: TableShape, before: TableShape | None, comm
     Raises:
         TableError: the change altered values, or keys, that Postgres did not send.
     """
-    steps = shape_steps(table.fields, shape.fields, shape.relation.table.qualified_name)
+    older = older_values(shape)
+    steps = shape_steps(table.fields, shape.fields, shape.relation.table.qualified_name, older)
     if steps.rewrite is not None:
-        _rewrite(table, steps.rewrite, commit)
+        _rewrite(table, steps.rewrite, older, commit)
     if steps.add:
         table.add_columns(steps.add, commit)
     for field in steps.describe:
@@ -41,7 +48,12 @@ def reshape(table: LakeTable, shape: TableShape, before: TableShape | None, comm
         _refuse_stale_key_text(table, before, shape)
 
 
-def _rewrite(table: LakeTable, columns: Sequence[tuple[LakeField, str | None]], commit: Commit) -> None:
+def _rewrite(
+    table: LakeTable,
+    columns: Sequence[tuple[LakeField, str | None]],
+    older: Mapping[str, OlderValue],
+    commit: Commit,
+) -> None:
     schema = arrow_schema([*[field for field, _ in columns], STRUCT])
     origins = [origin for _, origin in columns if origin is not None]
     # Aliases, because a name may be another column's in the other shape.
@@ -49,7 +61,13 @@ def _rewrite(table: LakeTable, columns: Sequence[tuple[LakeField, str | None]], 
     rows = table.query(f"SELECT {', '.join([*selected, f'{DELTA_RS.quoted(LAKE_STRUCT)} AS w'])} FROM target")
     names = {field.name: str(field.metadata.get("pg.name", field.name)) for field in table.fields}
     renames = {names[origin]: str(field.metadata["pg.name"]) for field, origin in columns if origin is not None}
-    table.overwrite(pa.RecordBatchReader.from_batches(schema, _rewritten(rows, columns, schema, renames)), commit)
+    came = {
+        field.name: (str(field.metadata["pg.name"]), older[field.name])
+        for field, origin in columns
+        if origin is None and field.name in older
+    }
+    batches = _rewritten(rows, columns, schema, renames, came)
+    table.overwrite(pa.RecordBatchReader.from_batches(schema, batches), commit)
 
 
 def _rewritten(
@@ -57,28 +75,36 @@ def _rewritten(
     columns: Sequence[tuple[LakeField, str | None]],
     schema: pa.Schema,
     renames: Mapping[str, str],
+    came: Mapping[str, tuple[str, OlderValue]],
 ) -> Iterator[pa.RecordBatch]:
+    new = {
+        field.name: pa.scalar(came[field.name][1].value if field.name in came else None, schema.field(field.name).type)
+        for field, origin in columns
+        if origin is None
+    }
+    texts = {name: value.text for name, value in came.values() if value.text is not None}
     for batch in rows:
         old = iter(batch.columns)
         arrays = [
-            pa.nulls(batch.num_rows, type=schema.field(place).type)
-            if origin is None
-            else next(old).cast(schema.field(place).type)
-            for place, (_, origin) in enumerate(columns)
+            pa.repeat(new[field.name], batch.num_rows) if origin is None else next(old).cast(schema.field(place).type)
+            for place, (field, origin) in enumerate(columns)
         ]
-        struct = _with_renamed_texts(next(old).cast(schema.field(-1).type), renames)
+        struct = _with_texts(next(old).cast(schema.field(-1).type), renames, texts)
         yield pa.RecordBatch.from_arrays([*arrays, struct], schema=schema)
 
 
-def _with_renamed_texts(struct: pa.StructArray, renames: Mapping[str, str]) -> pa.StructArray:
-    """Our struct, its texts under the columns' new names, without those of columns that are gone."""
+def _with_texts(struct: pa.StructArray, renames: Mapping[str, str], came: Mapping[str, str]) -> pa.StructArray:
+    """Our struct: texts under the columns' new names, without those of columns that are gone, with those that came."""
     fields = list(struct.type)
     values = {field.name: pc.struct_field(struct, field.name) for field in fields}
     texts = values["exceptional"]
-    if texts.null_count == len(texts):
+    if texts.null_count == len(texts) and not came:
         return struct
-    renamed = [sorted((renames[name], text) for name, text in of or () if name in renames) for of in texts.to_pylist()]
-    values["exceptional"] = pa.array([of or None for of in renamed], texts.type)
+    kept = [
+        sorted([*came.items(), *((renames[name], text) for name, text in of or () if name in renames)])
+        for of in texts.to_pylist()
+    ]
+    values["exceptional"] = pa.array([of or None for of in kept], texts.type)
     return pa.StructArray.from_arrays(list(values.values()), fields=fields)
 
 

@@ -22,6 +22,7 @@ from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.avro.framing import prefix_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.pg_types import ColumnType
 from walbridge.spark_consumer.fold.schema_join import BARRIERS, left_out, malformed_records
 from walbridge.spark_consumer.plan.plan import Segment
 
@@ -93,8 +94,7 @@ class _Decoder:
             # Of a row that is gone only its key is asked for.
             values = [value if place in self._key else None for place, value in enumerate(values)]
         for place in self._maps if values else ():
-            # As Arrow takes them.
-            values[place] = None if values[place] is None else list(values[place].items())
+            values[place] = as_arrow_takes(values[place], self._relation.table.columns[place].column_type)
         return Event(
             key,
             envelope["op"],
@@ -115,15 +115,21 @@ def physical_schema(value_schema: str) -> tuple[Json, tuple[str, ...]]:
     """
     schema = json.loads(value_schema)
     row = schema["fields"][0]["type"][1]
-    return fastavro.parse_schema(_without_times(schema)), tuple(field["name"] for field in row["fields"])
+    return fastavro.parse_schema(without_times(schema)), tuple(field["name"] for field in row["fields"])
 
 
-def _without_times(schema: Json) -> Json:
+def as_arrow_takes(value: Any, column_type: ColumnType) -> Any:
+    """A value as fastavro reads it with a schema without times."""
+    return list(value.items()) if column_type.codec == "map" and value is not None else value
+
+
+def without_times(schema: Json) -> Json:
+    """The schema with dates and timestamps as numbers."""
     if isinstance(schema, list):
-        return [_without_times(branch) for branch in schema]
+        return [without_times(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: _without_times(value) if name in _NESTED else value for name, value in schema.items()}
+    kept = {name: without_times(value) if name in _NESTED else value for name, value in schema.items()}
     if kept.get("logicalType") != "decimal":
         kept.pop("logicalType", None)
     return kept

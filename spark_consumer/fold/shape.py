@@ -8,7 +8,7 @@ attnum. So the steps are taken from what is there, not from what should have bee
 again after a crash changes nothing ("make it so").
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -116,7 +116,8 @@ class ShapeSteps:
     """From the columns a table has to those it must have.
 
     ``rewrite`` (None: not needed) gives, for each column of the new shape but our struct, the old
-    column it comes from, None where old rows have null. Else ``add`` and ``describe`` suffice.
+    column it comes from, None where old rows have null or what they are filled with. Else ``add``
+    and ``describe`` suffice.
     """
 
     add: Sequence[LakeField] = ()
@@ -128,8 +129,14 @@ class ShapeSteps:
         return not self.add and not self.describe and self.rewrite is None
 
 
-def shape_steps(found: Sequence[LakeField], wanted: Sequence[LakeField], table_name: str) -> ShapeSteps:
+def shape_steps(
+    found: Sequence[LakeField], wanted: Sequence[LakeField], table_name: str, filled: Collection[str] = ()
+) -> ShapeSteps:
     """How a table with the columns ``found`` gets the columns ``wanted``; old values stay.
+
+    Args:
+        filled: names of columns that have a value in rows which are older. One that is added so takes a rewrite, since
+            the table must never have the column without the values.
 
     Raises:
         TableError: a column's type changed in a way that changes values (I7).
@@ -148,7 +155,8 @@ def shape_steps(found: Sequence[LakeField], wanted: Sequence[LakeField], table_n
     in_place = all(_same_column(origins[field.name], field) for field in new if origins[field.name])
     occupied = {field.name.lower() for field in old}
     added = [field for field in new if origins[field.name] is None]
-    if not in_place or len(kept) != len(old) or any(field.name.lower() in occupied for field in added):
+    is_filled = any(field.name in filled for field in added)
+    if not in_place or is_filled or len(kept) != len(old) or any(field.name.lower() in occupied for field in added):
         return ShapeSteps(rewrite=[_rewritten(field, origins[field.name]) for field in new])
     described = [_described(field, origin.metadata) for field in new if (origin := origins[field.name])]
     changed = [field for field in described if _differ(origins[field.name].metadata, field.metadata)]  # type: ignore[union-attr]

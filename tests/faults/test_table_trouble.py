@@ -135,13 +135,14 @@ REWRITES = {
     "values, and not their type": "ALTER TABLE {} ALTER n TYPE int USING n * 100",
     "type": "ALTER TABLE {} ALTER n TYPE bigint USING n + 1",
     "a volatile default": "ALTER TABLE {} ADD COLUMN r float DEFAULT random()",
-    "a constant default": "ALTER TABLE {} ADD COLUMN d int DEFAULT 5",
     "persistence": "ALTER TABLE {0} SET UNLOGGED; UPDATE {0} SET n = -1; ALTER TABLE {0} SET LOGGED",
 }
 HARMLESS = {
     "vacuum": "VACUUM FULL {}",
     "cluster": "CLUSTER {0} USING {0}_pkey",
     "column": "ALTER TABLE {} ADD COLUMN e int",
+    "a constant default": "ALTER TABLE {} ADD COLUMN d int DEFAULT 5",
+    "a default that is dropped": "ALTER TABLE {0} ADD d int DEFAULT 5; ALTER TABLE {0} ALTER d DROP DEFAULT",
     "truncate": "TRUNCATE {}",
 }
 

@@ -132,6 +132,7 @@ _AGAIN: dict[str, Callable[[bytes], object]] = {
     "TableRequest3": lambda data: decode_request(encode_request(decode_request(data))) == decode_request(data),
     "Relation": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
     "Relation2": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
+    "Relation3": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
     "Type": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
 }
 

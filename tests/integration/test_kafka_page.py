@@ -57,7 +57,9 @@ def control(name: str) -> Any:
 def test_page_has_the_ids_of_the_records_that_a_reader_needs() -> None:
     listed = {name.split("`")[1]: an_id.strip("`") for name, an_id in table(PAGE, "schema")}
 
-    assert listed == {f"{name}.avsc": schema_id(control(name)) for name in ("Relation", "Relation2", "Type", "Cut")}
+    assert listed == {
+        f"{name}.avsc": schema_id(control(name)) for name in ("Relation", "Relation2", "Relation3", "Type", "Cut")
+    }
 
 
 @pytest.mark.parametrize(("name", "newest"), [("Relation", "Relation2"), ("Cut", "Cut")])

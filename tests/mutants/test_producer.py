@@ -13,7 +13,7 @@ from tests.producer import test_first_copy
 from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
 from tests.producer.copying import test_copy_state, test_next_epoch, test_visibility, test_window
 from tests.producer.encoding import test_interpreted, test_record
-from tests.producer.guards import test_altered_types, test_baseline, test_source_watch, test_start
+from tests.producer.guards import test_altered_types, test_baseline, test_doubts, test_source_watch, test_start
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
 from tests.producer.postgres import test_replication_stream
 from tests.producer.postgres.table_reads import test_pieces, test_snapshot
@@ -49,6 +49,7 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.first_copy_table import TableOfCopy
 from walbridge.producer.guards import altered_types, start
 from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.deliveries import Deliveries
 from walbridge.producer.kafka.publisher import Publisher
@@ -151,8 +152,20 @@ NOTICED = {
         test_column_numbers.test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken,
     ),
     "the value of rows older than a column is not recorded": Noticed(
-        Mutant(relation_cache.describe, "fact.missing_value if fact else None", "None"),
-        test_column_numbers.test_value_of_older_rows_is_recorded_with_the_column_that_it_is_of,
+        Mutant(relation_cache.describe, "_missing_value(typed, number, facts, versions)", "None"),
+        test_column_numbers.test_value_of_older_rows_is_recorded_with_a_column_that_came_and_holds_on,
+    ),
+    "a column is remembered before what older rows have in it is told": Noticed(
+        Mutant(Doubts.compare_storage, " or relation_id in untold", ""),
+        test_doubts.test_column_with_a_value_is_told_before_its_files_are_remembered,
+    ),
+    "a column that was told without what older rows have in it is no doubt": Noticed(
+        Mutant(Doubts._is_told, "return columns[column.attnum].missing_value is not None", "return True"),
+        test_doubts.test_column_that_was_told_without_its_value_is_a_doubt,
+    ),
+    "the value of rows older than a column goes with a rewrite": Noticed(
+        Mutant(relation_cache._missing_value, "if recorded.attnum == number:", "if False:"),
+        test_column_numbers.test_value_of_older_rows_is_recorded_with_a_column_that_came_and_holds_on,
     ),
     "two relations have one schema id": Noticed(
         Mutant(

@@ -91,6 +91,10 @@ NOTICED = {
             test_shape.numeric(10, 2),
         ),
     ),
+    "a column is added before older rows have its value": Noticed(
+        Mutant(shape.shape_steps, "or is_filled ", ""),
+        test_shape.test_column_with_a_value_in_older_rows_comes_by_a_rewrite_and_only_once,
+    ),
     "rows from before a table had a key are not found by it": Noticed(
         Mutant(reshape.reshape, "before is not None and", "before is not None and before.key_names and"),
         in_lake(test_reshape.test_key_that_was_written_otherwise_stops_the_job, "gained"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import fastavro
 
-from walbridge.producer.encoding.value_encoders import encoder_of
+from walbridge.schemas.avro.value_encoders import encoder_of
 from walbridge.schemas.pg_types import BUILTIN_NAMES, ColumnType, column_type
 
 _OIDS = {name: oid for oid, name in BUILTIN_NAMES.items()}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.producer.encoded_values import is_exceptional, through
 from tests.schemas.strategies import numeric_typmod
-from walbridge.producer.encoding.value_encoders import split_array
+from walbridge.schemas.avro.value_encoders import split_array
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.producer.encoded_values import read
 from tests.producer.strategies import values
 from tests.schemas.strategies import HSTORE_OID, USER_TYPES, VECTOR_OID
-from walbridge.producer.encoding.value_encoders import encode_float, encode_map, encode_vector
+from walbridge.schemas.avro.value_encoders import encode_float, encode_map, encode_vector
 from walbridge.schemas.pg_types import column_type
 
 HSTORE, VECTOR = (column_type(oid, -1, USER_TYPES) for oid in (HSTORE_OID, VECTOR_OID))

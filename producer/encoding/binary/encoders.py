@@ -14,8 +14,8 @@ from walbridge.producer.encoding.binary.containers import read_array
 from walbridge.producer.encoding.binary.extensions import floats_of_vector, pairs_of_hstore
 from walbridge.producer.encoding.binary.reader import Reader
 from walbridge.producer.encoding.binary.types import BinaryFacts, TypeReaders
-from walbridge.producer.encoding.value_encoders import NULL, VALUE, VALUE_OF_LENGTH, Encoder, encode_text, encoder_of
 from walbridge.schemas.avro.codec import bytes_value, long_bytes
+from walbridge.schemas.avro.value_encoders import NULL, VALUE, VALUE_OF_LENGTH, Encoder, encode_text, encoder_of
 from walbridge.schemas.pg_types import ColumnType
 
 _FLOAT, _DOUBLE = Struct("<cf"), Struct("<cd")

@@ -22,7 +22,7 @@ from walbridge.producer.encoding.binary.encoders import (
 from walbridge.producer.encoding.binary.reader import Reader
 from walbridge.producer.encoding.binary.scalars import text_of_text
 from walbridge.producer.encoding.binary.types import TypeReaders
-from walbridge.producer.encoding.value_encoders import Encoder
+from walbridge.schemas.avro.value_encoders import Encoder
 from walbridge.schemas.pg_types import ColumnType
 from walbridge.schemas.table_schema import TableSchema
 

@@ -12,12 +12,12 @@ from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
-from walbridge.producer.encoding.value_encoders import NULL
 from walbridge.producer.errors import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.messages import Delete
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro.codec import long_bytes
+from walbridge.schemas.avro.value_encoders import NULL
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import ProtocolError

@@ -8,6 +8,8 @@ import pytest
 
 from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, XID, catalogue, relation
+from walbridge.producer.guards.rewrites import as_text
+from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import (
     AddedColumn,
     ColumnFacts,
@@ -122,13 +124,14 @@ NOTE = AddedColumn(ORDERS, "note", TEXT, -1, 3, has_value=False)
     ("added", "expected"),
     [
         (replace(NOTE, name="other"), False),
-        (replace(NOTE, name="other", has_value=True), True),
+        (replace(NOTE, name="other", has_value=True), False),
+        (replace(NOTE, has_value=True), True),
         (NOTE, True),
         (replace(NOTE, attnum=2), False),
         (replace(NOTE, type_oid=INT4), False),
     ],
 )
-def test_column_with_a_value_or_that_looks_as_one_that_went_is_a_doubt(added: AddedColumn, expected: bool) -> None:
+def test_column_that_looks_as_one_that_went_is_a_doubt(added: AddedColumn, expected: bool) -> None:
     """I8: its name may have been that of another column, whose values came under it."""
     watched = Watched(announced=())
     facts = TableFacts("d", (_column("id", INT4, 1), _column("note", TEXT, 2)), 2)
@@ -140,6 +143,60 @@ def test_column_with_a_value_or_that_looks_as_one_that_went_is_a_doubt(added: Ad
     watched.added, watched.storages = [added], {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 3),))}
     watched.look()
     assert (ORDERS in watched.watched.doubts.take(END)) is expected
+
+
+WIDER = Relation(ORDERS, "public", "orders", "d", tuple(RelationColumn(n == 1, f"c{n}", INT4, -1) for n in range(1, 4)))
+
+
+def with_columns(watched: Watched, count: int, *, older: str | None = None) -> None:
+    """The stream announces so many columns of ``orders``; the last of the catalogue's three got a value."""
+    facts = [_column(f"c{n}", INT4, n) for n in range(1, 4)]
+    facts[-1] = replace(facts[-1], missing_value=older)
+    told = replace(WIDER, columns=WIDER.columns[:count])
+    with catalogue({ORDERS: TableFacts("d", tuple(facts), 3)}):
+        watched.tables.receive(told, (ORDERS, ITEMS), XID)
+
+
+def test_column_with_a_value_is_told_before_its_files_are_remembered() -> None:
+    """I8: what the next version tells of older rows, a rewrite takes from the catalogue; it must show until then."""
+    watched = Watched(announced=(ITEMS,))
+    with_columns(watched, 2)
+    before, after = (TableStorage((TableFile(ORDERS, 7, 50, count),)) for count in (2, 3))
+    watched.storages = {ORDERS: before}
+    watched.open()
+    watched.added = [AddedColumn(ORDERS, "c3", INT4, -1, 3, has_value=True)]
+    watched.storages = {ORDERS: after}
+    watched.look()
+    doubts = watched.watched.doubts
+    assert not doubts.take(END)
+    assert doubts.awaits(ORDERS)
+    assert watched.tracker.progress.tables[ORDERS].storage == as_text(before)
+
+    with_columns(watched, 3, older="7")
+    watched.look()
+    assert not doubts.take(END)
+    assert not doubts.awaits(ORDERS)
+    assert watched.tracker.progress.tables[ORDERS].storage == as_text(after)
+
+
+def test_column_that_was_told_without_its_value_is_a_doubt() -> None:
+    """I8: older rows of the lake have null."""
+    watched = Watched(announced=(ITEMS,))
+    with_columns(watched, 2)
+    watched.storages = {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 2),))}
+    watched.open()
+    with_columns(watched, 3, older=None)
+    watched.added = [AddedColumn(ORDERS, "c3", INT4, -1, 3, has_value=True)]
+    watched.storages = {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 3),))}
+    watched.look()
+    assert watched.watched.doubts.take(END).keys() == {ORDERS}
+
+
+def test_value_of_a_partitions_older_rows_is_a_doubt_of_its_root() -> None:
+    """Each partition may have another one."""
+    watched = partitioned()
+    watched.added = [AddedColumn(FIRST.relation_id, "c3", INT4, -1, 3, has_value=True)]
+    assert doubted(watched, replace(FIRST, column_count=FIRST.column_count + 1))
 
 
 def _column(name: str, type_oid: int, attnum: int) -> ColumnFacts:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.producer.relations.announcements import (
+    AB,
     INT4,
     PLACE,
     TEXT,
@@ -20,6 +21,7 @@ from tests.producer.relations.announcements import (
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, numeric_typmod
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
+from walbridge.producer.relations.column_matching import unfilled_columns
 from walbridge.producer.relations.relation_cache import RelationCache, describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 
@@ -41,13 +43,69 @@ def test_catalogue_facts_are_taken_where_it_still_describes_the_column() -> None
     assert (c.attnum, c.nullable, c.missing_value) == (None, None, None)
 
 
-def test_value_of_older_rows_is_recorded_with_the_column_that_it_is_of() -> None:
-    """I8: rows from before an ADD COLUMN with a default have it, and no event says so."""
-    filled = ColumnFacts("b", INT4, -1, 2, False, False, False, "7")
-    known = TableFacts("d", (ColumnFacts("a", INT4, -1, 1, False, True, True, None), filled), 2)
+def with_value(value: str | None, *names: str) -> TableFacts:
+    """Columns of the catalogue, of which the last got a value for older rows."""
+    *others, last = catalogue(*((name, n) for n, name in enumerate(names, 1)), last=len(names)).columns
+    return TableFacts("f", (*others, replace(last, missing_value=value)), len(names))
 
-    a, b = describe(relation("d", True, False), known, {}).columns
-    assert (a.missing_value, b.missing_value, b.nullable) == (None, "7", False)
+
+def older(told: Relation, known: TableFacts | None, versions: list[RelationRecord]) -> list[str | None]:
+    return [column.missing_value for column in describe(told, known, {}, versions).columns]
+
+
+def test_value_of_older_rows_is_recorded_with_a_column_that_came_and_holds_on() -> None:
+    """I8: a rewrite clears it in the catalogue, and the same Relation is the same version."""
+    told, added = announcement("f", "a", "b"), announcement("f", "a", "b", "c")
+    versions = recorded((told, AB), (added, with_value("7", "a", "b", "c")))
+    assert older(added, with_value("7", "a", "b", "c"), versions[:1]) == [None, None, "7"]
+    assert older(added, with_value(None, "a", "b", "c"), versions) == [None, None, "7"]
+    assert older(added, None, versions) == [None, None, "7"]
+
+
+def test_value_of_older_rows_is_that_of_its_type_or_none() -> None:
+    """Its text is read as the type that the column has."""
+    added, widened = announcement("f", "a", "b", "c"), announcement("f", "a", "b", "c_text")
+    versions = recorded((announcement("f", "a", "b"), AB), (added, with_value("7", "a", "b", "c")))
+    assert older(widened, with_value("7", "a", "b", "c_text"), versions) == [None, None, "7"]
+    assert older(widened, with_value(None, "a", "b", "c_text"), versions) == [None, None, None]
+
+
+def test_value_of_older_rows_is_none_where_there_are_none() -> None:
+    """A copy brings all rows, and with them what they have in a column that came before it."""
+    assert older(announcement("f", "a", "b"), with_value("7", "a", "b"), []) == [None, None]
+    versions = recorded((announcement("f", "a", "b"), AB))
+    assert older(announcement("f", "a", "b"), with_value("7", "a", "b"), versions) == [None, None]
+
+
+def test_value_of_older_rows_is_found_by_the_number_of_a_column_that_is_called_otherwise_by_now() -> None:
+    versions = recorded((announcement("f", "a", "b"), AB))
+    assert older(announcement("f", "a", "b", "c"), with_value("7", "a", "b", "d"), versions) == [None, None, "7"]
+
+
+@pytest.mark.parametrize(
+    ("told", "now", "expected"),
+    [
+        (("a", "b", "c"), with_value("7", "a", "b", "c"), []),
+        (("a", "b", "c"), with_value("7", "a", "b", "d"), []),
+        (("a", "b", "c"), with_value("x", "a", "b", "c_text"), ["c"]),
+        (("a", "b", "c"), with_value(None, "a", "b", "c_text"), []),
+        (("a", "b", "c"), catalogue(("a", 1), ("b", 2), last=3), []),
+        (("a", "b"), with_value("7", "a", "b", "c"), []),
+        (("a", "b", "c"), None, []),
+    ],
+)
+def test_column_of_which_nobody_can_tell_what_older_rows_have_is_uncertain(
+    told: tuple[str, ...], now: TableFacts | None, expected: list[str]
+) -> None:
+    """I8: it has another type by now, which the value was made to fit."""
+    assert unfilled_columns(announcement("f", *told), now, recorded((announcement("f", "a", "b"), AB))) == expected
+
+
+def test_column_that_may_be_the_one_with_a_value_is_uncertain() -> None:
+    """I8: two came and one of them went, or was renamed: which one the stream tells nobody knows."""
+    columns = (*AB.columns, replace(catalogue(("d", 4), last=4).columns[0], missing_value="7"))
+    versions = recorded((announcement("f", "a", "b"), AB))
+    assert unfilled_columns(announcement("f", "a", "b", "c"), TableFacts("f", columns, 4), versions) == ["c"]
 
 
 def test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken() -> None:

@@ -1,7 +1,9 @@
 """Tables that get another shape between two changes."""
 
 import datetime
+import decimal
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,109 @@ def test_added_column_is_null_in_old_rows(spark: SparkSession, lake: Path) -> No
     _, _, head = reshaped(spark, lake, [ID], [ID, column("a", "timestamptz")], {"id": 1})
 
     assert values(head_rows(lake, head)) == [{"id": 1, "a": None}, {"id": 2, "a": None}]
+
+
+def filled(name: str, type_name: str, text: str, *, is_key: bool = False, typmod: int = -1, attnum: int = 2) -> Column:
+    """A column that came with a value for older rows."""
+    made = column(name, type_name, is_key=is_key, typmod=typmod, attnum=attnum)
+    return replace(made, missing_value=text)
+
+
+def test_added_column_has_its_value_in_older_rows_alone(spark: SparkSession, lake: Path) -> None:
+    """I8, I5: applied again, the row that has null since then keeps it."""
+    _, _, head = reshaped(spark, lake, [ID], [ID, filled("a b", "int4", "7")], {"id": 1})
+
+    assert values(head_rows(lake, head)) == [{"id": 1, "a_u0020b": 7}, {"id": 2, "a_u0020b": None}]
+
+
+def test_crash_behind_a_filled_column_fills_nothing_twice(spark: SparkSession, lake: Path, crash_at: Any) -> None:
+    """I5: the column and its values are one commit."""
+    new = filled("a", "int4", "7")
+    crash_at["apply:table-reshaped"] = 2
+    with pytest.raises(Crash):
+        reshaped(spark, lake, [ID], [ID, new], {"id": 1})
+    before, after = relation([ID]), relation([ID, new], revision=1)
+    log = Log()
+    log.add(Event(after, "c", LSN, 0, after={"id": 2, "a": 8}))
+    position = Position(Lsn(LSN), 0)
+    segments = [Segment(0, before.schema_id, None, position), Segment(1, after.schema_id, position, None)]
+    base = TableHead(16400, before.topic, "public/t", 1, before.schema_id, "current")
+
+    head = applied(spark, lake, log, table_plan(after, base, segments), [before, after], to_cut=2)
+
+    assert values(head_rows(lake, head)) == [{"id": 1, "a": 7}, {"id": 2, "a": 8}]
+
+
+OLDER: tuple[tuple[str, str, int, Any], ...] = (
+    ("bool", "t", -1, True),
+    ("int8", "-9007199254740993", -1, -9007199254740993),
+    ("float4", "0.1", -1, pa.scalar(0.1, pa.float32()).as_py()),
+    ("float8", "0.1", -1, 0.1),
+    ("numeric", "-1.50", (10 << 16 | 2) + 4, decimal.Decimal("-1.50")),
+    ("numeric", "NaN", -1, "NaN"),
+    ("text", "", -1, ""),
+    ("bytea", "\\x00ff", -1, b"\0\xff"),
+    ("date", "2024-02-29", -1, datetime.date(2024, 2, 29)),
+    ("timestamp", "2024-02-29 01:02:03.5", -1, datetime.datetime(2024, 2, 29, 1, 2, 3, 500_000)),
+    ("timestamptz", "1969-12-31 23:59:59+00", -1, datetime.datetime(1969, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)),
+    ("_int4", "{1,NULL}", -1, [1, None]),
+    ("hstore", '"a"=>"1", "b"=>NULL', -1, [("a", "1"), ("b", None)]),
+    ("vector", "[0.5,-1]", -1, [0.5, -1.0]),
+    ("box", "(1,1),(0,0)", -1, "(1,1),(0,0)"),
+)
+
+
+@pytest.mark.parametrize(("type_name", "text", "typmod", "expected"), OLDER)
+def test_value_of_older_rows_is_that_of_its_text(
+    tmp_path: Path, type_name: str, text: str, typmod: int, expected: Any
+) -> None:
+    before = TableShape(relation([ID]))
+    after = TableShape(relation([ID, filled("a", type_name, text, typmod=typmod)], revision=1))
+    table = table_of(tmp_path, before, [{"id": 1}, {"id": 2}])
+
+    reshape(table, after, before, Commit("p", step=SHAPE))
+
+    kept = table.query("SELECT * FROM target").read_all()
+    assert kept.column("a").to_pylist() == [expected] * 2
+    assert [w["exceptional"] for w in kept.column("_walbridge").to_pylist()] == [None] * 2
+    at_rest = table.version
+    reshape(table, after, before, Commit("p", step=SHAPE))
+    assert table.version == at_rest
+
+
+def test_value_of_older_rows_that_the_column_cannot_hold_is_kept_as_text(tmp_path: Path) -> None:
+    """Beside the texts that the rows have, and in the order in which a change brings them."""
+    held = column("on", "date", attnum=2)
+    before = TableShape(relation([ID, held]))
+    after = TableShape(relation([ID, held, filled("a", "date", "-infinity", attnum=3)], revision=1))
+    texts = [{"on": "infinity"}, None]
+    rows = [{"id": n, "_walbridge": {"op": "c", "exceptional": text}} for n, text in enumerate(texts)]
+    table = table_of(tmp_path, before, rows)
+
+    reshape(table, after, before, Commit("p", step=SHAPE))
+
+    kept = table.query('SELECT a, "_walbridge" AS w FROM target ORDER BY id').read_all().to_pylist()
+    assert [(row["a"], row["w"]["exceptional"]) for row in kept] == [
+        (None, [("a", "-infinity"), ("on", "infinity")]),
+        (None, [("a", "-infinity")]),
+    ]
+
+
+def test_value_of_older_rows_in_a_new_key_that_it_cannot_hold_must_be_copied(tmp_path: Path) -> None:
+    """I5: a change of such a row would be a second one."""
+    before = TableShape(relation([ID]))
+    after = TableShape(relation([ID, filled("on", "date", "infinity", is_key=True)], revision=1))
+    table = table_of(tmp_path, before, [{"id": 1}])
+
+    with pytest.raises(OperatorError, match="the key of table"):
+        reshape(table, after, before, Commit("p", step=SHAPE))
+
+
+def table_of(folder: Path, shape: TableShape, rows: Sequence[dict[str, Any]]) -> LakeTable:
+    table = LakeTable.create(f"{folder}/t", shape.fields, Commit("p"), {})
+    found = [{"_walbridge": {"op": "c"}} | row for row in rows]
+    table.append(pa.Table.from_pylist(found, arrow_schema(table.fields)).to_reader(), Commit("p"))
+    return table
 
 
 def test_column_dropped_renamed_and_widened_keeps_old_values(spark: SparkSession, lake: Path) -> None:

@@ -31,6 +31,14 @@ def test_added_column_is_added_in_place() -> None:
     assert [(field.name, field.type) for field in found.add] == [("a", "decimal(10,2)")]
 
 
+def test_column_with_a_value_in_older_rows_comes_by_a_rewrite_and_only_once() -> None:
+    """I5: it must never be there without the values."""
+    found, wanted = (TableShape(relation(columns)).fields for columns in ([ID], [ID, column("a", attnum=2)]))
+
+    assert [origin for _, origin in shape_steps(found, wanted, "public.t", {"a"}).rewrite or ()] == ["id", None]
+    assert shape_steps(wanted, wanted, "public.t", {"a"}).is_empty
+
+
 def test_dropped_column_is_left_out_of_a_rewrite() -> None:
     found = steps([ID, column("a", attnum=2), column("b", attnum=3)], [ID, column("b", attnum=3)])
 

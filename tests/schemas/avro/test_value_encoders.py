@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.producer.encoded_values import is_exceptional, through, type_named
 from tests.schemas.strategies import INT_64, numeric_typmod
-from walbridge.producer.encoding.value_encoders import encoder_of
+from walbridge.schemas.avro.value_encoders import encoder_of
 
 
 @pytest.mark.parametrize(("text", "value"), [("t", True), ("f", False)])
