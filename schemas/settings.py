@@ -105,6 +105,8 @@ class Topics(_Section):
     """Of the batches that the producer writes from now on; what is in a topic stays as it is."""
     source_sequence: bool = False
     """Whether events from now on have Debezium's ``source.sequence``."""
+    transaction_block: bool = False
+    """Whether events from now on have Debezium's ``transaction``."""
     tombstones: bool = False
     """Whether a record of its key without a value follows each delete from now on, as Kafka's compaction asks for."""
     registry_url: str | None = None

@@ -6,7 +6,7 @@ partition left to the partitioner (I3). What Postgres did not send is never sent
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -34,12 +34,18 @@ from walbridge.schemas.version import VERSION
 INTERPRETED_ROWS = 3
 """So many rows of a version are encoded without generated code. It takes a millisecond to generate a function, and
 many tables never have another row than the first few in a session."""
-_ALL_NULL = NULL * 5  # transaction, unchanged, before_image, exceptional, before_exceptional
+_FOUR_NULLS = NULL * 4  # unchanged, before_image, exceptional, before_exceptional
+_ALL_NULL = NULL + _FOUR_NULLS  # transaction before them
 
 
 def plain_tails(ts_ms: bytes, origin_lsn: bytes = NULL) -> dict[str, bytes]:
     """By op, the bytes after the ordinal that end the envelope of a plain row."""
     return {op: origin_lsn + string_value(op) + ts_ms + _ALL_NULL for op in ("c", "u", "r")}
+
+
+def with_block(plain_tail: bytes, block: bytes) -> bytes:
+    """The end of a plain envelope with another ``transaction`` than null."""
+    return plain_tail[: -len(_ALL_NULL)] + block + _FOUR_NULLS
 
 
 Headers = list[tuple[str, str | bytes | None]] | None
@@ -71,14 +77,17 @@ class Images(NamedTuple):
     kind: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionSource:
+class TransactionSource(NamedTuple):
     """The parts of ``source`` that one Postgres transaction shares, encoded once: before and behind the ordinal."""
 
     encoded: bytes
     origin_lsn: bytes = NULL
     sequence_at: int = 0
     """Where in ``encoded`` the null stands that ``sequence`` is."""
+    transaction_id: bytes = b""
+    """Encoded; empty where events have no ``transaction``."""
+    other_events: int = 0
+    """Of other tables, in the transaction, before the event."""
 
     @classmethod
     def of(
@@ -98,12 +107,22 @@ class TransactionSource:
         return cls(encoded, placed, len(b"".join(before)))
 
     def in_sequence(self, last_commit: int | None, lsn: int) -> "TransactionSource":
-        """With Debezium's ``sequence``: the end of the last commit before the event, None in a copy, and the LSN of the
-        event itself, as a JSON array of texts."""
+        """With Debezium's ``sequence``."""
+        return self._replace(encoded=self.sequenced(last_commit, lsn))
+
+    def sequenced(self, last_commit: int | None, lsn: int) -> bytes:
+        """``encoded`` with Debezium's ``sequence``, a JSON array of texts: the end of the last commit before the event,
+        None in a copy; and the LSN of the event itself."""
         at, last = self.sequence_at, b"null" if last_commit is None else b'"%d"' % last_commit
         text = b'[%b,"%d"]' % (last, lsn)
-        told = b"".join((self.encoded[:at], VALUE, long_bytes(len(text)), text, self.encoded[at + 1 :]))
-        return TransactionSource(told, self.origin_lsn)
+        return b"".join((self.encoded[:at], VALUE, long_bytes(len(text)), text, self.encoded[at + 1 :]))
+
+    def block(self, ordinal: int) -> bytes:
+        """Debezium's ``transaction``: its id, the event's number in it, and that among those of its table; from 1."""
+        if not self.transaction_id:
+            return NULL
+        number = ordinal + 1
+        return VALUE + self.transaction_id + long_bytes(number) + long_bytes(number - self.other_events)
 
 
 def _signed(lsn: int) -> int:
@@ -252,7 +271,8 @@ class RecordWriter:
         """``t``: goes to every partition of the topic. ``copies``: it makes room for a copy."""
         part = self.snapshot_source if copies else self.source
         place = long_bytes(ordinal) + source.origin_lsn
-        pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02t", ts_ms, _ALL_NULL)
+        nulls = source.block(ordinal) + _FOUR_NULLS
+        pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02t", ts_ms, nulls)
         return KafkaRecord(None, b"".join(pieces))
 
     def _update_with(
@@ -284,9 +304,9 @@ class RecordWriter:
         self, row: EncodedTuple, op: bytes, source: TransactionSource, part: bytes, ordinal: int, ts_ms: bytes
     ) -> KafkaRecord:
         """The common record: only ``after``, all of it known."""
-        nulls = _ALL_NULL if row.exceptional is None else NULL * 3 + text_map(row.exceptional) + NULL
+        nulls = _FOUR_NULLS if row.exceptional is None else NULL * 2 + text_map(row.exceptional) + NULL
         place = long_bytes(ordinal) + source.origin_lsn
-        pieces = (self._insert_head, row.row, part, source.encoded, place, op, ts_ms, nulls)
+        pieces = (self._insert_head, row.row, part, source.encoded, place, op, ts_ms, source.block(ordinal), nulls)
         return KafkaRecord(row.key, b"".join(pieces))
 
     def _record(
@@ -304,7 +324,7 @@ class RecordWriter:
             source.origin_lsn,
             string_value(op),
             ts_ms,
-            NULL,
+            source.block(ordinal),
             text_array(after.unchanged) if after else NULL,
             VALUE + string_value(kind) if kind else NULL,
             text_map(after.exceptional) if after else NULL,

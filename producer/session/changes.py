@@ -92,7 +92,8 @@ class Changes:
     def _row(self, change: Insert | Update | Delete, transaction: OpenTransaction) -> None:
         writer = self._tables.writer(change.relation_id)
         try:
-            records = records_of(change, writer, transaction.event_source, transaction.ordinal, self._out.ts_ms)
+            source = transaction.source_of(change.relation_id)
+            records = records_of(change, writer, source, transaction.ordinal, self._out.ts_ms)
             self._out.refuse_too_large(writer, records)
         except (ProtocolError, OperatorError) as error:
             self._leave(writer, transaction, error)
@@ -123,9 +124,10 @@ class Changes:
             writer = self._tables.writer(relation_id)
             self._begin(writer, change, transaction)
             self._out.add_barrier(writer, "truncate", transaction.position)
-            record = writer.truncate(transaction.event_source, transaction.ordinal, self._out.ts_ms)
+            record = writer.truncate(transaction.source_of(relation_id), transaction.ordinal, self._out.ts_ms)
             self._out.send_to_all_partitions(writer, record)
             self._fast_path.forget(relation_id)  # what comes next may be behind it in one transaction
+            transaction.count(relation_id, 1)
             transaction.ordinal += 1
 
     def _is_left(self, relation_id: int, transaction: OpenTransaction) -> bool:
@@ -145,7 +147,9 @@ class Changes:
     def _send(self, writer: RecordWriter, records: list[KafkaRecord], transaction: OpenTransaction) -> None:
         for record in records:
             self._out.send(writer, record)
-        transaction.ordinal += event_count(records)
+        count = event_count(records)
+        transaction.count(writer.relation.table.relation_id, count)
+        transaction.ordinal += count
 
 
 _CHANGES: dict[type[Change], Callable[..., None]] = {

@@ -9,7 +9,7 @@ large or cannot be read.
 import struct
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.encoding.record import RecordWriter, with_block
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, wal_start
 from walbridge.producer.session.transaction import TransactionTracker
 from walbridge.schemas.errors import OperatorError, ProtocolError
@@ -54,17 +54,20 @@ class FastPath:
             out.open()
         transaction = transactions.open
         assert transaction is not None
-        source = transaction.source.encoded
-        if transaction.follows is not None:
+        source, tail = transaction.source.encoded, out.plain_tails[op]
+        if transaction.tells_more:
             transaction.event_lsn = wal_start(data)
-            source = transaction.event_source.encoded
+            more = transaction.source_of(writer.relation.table.relation_id)
+            source, tail = more.encoded, with_block(tail, more.block(transaction.ordinal))
         try:
-            encoded = writer.plain(data, _TUPLE_AT, writer.source, source, transaction.ordinal, out.plain_tails[op])
+            encoded = writer.plain(data, _TUPLE_AT, writer.source, source, transaction.ordinal, tail)
         except (ProtocolError, OperatorError):
             return False
         if encoded is None or len(encoded[1]) > out.plain_limit:
             return False
         transactions.unhashed.append(data)
         out.send_plain(writer, *encoded)
+        if transaction.tells_more:
+            transaction.count(writer.relation.table.relation_id, 1)
         transaction.ordinal += 1
         return True

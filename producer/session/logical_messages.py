@@ -15,6 +15,7 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.transaction import OpenTransaction
 from walbridge.schemas.avro.codec import bytes_value, string_value
 from walbridge.schemas.avro.value_encoders import VALUE
+from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, format_lsn
@@ -62,7 +63,8 @@ class LogicalMessages:
 
     def publish_inside(self, message: LogicalMessage, transaction: OpenTransaction) -> None:
         """Queue an event of the open transaction."""
-        self._publish(message, transaction.event_source, transaction.ordinal)
+        self._publish(message, transaction.source_of(MESSAGES_RELATION_ID), transaction.ordinal)
+        transaction.count(MESSAGES_RELATION_ID, 1)
         transaction.ordinal += 1
 
     def _publish(self, message: LogicalMessage, source: TransactionSource, ordinal: int) -> None:

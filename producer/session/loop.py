@@ -76,9 +76,12 @@ class Session:
         self._batch_age_max_s = limits.transaction_timeout_ms / 1000 * _AGE_SHARE
         self._wait_s = min(WAIT_S, limits.idle_cut_interval_ms / 1000, self._batch_age_max_s)
         self._decoders = decoders_for(progress.options)
-        tells_sequence = settings.topics.source_sequence
         self._transactions = TransactionTracker(
-            progress.done, progress.split, XLOG_DATA_HEADER_BYTES, tells_sequence=tells_sequence
+            progress.done,
+            progress.split,
+            XLOG_DATA_HEADER_BYTES,
+            tells_sequence=settings.topics.source_sequence,
+            tells_transaction=settings.topics.transaction_block,
         )
         self._fast_path = FastPath(out, self._transactions)
         followed = FollowedTables(tables, self._fast_path, self._transactions, progress.relation_ids)

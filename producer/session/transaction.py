@@ -14,6 +14,7 @@ from walbridge.producer.encoding.record import TransactionSource
 from walbridge.producer.errors import split_differs
 from walbridge.producer.pgoutput.frames import wal_start
 from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
+from walbridge.schemas.avro.codec import string_value
 from walbridge.schemas.control.progress_record import Split
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn, Position, format_lsn
@@ -35,11 +36,26 @@ class OpenTransaction:
     """Where the commit before it ends; None where events do not tell their sequence."""
     event_lsn: int = 0
     """Of the change that came last, in the WAL; only kept where events tell it."""
+    events: dict[int, int] | None = None
+    """By relation id, how many there are so far; None where events do not tell their transaction."""
+    tells_more: bool = False
+    """One of the two is told."""
+    encoded_id: bytes = b""
+    """As Debezium calls the transaction."""
 
-    @property
-    def event_source(self) -> TransactionSource:
-        """``source`` of the events of the change that came last."""
-        return self.source if self.follows is None else self.source.in_sequence(self.follows, self.event_lsn)
+    def source_of(self, relation_id: int) -> TransactionSource:
+        """``source`` of the next events of this relation, which are of the change that came last."""
+        source, events = self.source, self.events
+        encoded = source.encoded if self.follows is None else source.sequenced(self.follows, self.event_lsn)
+        if events is None:
+            return TransactionSource(encoded, source.origin_lsn)
+        others = self.ordinal - events.get(relation_id, 0)
+        return TransactionSource(encoded, source.origin_lsn, 0, self.encoded_id, others)
+
+    def count(self, relation_id: int, events: int) -> None:
+        """Note events of this relation. ``ordinal`` moves on beside it."""
+        if self.events is not None:
+            self.events[relation_id] = self.events.get(relation_id, 0) + events
 
     @property
     def position(self) -> Position:
@@ -52,9 +68,18 @@ class TransactionTracker:
 
     Args:
         tells_sequence: events tell the commit before their transaction, and where in the WAL they stand.
+        tells_transaction: events tell their transaction, and which of its events they are.
     """
 
-    def __init__(self, done: Lsn, split: Split | None, body_at: int = 0, *, tells_sequence: bool = False) -> None:
+    def __init__(
+        self,
+        done: Lsn,
+        split: Split | None,
+        body_at: int = 0,
+        *,
+        tells_sequence: bool = False,
+        tells_transaction: bool = False,
+    ) -> None:
         self._done = done
         self._split = split
         self._body_at = body_at
@@ -63,7 +88,7 @@ class TransactionTracker:
         a body here itself instead of calling ``receive_change``."""
         self._hashed = 0
         self._hash = blake2b(digest_size=16)
-        self._tells_sequence = tells_sequence
+        self._tells_sequence, self._tells_transaction = tells_sequence, tells_transaction
         self.last_commit: Lsn | None = done if tells_sequence else None
         """Where the newest commit ends; None where no event tells it."""
         self.open: OpenTransaction | None = None
@@ -92,7 +117,12 @@ class TransactionTracker:
         self._hashed = 0
         self._hash = blake2b(digest_size=16)
         source = TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None)
-        self.open = OpenTransaction(message, skipped, resume, source, follows=self.last_commit)
+        events = None
+        if self._tells_transaction:
+            events = {} if resume is None else None if resume.events is None else dict(resume.events)
+        self.open = OpenTransaction(message, skipped, resume, source, follows=self.last_commit, events=events)
+        self.open.tells_more = events is not None or self.last_commit is not None
+        self.open.encoded_id = string_value(f"{message.xid}:{message.final_lsn}") if events is not None else b""
         self.publishes = not skipped and resume is None and self._split is None
         return self.open
 
@@ -116,7 +146,7 @@ class TransactionTracker:
         """
         transaction = self.inside()
         if self.publishes:
-            if transaction.follows is not None:
+            if transaction.tells_more:
                 transaction.event_lsn = wal_start(body)
             self.unhashed.append(body)
             return True
@@ -172,7 +202,8 @@ class TransactionTracker:
         transaction = self.inside()
         begin = transaction.begin
         digest = self.digest()
-        return Split(begin.final_lsn, begin.xid, self._hashed, transaction.ordinal, digest)
+        events = None if transaction.events is None else dict(transaction.events)
+        return Split(begin.final_lsn, begin.xid, self._hashed, transaction.ordinal, digest, events)
 
     def digest(self) -> str:
         """The hash of all bodies since Begin. Those in ``unhashed`` are hashed now, and let go."""

@@ -40,6 +40,9 @@ PARTITIONS_OPTION = OWN_OPTIONS + "partitions"
 """``[topics] partitions``, as topics of tables with a key were last made or compared."""
 _TABLES_OPTION = OWN_OPTIONS + "tables"
 """How many records of tables go with this one. Only as it is written: ``Progress.tables`` has them."""
+_EVENTS_OPTION = OWN_OPTIONS + "split_events"
+"""``Split.events``, behind the place up to which they were counted: older code would keep them for another split.
+Only as it is written."""
 _MEMBERS_1, _LEFT_1 = OWN_OPTIONS + "members", OWN_OPTIONS + "unfollowed"
 """Of format 1: membership by relation id, and the ids of tables that were left for a value that is nowhere."""
 _LEFT_WHY_1 = "a value of a row was nowhere"
@@ -59,6 +62,8 @@ class Split:
     messages_done: int
     next_ordinal: int
     hash: str
+    events: Mapping[int, int] | None = field(default=None, hash=False)
+    """By relation id, how many are in Kafka; None where they were not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +112,27 @@ def progress_key(slot: str) -> bytes:
 def encode_progress(progress: Progress) -> bytes:
     """The Kafka value of the slot's record."""
     record = {each.name: getattr(progress, each.name) for each in fields(progress) if each.name != "tables"}
-    record["split"] = progress.split and {each.name: getattr(progress.split, each.name) for each in fields(Split)}
-    record["options"] = progress.options | {_TABLES_OPTION: str(len(progress.tables))}
+    split = progress.split
+    record["split"] = split and {
+        each.name: getattr(split, each.name) for each in fields(Split) if each.name != "events"
+    }
+    record["options"] = progress.options | {_TABLES_OPTION: str(len(progress.tables))} | _events_option(split)
     return encode_control("Progress", record | {"relation_ids": ()})
+
+
+def _events_option(split: Split | None) -> dict[str, str]:
+    if split is None or split.events is None:
+        return {}
+    counts = " ".join(f"{relation_id}:{count}" for relation_id, count in split.events.items())
+    return {_EVENTS_OPTION: f"{split.commit_lsn}/{split.messages_done}:{split.next_ordinal} {counts}"}
+
+
+def _with_events(split: Split, text: str) -> Split:
+    """As they were counted, if that is of this very split."""
+    counted = {name: int(count) for name, count in pairs(text).items()}
+    if counted.pop(f"{split.commit_lsn}/{split.messages_done}", None) != split.next_ordinal:
+        return split
+    return replace(split, events={int(name): count for name, count in counted.items()})
 
 
 def decode_progress(value: bytes) -> Progress:
@@ -128,8 +151,9 @@ def _decoded(value: bytes) -> tuple[Progress, int]:
         raise ProtocolError(f"progress format {record['format_version']} is newer than {FORMAT_VERSION}")
     relation_ids, options = record.pop("relation_ids"), record["options"]
     split = Split(**record["split"]) if record["split"] else None
-    count = options.pop(_TABLES_OPTION, "")
+    count, events = options.pop(_TABLES_OPTION, ""), options.pop(_EVENTS_OPTION, "")
     try:
+        split = split and _with_events(split, events)
         if record["format_version"] < FORMAT_VERSION:
             tables = _tables_of_format_1(record["state"], relation_ids, options)
             return Progress(**(record | {"split": split, "tables": tables})), 0

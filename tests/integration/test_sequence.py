@@ -1,13 +1,16 @@
-"""``source.sequence`` against what another slot of the server says of the same changes."""
+"""What events tell only by setting: ``source.sequence``, against what another slot of the server says of the same
+changes, and ``transaction``."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import pairwise
 
 import pytest
 
 from tests.fix_producer import ProducerUnderTest
+from tests.integration.test_logical_messages import seen
 from walbridge.schemas.position import parse_lsn
 
 TABLE = "CREATE TABLE t (id int PRIMARY KEY, note text)"
@@ -73,3 +76,38 @@ def test_sequence_has_the_lsns_that_the_server_tells_of_commit_and_change_also_a
     assert len(before) == len(ends)
     assert len(set(before) - set(ends)) <= 2  # of two sessions
     assert all(lower < end <= upper for lower, end, upper in zip(before, ends, before[1:], strict=False))
+
+
+def test_events_are_counted_in_their_transaction_and_table_also_behind_a_kill_inside_it(
+    telling: ProducerUnderTest,
+) -> None:
+    """I4: the parts of a transaction that several batches hold are numbered as one."""
+    database = telling.database
+    telling.settings["topics"] = {"transaction_block": True, "partitions": 2}
+    telling.settings["producer"] = {"batch_rows_max": 50}
+    database.execute("CREATE TABLE u (id int PRIMARY KEY)")
+    telling.publish("u", name="more")
+    telling.settings["postgres"] = {"publications": ["walbridge", "more"]}
+    telling.start_streaming().stop()
+    database.execute(
+        "INSERT INTO t SELECT i, 'x' FROM generate_series(1, 60) i; INSERT INTO u SELECT generate_series(1, 40);"
+        "UPDATE t SET id = -id WHERE id <= 30; DELETE FROM u WHERE id > 20; INSERT INTO t VALUES (100, 'y')"
+    )
+    telling.run_until_killed("produce:split:2")
+    telling.start()
+    database.execute("INSERT INTO u VALUES (1000)")
+
+    with telling.topics() as topics:
+        telling.caught_up(topics)
+        events = [each for each in seen(topics) if each[0].position.ordinal >= 0]
+    counted: Counter[tuple[str, str]] = Counter()
+    for event, envelope in events:
+        told, table = envelope["transaction"], event.relation.table.name
+        an_id = f"{event.source['txId']}:{event.source['commit_lsn']}"
+        counted[an_id, table] += 1
+        assert told == {
+            "id": an_id,
+            "total_order": event.position.ordinal + 1,
+            "data_collection_order": counted[an_id, table],
+        }
+    assert sorted(counted.values()) == [1, 60, 122]

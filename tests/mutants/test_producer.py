@@ -324,7 +324,7 @@ NOTICED = {
         test_changes.test_table_is_left_at_the_row_without_a_value_and_nothing_of_it_comes_after,
     ),
     "events of a change share their ordinal": Noticed(
-        Mutant(Changes._send, "+= event_count(records)", "+= 1"),
+        Mutant(Changes._send, "transaction.ordinal += count", "transaction.ordinal += 1"),
         test_loop.test_every_kind_of_change_takes_its_ordinals,
     ),
     "a truncate is no barrier": Noticed(

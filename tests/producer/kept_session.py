@@ -21,7 +21,7 @@ from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Postgres, Producer, Settings
+from walbridge.schemas.settings import Postgres, Producer, Settings, Topics
 
 Unknown = Literal["refuse", "stale"]
 OPTIONS = {"proto_version": "3", "streaming": "on", "two_phase": "true", "messages": "true"}
@@ -46,6 +46,7 @@ class Streamed(Kept):
         unknown: Unknown,
         reader: CopyReader | None = None,
         row_bytes_max: int = 2**24,
+        topics: Topics | None = None,
     ) -> None:
         limits = Producer(
             row_bytes_max=row_bytes_max,
@@ -56,7 +57,8 @@ class Streamed(Kept):
             on_unknown_value=unknown,
         )
         postgres = Postgres(messages=messages)
-        super().__init__(settings=Settings(name="p", postgres=postgres, producer=limits), progress=progress)
+        settings = Settings(name="p", postgres=postgres, producer=limits, topics=topics or Topics())
+        super().__init__(settings=settings, progress=progress)
         self.spool = Spool(self.settings)
         self.facts: dict[int, TableFacts] = {}
         """What the catalogue knows of tables."""
@@ -119,6 +121,11 @@ class Streamed(Kept):
         """Of each committed row: where it was written first."""
         return [(source["origin"], source["origin_lsn"]) for source in (event["source"] for _, event in self._read())]
 
+    @property
+    def transactions(self) -> list[dict[str, Any] | None]:
+        """What each committed row tells of its transaction."""
+        return [event["transaction"] for _, event in self._read()]
+
     def _read(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Topic and envelope of each committed row."""
         schemas = {record.schema_id: record for record in self.kafka.expected}
@@ -142,13 +149,14 @@ def streamed(
     unknown: Unknown = "refuse",
     row_bytes_max: int = 2**24,
     partitions: Mapping[str, int] = MappingProxyType({}),
+    topics: Topics | None = None,
 ) -> Iterator[Streamed]:
     """A session to which both tables were announced, in a transaction without changes.
 
     Args:
         partitions: of topics that are there.
     """
-    made = Streamed(progress, rows_max, bytes_max, messages, unknown, row_bytes_max=row_bytes_max)
+    made = Streamed(progress, rows_max, bytes_max, messages, unknown, row_bytes_max=row_bytes_max, topics=topics)
     made.admin.counts |= partitions
     try:
         made.feed(Begin(Lsn(210), 7, 70), relation(ORDERS), relation(ITEMS), Commit(Lsn(210), Lsn(220), 7))

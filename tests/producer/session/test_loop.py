@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.producer.kept import ITEMS, ORDERS, relation
 from tests.producer.kept_session import BEGIN, COMMIT, COPIED, insert, streamed
 from tests.producer.pgoutput.encoder import encode_message, tuple_data, xlog_data
@@ -18,13 +20,15 @@ from walbridge.producer.pgoutput.messages import (
     Message,
     Origin,
     Truncate,
+    Unsent,
     Update,
 )
 from walbridge.producer.session.transaction import TransactionTracker
 from walbridge.schemas.control.cut import Barrier
-from walbridge.schemas.control.progress_record import Split
+from walbridge.schemas.control.progress_record import Progress, Split, decode_progress, encode_progress
 from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.settings import Topics
 
 
 def test_batch_goes_to_the_end_of_its_last_transaction_and_its_rows_count_from_0() -> None:
@@ -181,6 +185,71 @@ def test_transaction_that_exceeds_a_batch_is_split_and_complete_with_its_last_pa
     assert [batch.cut.complete for batch in session.kafka.batches if batch.cut] == [False, False, True]
     assert [event[2] for event in session.events] == [0, 1, 2, 3, 4]
     assert session.happened[-1] == "confirm 540"
+
+
+BLOCKS = Topics(transaction_block=True)
+MIXED = (
+    insert(1),
+    insert(2, ITEMS),
+    insert(3),
+    Update(ORDERS, tuple_data(b"3", Unsent.NULL), None, tuple_data(b"4", b"moved")),
+    Truncate(False, False, (ORDERS, ITEMS)),
+    insert(5, ITEMS),
+    insert(6),
+)
+
+
+def test_events_tell_their_transaction_and_their_number_in_it_and_in_their_table() -> None:
+    """As Debezium counts: a key that changes is two events, and a truncate one of each table."""
+    with streamed(topics=BLOCKS) as session:
+        session.feed(BEGIN, *MIXED, COMMIT)
+        session.feed(Begin(Lsn(540), 7, 78), insert(9), Commit(Lsn(540), Lsn(580), 7))
+        session.rest()
+
+    told = [
+        block and (block["id"], block["total_order"], block["data_collection_order"]) for block in session.transactions
+    ]
+    orders = [(1, 1), (2, 1), (3, 2), (4, 3), (5, 4), (6, 5), (7, 2), (8, 3), (9, 6)]
+    assert told == [*(("77:500", *each) for each in orders), ("78:540", 1, 1)]
+
+
+@pytest.mark.parametrize("rows_max", range(1, 9))
+def test_events_behind_a_restart_inside_their_transaction_are_counted_on(rows_max: int) -> None:
+    """I4: through the record of progress, wherever the transaction was split."""
+    with streamed(topics=BLOCKS) as whole:
+        whole.feed(BEGIN, *MIXED, COMMIT)
+        whole.rest()
+    with streamed(topics=BLOCKS, rows_max=rows_max) as before:
+        before.feed(BEGIN, *MIXED)
+    first = before.kafka.batches[0]
+    assert first.progress.split is not None
+    left = read_progress(first.progress)
+    with streamed(replace(left, tables=COPIED.tables), topics=BLOCKS) as behind:
+        behind.feed(BEGIN, *MIXED, COMMIT)
+        behind.rest()
+
+    published = len(first.rows)
+    assert before.transactions[:published] + behind.transactions == whole.transactions
+
+
+def test_events_behind_a_part_that_was_not_counted_tell_no_transaction() -> None:
+    """The setting was turned on between: a wrong number would look like a right one."""
+    with streamed(rows_max=2) as before:
+        before.feed(BEGIN, *MIXED)
+    left = read_progress(before.kafka.batches[0].progress)
+    with streamed(replace(left, tables=COPIED.tables), topics=BLOCKS) as behind:
+        behind.feed(BEGIN, *MIXED, COMMIT)
+        behind.feed(Begin(Lsn(540), 7, 78), insert(9), Commit(Lsn(540), Lsn(580), 7))
+        behind.rest()
+
+    *of_it, after = behind.transactions
+    assert set(map(bool, of_it)) == {False}
+    assert after == {"id": "78:540", "total_order": 1, "data_collection_order": 1}
+
+
+def read_progress(progress: Progress) -> Progress:
+    """As another process reads it; without tables."""
+    return decode_progress(encode_progress(replace(progress, tables={})))
 
 
 def test_split_of_a_transaction_whose_last_change_ended_a_part_ends_with_its_commit() -> None:

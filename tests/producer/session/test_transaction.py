@@ -270,7 +270,7 @@ def test_events_that_tell_their_sequence_have_the_commit_before_theirs_and_their
         for place in places:
             assert tracker.receive_change(xlog_data(b"x", Lsn(place)))
             at = transaction.source.sequence_at
-            found.append(transaction.event_source.encoded[at + 2 : -len(transaction.source.encoded[at + 1 :])])
+            found.append(transaction.source_of(16_384).encoded[at + 2 : -len(transaction.source.encoded[at + 1 :])])
         tracker.commit(Commit(begin.final_lsn, Lsn(begin.final_lsn + 40), 5))
 
     assert found == [b'["600","700"]', b'["600","710"]', b'["1040","1100"]']

@@ -130,7 +130,8 @@ class WholeCopy:
             return
         try:
             ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
-            records = records_of(change, writer, transaction.event_source, transaction.ordinal, ts_ms)
+            source = transaction.source_of(self.relation_id)
+            records = records_of(change, writer, source, transaction.ordinal, ts_ms)
             self._refuse_too_large(writer, records)
             for record in records:
                 aside.receive(transaction.begin.xid, record)
@@ -143,7 +144,9 @@ class WholeCopy:
         except OSError as error:
             self.failure = set_aside_unwritable(self.name, self._queue.folder, error.strerror)
         else:
-            transaction.ordinal += event_count(records)
+            count = event_count(records)
+            transaction.count(self.relation_id, count)
+            transaction.ordinal += count
 
     def rows(self) -> Iterator[bytes]:
         """The rows that are here, each once, whoever asks."""
