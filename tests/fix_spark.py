@@ -108,6 +108,7 @@ def _forget_jvm() -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     SQLContext._instantiatedContext = None
     fold._fold_expressions.cache_clear()
+    fold._single_expressions.cache_clear()
 
 
 @pytest.fixture(scope="session")
