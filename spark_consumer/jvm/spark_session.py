@@ -64,6 +64,17 @@ _PREFERRED = {
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.streaming.stopTimeout": "60s",
 }
+LATE_SECOND_COMPILER = " ".join(
+    f"-XX:Tier4{of}={count}"
+    for of, count in {
+        "InvocationThreshold": 20_000,
+        "MinInvocationThreshold": 2_400,
+        "CompileThreshold": 60_000,
+        "BackEdgeThreshold": 160_000,
+    }.items()
+)
+"""Four times HotSpot's own counts of calls. What runs for each row passes these within the first plan; by its own the
+second compiler also takes what only starts Spark and plans queries."""
 _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 _PLAIN = frozenset(string.ascii_letters + string.digits + "./-_,;@+*()[]{}$%&?<>|~^\"'")
 _LOCAL_DISK_ONLY = "spark.sql.streaming.checkpointFileManagerClass"
@@ -175,7 +186,7 @@ def session_conf(settings: Settings, log4j: Path) -> dict[str, str]:
     preferred = dict(_PREFERRED)
     if "://" in settings.lake.path:
         del preferred[_LOCAL_DISK_ONLY]
-    options = f"-Dlog4j2.configurationFile={log4j.as_uri()} {EXIT_ON_OUT_OF_MEMORY}"
+    options = f"-Dlog4j2.configurationFile={log4j.as_uri()} {EXIT_ON_OUT_OF_MEMORY} {LATE_SECOND_COMPILER}"
     given = dict(settings.spark.conf)
     options = f"{options} {given.pop('spark.driver.extraJavaOptions', '')}".strip()
     return {

@@ -126,7 +126,7 @@ def test_spark_of_the_image_is_set_up_as_the_job_sets_up_its_own() -> None:
     lines = (ROOT / "docker" / "spark" / "conf" / "spark-defaults.conf").read_text().splitlines()
     given = dict(line.split(" ", 1) for line in lines if line.startswith("spark."))
     wanted = session._PREFERRED | session._REQUIRED
-    wanted |= {"spark.driver.extraJavaOptions": EXIT_ON_OUT_OF_MEMORY}
+    wanted |= {"spark.driver.extraJavaOptions": f"{EXIT_ON_OUT_OF_MEMORY} {session.LATE_SECOND_COMPILER}"}
 
     assert {name: given.get(name) for name in wanted} == wanted
 
