@@ -82,7 +82,7 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     publisher.open_instance(settings.postgres.start_timeout_s)
     progress = read_progress(settings)
     cache, metadata_end = known_relations(settings, progress)
-    metadata = MetadataWriter(settings, waits.for_kafka, metadata_end)
+    metadata = MetadataWriter(settings, waits.for_kafka, metadata_end, server.system_id)
     tables = Tables(settings, connection, admin, cache, metadata, publisher, server.database)
     tracker = ProgressTracker(progress or new_progress(settings, server))
     out = OpenBatch(settings, publisher, metadata, tracker)

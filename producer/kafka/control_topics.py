@@ -14,7 +14,13 @@ from walbridge.producer.kafka.client_config import client_config, refusing_prope
 from walbridge.producer.kafka.instance import SERVE_S, Instance
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topic_specs import message_bytes_max
-from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
+from walbridge.schemas.control.metadata_record import (
+    SYSTEM_HEADER,
+    RelationRecord,
+    TypeRecord,
+    decode_metadata,
+    encode_metadata,
+)
 from walbridge.schemas.control.progress_record import Progress, TablesGone, decode_progress, progress_key, read_back
 from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.settings import Settings
@@ -28,10 +34,17 @@ _WRITTEN_AT_ONCE = 200
 
 
 class MetadataWriter:
-    """Writes metadata records and waits for their acknowledgement."""
+    """Writes metadata records and waits for their acknowledgement.
 
-    def __init__(self, settings: Settings, on_wait: Callable[[], None], end_offset: int) -> None:
+    Args:
+        system_id: of the cluster that they describe.
+    """
+
+    def __init__(
+        self, settings: Settings, on_wait: Callable[[], None], end_offset: int, system_id: str | None = None
+    ) -> None:
         self._settings = settings
+        self._headers = [] if system_id is None else [(SYSTEM_HEADER, system_id.encode())]
         self._topic = metadata_topic(settings.name)
         self.on_wait = on_wait
         self.end_offset = end_offset
@@ -79,7 +92,9 @@ class MetadataWriter:
         for first in range(0, len(records), _WRITTEN_AT_ONCE):
             for record in records[first : first + _WRITTEN_AT_ONCE]:
                 value = encode_metadata(record)
-                instance.produce(self._topic, value, record.key, partition=0, on_delivery=self._delivered)
+                instance.produce(
+                    self._topic, value, record.key, partition=0, headers=self._headers, on_delivery=self._delivered
+                )
             while instance.flush(SERVE_S):
                 self.on_wait()
 

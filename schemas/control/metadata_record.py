@@ -15,6 +15,9 @@ from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, type_of_avro
 from walbridge.schemas.table_schema import Column, TableSchema
 
+SYSTEM_HEADER = "walbridge.system_id"
+"""Kafka header of a metadata record: the cluster whose relation ids it names. Earlier code wrote none."""
+
 
 @dataclass(frozen=True, slots=True)
 class RelationRecord:

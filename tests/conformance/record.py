@@ -48,7 +48,7 @@ def _records(topics: Topics) -> list[KafkaRecord]:
 
 def _write(found: list[KafkaRecord]) -> None:
     recording = Recording(found)
-    decoder, groups = recording.decoder(), CutGroups(lambda relation_id: True)
+    decoder, groups = recording.decoder(), CutGroups(lambda relation_id, topic: True)
     write_lines("records.jsonl", map(record_line, found))
     write_lines("events.jsonl", (expected.event_line(decoder.decode(each)) for each in recording.data))
     whole = [group for offset, cut in recording.cuts if (group := groups.receive(cut, offset)) is not None]

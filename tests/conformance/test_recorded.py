@@ -34,7 +34,7 @@ def events() -> dict[tuple[str, int, int], Event]:
 
 @cache
 def groups() -> list[Group]:
-    gathered = CutGroups(lambda relation_id: True)
+    gathered = CutGroups(lambda relation_id, topic: True)
     found = [gathered.receive(cut, offset) for offset, cut in recording().cuts]
     return [group for group in found if group is not None and group.ranges]
 

@@ -67,10 +67,10 @@ class CutGroups:
     """Gathers the cuts of one reader.
 
     Args:
-        is_wanted: whether a relation's events are read; asked with a cut whose metadata has been read.
+        is_wanted: whether a relation's events in a topic are read; asked with a cut whose metadata has been read.
     """
 
-    def __init__(self, is_wanted: Callable[[int], bool]) -> None:
+    def __init__(self, is_wanted: Callable[[int, str], bool]) -> None:
         self._is_wanted = is_wanted
         self._previous: Cut | None = None
         self._open: Group | None = None
@@ -103,7 +103,7 @@ class CutGroups:
         return group if cut.complete else None
 
     def _wanted_of(self, cut: Cut, offset: int) -> Group:
-        tables = [table for table in cut.tables if self._is_wanted(table.relation_id)]
+        tables = [table for table in cut.tables if self._is_wanted(table.relation_id, table.topic)]
         topics = {table.topic for table in tables}
         ranges = {(part.topic, part.partition): part for part in cut.partitions if part.topic in topics}
         barriers = (TableBarrier(table.relation_id, each) for table in tables for each in table.barriers)

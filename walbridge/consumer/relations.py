@@ -2,18 +2,19 @@
 
 In: ``<p>.metadata``, read on whenever something is not known yet. Out: Relation records. A record is there before the
 first event that names it (I2) and never changes, so what was read is kept; one read to the end at the moment of asking
-finds whatever an event at hand names.
+finds whatever an event at hand names. A relation id means one table in one cluster alone: after ``walbridge copy
+--all`` against another one it may be another table's, in another topic. So tables are numbered here as they come.
 """
 
 import time
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from walbridge.consumer.client import ANSWER_S, bounds, partitions_of, reader, refusal
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
-from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
+from walbridge.schemas.control.metadata_record import SYSTEM_HEADER, RelationRecord, decode_metadata
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.topics import metadata_topic
 
@@ -37,12 +38,14 @@ class Relations:
         self._versions: dict[tuple[str, int], RelationRecord] = {}
         self._by_frame: dict[str, RelationRecord] = {}
         self._keys: dict[str, str] = {}
+        self._tables: dict[int, tuple[int, str | None]] = {}
+        """By relation id: the table that has it now, and its cluster where that is known."""
         self.newest: dict[int, RelationRecord] = {}
-        """By relation id."""
+        """By table."""
         self.names: dict[str, set[int]] = {}
-        """By ``schema.table``: the relations that ever were called so."""
+        """By ``schema.table``: the tables that ever were called so."""
         self.topics: dict[int, set[str]] = {}
-        """By relation id: every topic that its events ever went to."""
+        """By table: every topic that its events ever went to."""
         if partitions_of(self._consumer, self.topic) is None:
             raise OperatorError(
                 f"there is no topic {self.topic}, so no pipeline {pipeline} has written here",
@@ -71,7 +74,7 @@ class Relations:
             message = self._consumer.poll(_SLICE_S)
             error = message.error() if message is not None else None
             if message is not None and error is None:
-                self._receive(message.value() or b"", message.offset() or 0)
+                self._receive(message.value() or b"", message.offset() or 0, _system_of(message))
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
                 self._next_offset = max(self._next_offset, message.offset() or 0)  # type: ignore[union-attr]
             elif error is not None and (refused := refusal(error, self.topic)) is not None:
@@ -80,7 +83,7 @@ class Relations:
             if time.monotonic() - heard_s > ANSWER_S:
                 raise KafkaAway(f"topic {self.topic} cannot be read: no answer within {ANSWER_S:g} s")
 
-    def _receive(self, value: bytes, offset: int) -> None:
+    def _receive(self, value: bytes, offset: int, system_id: str | None) -> None:
         try:
             record = decode_metadata(value)
         except ProtocolError as error:
@@ -90,11 +93,19 @@ class Relations:
             return
         self._versions[record.frame_id, record.table.relation_id] = record
         self._by_frame.setdefault(record.frame_id, record)
-        self.newest[record.table.relation_id] = record
-        self.names.setdefault(record.table.qualified_name, set()).add(record.table.relation_id)
-        self.topics.setdefault(record.table.relation_id, set()).add(record.topic)
+        table = self._table_of(record, system_id)
+        self.newest[table] = record
+        self.names.setdefault(record.table.qualified_name, set()).add(table)
+        self.topics.setdefault(table, set()).add(record.topic)
         if record.key_frame_id is not None and record.key_schema is not None:
             self._keys.setdefault(record.key_frame_id, record.key_schema)
+
+    def _table_of(self, record: RelationRecord, system_id: str | None) -> int:
+        table, known = self._tables.get(record.table.relation_id, (None, None))
+        if table is None or not _is_same(self.newest[table], known, record, system_id):
+            table = len(self.newest)
+        self._tables[record.table.relation_id] = table, system_id
+        return table
 
     def version(self, frame_id: str, relation_id: int | None) -> RelationRecord:
         """The version that wrote an event.
@@ -119,8 +130,21 @@ class Relations:
             raise ProtocolError(f"its schema {frame_id} is not in the metadata topic") from None
 
 
+def _system_of(message: Message) -> str | None:
+    headers = cast(list[tuple[str, bytes]], message.headers() or [])
+    return next((value.decode() for name, value in headers if name == SYSTEM_HEADER), None)
+
+
+def _is_same(before: RelationRecord, of: str | None, now: RelationRecord, system_id: str | None) -> bool:
+    """Whether two records of one relation id are of one table. Where a cluster is not told: a rename leaves a table its
+    topic, and another topic its name; another cluster's table has neither."""
+    if of is not None and system_id is not None:
+        return of == system_id
+    return before.topic == now.topic or before.table.qualified_name == now.table.qualified_name
+
+
 class WantedTables:
-    """The relations that some names mean: all that ever had one of them. A table that was renamed is still meant by its
+    """The tables that some names mean: all that ever had one of them. A table that was renamed is still meant by its
     name of before, and one that is made again under its name is another relation, and is meant as well.
 
     Raises:
@@ -143,13 +167,22 @@ class WantedTables:
         for name in self._names:
             self._ids |= self._relations.names.get(name, set())
 
-    def __contains__(self, relation_id: int) -> bool:
-        return relation_id in self._ids
+    def has(self, relation_id: int, topic: str) -> bool:
+        """Whether what a cut says of this relation and topic is of one of them."""
+        return any(
+            self._relations.newest[each].table.relation_id == relation_id and topic in self._relations.topics[each]
+            for each in self._ids
+        )
 
     @property
     def topics(self) -> set[str]:
         """Where their events go now."""
         return {self._relations.newest[each].topic for each in self._ids}
+
+    def topics_before(self, topic: str) -> set[str]:
+        """Where events of its tables went before."""
+        tables = [each for each in self._ids if self._relations.newest[each].topic == topic]
+        return set().union(*(self._relations.topics[each] for each in tables)) - {topic}
 
     @property
     def topics_ever(self) -> set[str]:

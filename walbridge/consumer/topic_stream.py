@@ -2,7 +2,8 @@
 
 In: the topics of some tables. Out: one event at a time, and the offsets behind it. Each partition begins where the
 group committed, else with the first record that is kept, and is read on without a gap: a record that is gone before it
-was read stops the reader (I7). A table that gets another topic is followed there.
+was read stops the reader (I7). A table that gets another topic is followed there, once its topic before is read to the
+end: nothing more of the table comes there, and all of it is older.
 """
 
 import time
@@ -48,6 +49,10 @@ class EventStream:
         self._failure: Exception | None = None
         self._topics: set[str] = set()
         self._at_end: set[Place] = set()
+        self._passed: dict[Place, int] = {}
+        """Where a partition was at its end: markers behind the last event take offsets, too."""
+        self._held: dict[str, dict[Place, int]] = {}
+        """By topic that is to be read: what of earlier topics of its tables has to be read before, up to where."""
         self._looked_s = time.monotonic()
         self.offsets: dict[Place, int] = {}
         """By topic and partition: behind the last event that was returned. A target that keeps them beside what it
@@ -92,7 +97,7 @@ class EventStream:
 
     @property
     def _is_over(self) -> bool:
-        return not self._follow and self._at_end >= self.offsets.keys()
+        return not self._follow and not self._held and self._at_end >= self.offsets.keys()
 
     def commit(self) -> None:
         """Commit for the group what was returned so far. Raises as ``poll``."""
@@ -124,6 +129,9 @@ class EventStream:
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:
             self._at_end.add(place)
+            self._passed[place] = message.offset() or 0
+            if self._held:
+                self._assign_new()
         elif (refused := refusal(error, f"{place[0]}[{place[1]}]")) is not None:
             raise refused
 
@@ -138,9 +146,12 @@ class EventStream:
             self._assign_new()
 
     def _assign_new(self) -> None:
+        new = sorted(self._wanted.topics - self._topics)
+        self._held = {topic: ends for topic in new if (ends := self._unread_before(topic))}
         places = [
             (topic, partition)
-            for topic in sorted(self._wanted.topics - self._topics)
+            for topic in new
+            if topic not in self._held
             for partition in partitions_of(self._consumer, topic) or ()
         ]
         if not places:
@@ -153,6 +164,22 @@ class EventStream:
                 self.offsets[place] = bounds(self._consumer, *place)[0]
         self._consumer.incremental_assign([TopicPartition(*place, self.offsets[place]) for place in places])
         self._topics |= {topic for topic, _ in places}
+
+    def _unread_before(self, topic: str) -> dict[Place, int]:
+        """Of the topics that tables of this one had before: partitions that are not read to where they ended when this
+        one was first seen, and these ends. One that was deleted has none: the copy in the new topic takes its place."""
+        ends = self._held.get(topic)
+        if ends is None:
+            earlier = [place for place in self.offsets if place[0] in self._wanted.topics_before(topic)]
+            ends = {place: bounds(self._consumer, *place)[1] for place in earlier if self._is_there(place[0])}
+        return {
+            place: end
+            for place, end in ends.items()
+            if max(self.offsets[place], self._passed.get(place, 0)) < end and self._is_there(place[0])
+        }
+
+    def _is_there(self, topic: str) -> bool:
+        return partitions_of(self._consumer, topic) is not None
 
 
 def decoded(decoder: EventDecoder, record: KafkaRecord) -> Event:

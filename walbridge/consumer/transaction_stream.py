@@ -83,7 +83,7 @@ class TransactionStream:
         self._cuts, self._rows = reader(kafka), reader(kafka)
         decoder = EventDecoder(relations.version, relations.key_schema)
         self._ranges = MergedRanges(self._rows, lambda record: decoded(decoder, record))
-        self._groups = CutGroups(lambda relation_id: relation_id in self._wanted)
+        self._groups = CutGroups(self._wanted.has)
         self._open: tuple[Transactions, int] | None = None
         self._ahead: Group | None = None
         self._kept_from: dict[Place, int] = {}

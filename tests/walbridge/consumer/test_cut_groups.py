@@ -26,7 +26,7 @@ def cut(
 
 
 def received(*cuts: Cut, groups: CutGroups | None = None) -> list[Group | None]:
-    groups = groups or CutGroups(lambda relation_id: relation_id == TABLE)
+    groups = groups or CutGroups(lambda relation_id, topic: relation_id == TABLE)
     return [groups.receive(each, offset) for offset, each in enumerate(cuts)]
 
 
@@ -63,7 +63,7 @@ def test_reader_that_begins_inside_a_pipeline_begins_behind_a_complete_cut() -> 
 
 
 def test_reader_that_goes_on_takes_the_first_cut() -> None:
-    groups = CutGroups(lambda relation_id: True)
+    groups = CutGroups(lambda relation_id, topic: True)
     groups.begin_behind_complete()
     (group,) = received(cut(7, 3, 5), groups=groups)
 
