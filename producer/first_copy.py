@@ -150,7 +150,7 @@ class _Tables:
             if count > 1:
                 log.info("tables are read by worker processes", workers=count, pieces=len(pieces))
                 dsn, folder = self._settings.postgres.dsn.get_secret_value(), str(spool_parent(self._settings))
-                with CopyWorkers(count, Beginning(dsn, snapshot.export(), folder)) as workers:
+                with CopyWorkers(count, Beginning(dsn, folder)) as workers:
                     self._copy_pieces(workers, pieces, dict(zip(relation_ids, writers, strict=True)))
                 return
         for table, writer in zip(published, writers, strict=True):
@@ -170,7 +170,7 @@ class _Tables:
                 end_silent_batch(self._out)
                 self._check_stop()
                 continue
-            relation_id = answered.wanted.piece.table.relation_id
+            relation_id = answered.wanted.table.relation_id
             if relation_id not in begun:
                 begun[relation_id] = self._begun(writers[relation_id])
             self._send(begun[relation_id], answered)
@@ -178,20 +178,20 @@ class _Tables:
             if not left[relation_id]:
                 self._end(begun.pop(relation_id))
 
-    @staticmethod
-    def _wanted(pieces: list[Piece], writers: dict[int, RecordWriter]) -> Iterator[PieceWanted]:
+    def _wanted(self, pieces: list[Piece], writers: dict[int, RecordWriter]) -> Iterator[PieceWanted]:
+        name = self._snapshot.export()
         for piece in pieces:
             writer = writers[piece.table.relation_id]
-            yield PieceWanted(piece, RowFormat(writer.relation, writer.snapshot_source))
+            yield PieceWanted(name, piece, RowFormat(writer.relation, writer.snapshot_source))
 
     def _send(self, copying: TableOfCopy, answered: Answered) -> None:
         """The rows of a piece; what no worker has read is read on the connection that holds the locks."""
-        piece = answered.wanted.piece
+        wanted = answered.wanted
         if answered.rows is not None:
             with contextlib.closing(answered.rows) as rows:
                 copying.send_blocks(rows.blocks())
-        elif not copying.is_left:
-            copying.send(self._snapshot.rows(piece.table, piece.condition))
+        elif isinstance(wanted, PieceWanted) and not copying.is_left:
+            copying.send(self._snapshot.rows(wanted.table, wanted.piece.condition))
 
     def _begun(self, writer: RecordWriter) -> TableOfCopy:
         stops = self._settings.producer.on_table_error == "stop"

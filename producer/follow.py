@@ -75,7 +75,7 @@ def follow_once(
         with (
             waits.keeping_alive(stream),
             naming_unreadable(connection, settings),
-            CopyReader(dsn, postgres.publication_names, folder) as reader,
+            CopyReader(dsn, postgres.publication_names, folder, settings.producer.copy_workers) as reader,
             TableRequests(settings, read_until(progress) or 0) as requests,
         ):
             session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version, reader, requests)

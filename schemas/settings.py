@@ -192,7 +192,7 @@ class Producer(_Section):
     copy_bytes_per_s: int = Field(default=0, ge=0)
     """How fast tables are read that are copied beside the stream; 0: as fast as they can be."""
     copy_workers: int | None = Field(default=None, ge=0, le=8)
-    """Processes that read and encode the tables of the first copy; 0 or 1: the producer does so itself."""
+    """Processes that read and encode tables that are copied; 0 or 1: the producer does so itself."""
     on_unknown_value: Literal["refuse", "stale"] = "refuse"
     """When a row filter turns an UPDATE into an INSERT without its unchanged values: stop, or mark the table stale."""
     on_table_error: Literal["copy", "quarantine", "stop"] = "copy"

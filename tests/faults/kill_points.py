@@ -19,6 +19,8 @@ COPY = (
 COPY_DONE = "copy:streaming"
 COPY_WORKER = ("copy-worker:rows", "copy-worker:rows:3")
 """Deaths of each worker process of a copy, which goes on without."""
+CHUNK_WORKER = "copy-worker:range:3"
+"""The same of those that read beside the stream."""
 
 STREAM = (
     "metadata:before-write",

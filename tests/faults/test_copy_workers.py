@@ -5,8 +5,8 @@ from __future__ import annotations
 import psutil
 import pytest
 
-from tests.faults.kill_points import COPY_WORKER
-from tests.fix_producer import ProducerUnderTest
+from tests.faults.kill_points import CHUNK_WORKER, COPY_WORKER
+from tests.fix_producer import KILLED, ProducerUnderTest
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.fault
@@ -60,4 +60,43 @@ def test_workers_end_with_a_producer_that_is_killed(sources: ProducerUnderTest) 
     wait_until(lambda: sources.database.value(BACKENDS) == 0, "no connection of a worker", 20)
     sources.database.execute("DELETE FROM large WHERE id % 2 = 0; INSERT INTO keyless VALUES ('new')")
     sources.start_streaming()
+    sources.check_equal()
+
+
+def add_table(producer: ProducerUnderTest) -> None:
+    """With rows that change while they are copied."""
+    execute = producer.database.execute
+    execute("CREATE TABLE late (LIKE large INCLUDING ALL); INSERT INTO late SELECT * FROM large")
+    execute("ALTER PUBLICATION walbridge ADD TABLE late")
+    for turn in range(5):
+        execute(f"UPDATE late SET v = 'turn {turn}' WHERE id % 7 = {turn}; DELETE FROM late WHERE id % 40 = {turn}")
+        execute(
+            f"UPDATE late SET id = -id WHERE id % 50 = {turn}; INSERT INTO late VALUES ({turn + 9000}, NULL, 'new')"
+        )
+
+
+@pytest.mark.parametrize("point", [None, CHUNK_WORKER])
+def test_table_that_comes_is_equal_also_where_every_worker_dies(sources: ProducerUnderTest, point: str | None) -> None:
+    """I8: what a worker had read is nowhere; the producer reads it in the same snapshot."""
+    running = sources.start_streaming(point)
+    add_table(sources)
+    wait_until(lambda: "table is copied" in running.log, "the copy", 90)
+    sources.check_equal()
+
+    assert ("a worker process of the copy died" in running.log) == (point is not None)
+    if point is None:
+        assert sources.database.value(BACKENDS) == 2
+        assert len(workers_of(running.process.pid)) == 2
+    running.stop()
+    wait_until(lambda: sources.database.value(BACKENDS) == 0, "the end of its connection", 20)
+
+
+def test_workers_of_a_copy_beside_the_stream_end_with_a_producer_that_is_killed(sources: ProducerUnderTest) -> None:
+    """The next start goes on behind the last chunk that is committed."""
+    running = sources.start_streaming("chunk:rows:3")
+    add_table(sources)
+    assert running.exit_code() == KILLED
+    wait_until(lambda: sources.database.value(BACKENDS) == 0, "no connection of a worker", 20)
+    running = sources.start_streaming()
+    wait_until(lambda: "table is copied" in running.log, "the copy", 90)
     sources.check_equal()

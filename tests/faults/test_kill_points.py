@@ -22,6 +22,7 @@ def test_a_test_dies_at_every_kill_point_of_both_programs() -> None:
             *kill_points.COPY,
             kill_points.COPY_DONE,
             *kill_points.COPY_WORKER,
+            COUNT.sub("", kill_points.CHUNK_WORKER),
             *kill_points.STREAM,
             *kill_points.REGISTRY,
             *kill_points.SPOOL,

@@ -83,6 +83,31 @@ def test_chunks_that_end_by_their_bytes_are_its_rows_each_once(versioned: Databa
     assert all(sum(map(len, chunk[:-1])) < bytes_max for chunk in chunks)
 
 
+@given(
+    seed=st.integers(0, 2**32), rows=st.sampled_from((1, 7, 40)), counts=st.sampled_from(([1], [3, 6], [10, 20, 39]))
+)
+@on_a_shared_database
+def test_parts_of_a_chunk_follow_one_another_without_a_gap(
+    versioned: Database, seed: int, rows: int, counts: list[int]
+) -> None:
+    """I8: each begins behind the key at which the one before it ends, whatever the key's columns and their order."""
+    drawn = drawn_table(versioned, Random(seed), rows)
+    with ChunkReader(versioned.dsn) as reader, reader.read(drawn.published) as read:
+        first = read.range_after(None, 2, NO_LIMIT)
+        list(first)
+        for after in (None, first.bound):
+            expected = list(read.range_after(after, 40, NO_LIMIT))
+            bounds = read.bounds_after(after, counts)
+            assert len(bounds) == sum(1 for count in counts if count <= len(expected))
+            ends = [*counts[: len(bounds)], 40]
+            found: list[bytes | None] = []
+            for begin, end, bound in zip([0, *ends], ends, [after, *bounds], strict=False):
+                part = read.range_after(bound, end - begin, NO_LIMIT)
+                found += list(part)
+                assert end == 40 or part.bound == bounds[ends.index(end)]
+            assert [row for row in found if row is not None] == [row for row in expected if row is not None]
+
+
 @given(seed=st.integers(0, 2**32))
 @on_a_shared_database
 def test_listed_keys_are_found_and_those_that_are_not_there_are_not(versioned: Database, seed: int) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import tempfile
 import threading
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,11 +20,17 @@ from tests.fix_postgres import Database
 from tests.producer.avro_reader import record_of
 from tests.schemas.strategies import column, table
 from tests.wait import wait_until
+from walbridge.producer.copying.visibility import Before
 from walbridge.producer.encoding.copied_rows import RowFormat
-from walbridge.producer.postgres.copy_workers.pool import DEATHS_MAX, Answered, CopyWorkers, worker_count
+from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers, worker_count
+from walbridge.producer.postgres.copy_workers.process import DEATHS_MAX
 from walbridge.producer.postgres.copy_workers.protocol import Beginning, PieceWanted
 from walbridge.producer.postgres.copy_workers.worker import Worker
 from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader
+from walbridge.producer.postgres.table_reads.copy_protocol import ChunkRead, ChunkShown, ChunkWanted
+from walbridge.producer.postgres.table_reads.encoded_chunk import chunk_answers, shape_of
+from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.producer.postgres.table_reads.pieces import PIECE_BYTES, Piece, pieces_of, read_by_pages
 from walbridge.producer.postgres.table_reads.snapshot import Snapshot, copy_statement
 from walbridge.producer.postgres.table_reads.table_size import TablePages, table_pages
@@ -67,20 +74,20 @@ def cut(snapshot: Snapshot, of: PublishedTable, count: int) -> list[Piece]:
     return list(pieces_of([of], {of.relation_id: as_large}, snapshot.connection.info.server_version))
 
 
-def read(worker: Worker, piece: Piece) -> Counter[object]:
+def read(worker: Worker, snapshot: Snapshot, piece: Piece) -> Counter[object]:
     """Rows, or lines of those that are not encoded."""
-    spool, row_count = worker.read(PieceWanted(piece, FORMAT))
+    spool, handed = worker.read(PieceWanted(snapshot.export(), piece, FORMAT))
     with closing(spool):
         found: Counter[object] = Counter(
             row or line for block in spool.blocks() for row, line in zip(block.rows, block.lines, strict=True)
         )
-    assert found.total() == row_count
+    assert found.total() == handed.row_count
     return found
 
 
 @contextmanager
-def worker_in(snapshot: Snapshot, dsn: str) -> Iterator[Worker]:
-    with closing(Worker(Beginning(dsn, snapshot.export(), tempfile.gettempdir()))) as worker:
+def worker_at(dsn: str) -> Iterator[Worker]:
+    with closing(Worker(Beginning(dsn, tempfile.gettempdir()))) as worker:
         yield worker
 
 
@@ -92,12 +99,12 @@ def test_pieces_hold_each_row_of_their_snapshot_once(database: Database, kind: s
     database.execute("DELETE FROM t WHERE id % 7 = 0; UPDATE t SET v = NULL WHERE id % 5 = 0")
     of = published(database, row_filter)
     expected = database.value(f"SELECT count(*) FROM t WHERE {row_filter or 'true'}")
-    with shown(database) as snapshot, worker_in(snapshot, database.dsn) as worker:
+    with shown(database) as snapshot, worker_at(database.dsn) as worker:
         pieces = cut(snapshot, of, 7)
         database.execute("UPDATE t SET v = 'new' WHERE id % 2 = 0; DELETE FROM t WHERE id % 11 = 0")
         database.execute("INSERT INTO t SELECT i, 'late' FROM generate_series(3001, 4000) i")
-        found = [read(worker, piece) for piece in pieces]
-        whole = read(worker, Piece(of))
+        found = [read(worker, snapshot, piece) for piece in pieces]
+        whole = read(worker, snapshot, Piece(of))
 
     assert len(pieces) == 7
     assert sum(1 for each in found if each) > 1
@@ -126,7 +133,7 @@ def test_piece_of_a_table_that_somebody_waits_to_alter_is_left_to_who_holds_it(d
     """Who waits for the producer's lock would be waited for by its worker, and all three for ever."""
     database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
     of = published(database)
-    with shown(database) as snapshot, worker_in(snapshot, database.dsn) as worker, database.connect() as waiting:
+    with shown(database) as snapshot, worker_at(database.dsn) as worker, database.connect() as waiting:
         snapshot.lock([of])
         altering = threading.Thread(target=_alter, args=(waiting,))
         altering.start()
@@ -134,7 +141,7 @@ def test_piece_of_a_table_that_somebody_waits_to_alter_is_left_to_who_holds_it(d
         wait_until(lambda: bool(database.rows(waits, (of.relation_id,))), "ALTER that waits", 20)
         try:
             with pytest.raises(RetryableError, match="lock"):
-                worker.read(PieceWanted(Piece(of), FORMAT))
+                worker.read(PieceWanted(snapshot.export(), Piece(of), FORMAT))
             rows = [row for row in snapshot.rows(of) if row is not None]
         finally:
             waiting.cancel_safe()
@@ -151,11 +158,12 @@ def _alter(connection: psycopg.Connection[object]) -> None:
 def test_piece_cannot_be_begun_once_the_locks_are_gone(database: Database) -> None:
     """I8: a table that was altered or truncated since would be read as it is now."""
     database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
-    with shown(database) as snapshot, worker_in(snapshot, database.dsn) as worker:
-        assert read(worker, Piece(published(database)))
+    with shown(database) as snapshot, worker_at(database.dsn) as worker:
+        assert read(worker, snapshot, Piece(published(database)))
+        wanted = PieceWanted(snapshot.export(), Piece(published(database)), FORMAT)
         snapshot.connection.close()
         with pytest.raises(RetryableError, match="snapshot is gone"):
-            worker.read(PieceWanted(Piece(published(database)), FORMAT))
+            worker.read(wanted)
         with pytest.raises(RetryableError):
             snapshot.refuse_lost()
 
@@ -163,8 +171,8 @@ def test_piece_cannot_be_begun_once_the_locks_are_gone(database: Database) -> No
 def test_worker_holds_nothing_between_two_pieces(database: Database) -> None:
     """Vacuum and ALTER wait for the producer alone."""
     database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
-    with shown(database) as snapshot, worker_in(snapshot, database.dsn) as worker:
-        assert read(worker, Piece(published(database)))
+    with shown(database) as snapshot, worker_at(database.dsn) as worker:
+        assert read(worker, snapshot, Piece(published(database)))
         found = database.rows(f"SELECT state, backend_xmin {BACKENDS}")
 
     assert found == [("idle", None)]
@@ -181,9 +189,9 @@ def children() -> list[int]:
 
 
 @contextmanager
-def workers_in(snapshot: Snapshot, database: Database, count: int = 2) -> Iterator[CopyWorkers]:
+def workers_of(database: Database, count: int = 2) -> Iterator[CopyWorkers]:
     before = children()
-    with CopyWorkers(count, Beginning(database.dsn, snapshot.export(), tempfile.gettempdir())) as workers:
+    with CopyWorkers(count, Beginning(database.dsn, tempfile.gettempdir())) as workers:
         yield workers
     assert children() == before
 
@@ -198,6 +206,7 @@ def taken(answers: Iterator[Answered | None]) -> list[tuple[Piece, int | None]]:
         if answered.rows is not None:
             with closing(answered.rows) as spool:
                 rows = sum(len(block.rows) for block in spool.blocks())
+        assert isinstance(answered.wanted, PieceWanted)
         found.append((answered.wanted.piece, rows))
     return found
 
@@ -207,8 +216,9 @@ def test_processes_hand_over_each_piece_once_and_ignore_the_signals_of_a_termina
     database.execute(f"{KINDS['table']}; INSERT INTO t SELECT i, repeat('x', 90) FROM generate_series(1, 3000) i")
     with shown(database) as snapshot:
         pieces = cut(snapshot, published(database), 12)
-        with workers_in(snapshot, database) as workers:
-            answers = workers.read(PieceWanted(piece, FORMAT) for piece in pieces)
+        wanted = iter([PieceWanted(snapshot.export(), piece, FORMAT) for piece in pieces])
+        with workers_of(database) as workers:
+            answers = workers.read(wanted)
             found = taken(iter([next(each for each in answers if each is not None)]))
             for pid in children():
                 os.kill(pid, signal.SIGTERM)
@@ -225,9 +235,10 @@ def test_pieces_of_workers_that_die_are_told_and_others_take_their_place(databas
     database.execute(f"{KINDS['table']}; INSERT INTO t SELECT i, repeat('x', 90) FROM generate_series(1, 3000) i")
     with shown(database) as snapshot:
         pieces = cut(snapshot, published(database), 40)
-        with workers_in(snapshot, database) as workers:
+        wanted = iter([PieceWanted(snapshot.export(), piece, FORMAT) for piece in pieces])
+        with workers_of(database) as workers:
             found: list[tuple[Piece, int | None]] = []
-            for death, answered in enumerate(workers.read(PieceWanted(piece, FORMAT) for piece in pieces)):
+            for death, answered in enumerate(workers.read(wanted)):
                 found += taken(iter([answered]))
                 if death <= DEATHS_MAX + 2 and (alive := children()):
                     os.kill(alive[0], signal.SIGKILL)
@@ -241,8 +252,8 @@ def test_worker_that_is_let_go_cancels_what_the_server_does_for_it(database: Dat
     database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
     of = published(database, "pg_sleep(600) IS NOT NULL")
     with shown(database) as snapshot:
-        with workers_in(snapshot, database, count=1) as workers:
-            answers = workers.read(iter([PieceWanted(Piece(of), FORMAT)]))
+        with workers_of(database, count=1) as workers:
+            answers = workers.read(iter([PieceWanted(snapshot.export(), Piece(of), FORMAT)]))
             assert next(answers) is None
             wait_until(lambda: database.rows(f"SELECT 1 {BACKENDS} AND state = 'active'") != [], "a read", 20)
         wait_until(lambda: not database.rows(f"SELECT 1 {BACKENDS}"), "the end of its connection", 20)
@@ -252,11 +263,44 @@ def test_piece_that_is_too_large_to_wait_on_disk_is_left_to_the_producer(databas
     """I9"""
     database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
     of = published(database)
-    with shown(database) as snapshot, workers_in(snapshot, database) as workers:
-        wanted = [PieceWanted(each, FORMAT) for each in (Piece(of), Piece(of, is_large=True), Piece(of))]
+    with shown(database) as snapshot, workers_of(database) as workers:
+        wanted = [
+            PieceWanted(snapshot.export(), each, FORMAT) for each in (Piece(of), Piece(of, is_large=True), Piece(of))
+        ]
         found = taken(workers.read(iter(wanted)))
 
     assert Counter(rows for _, rows in found) == {1: 2, None: 1}
+
+
+@pytest.mark.parametrize(
+    ("rows_max", "bytes_max", "count"), [(2000, 10**9, 2000), (9000, 10**9, 3000), (2000, 40_000, 0)]
+)
+def test_chunk_that_workers_read_in_parts_is_a_range_of_the_key(
+    database: Database, rows_max: int, bytes_max: int, count: int
+) -> None:
+    """I8: also one whose first part ends before its rows are all, since they are large."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    database.execute("INSERT INTO t SELECT -i, repeat('x', 90) FROM generate_series(1, 3000) i")
+    of = published(database)
+    with workers_of(database) as workers, ChunkReader(database.dsn) as reader, reader.read(of) as read_of:
+        database.execute("DELETE FROM t WHERE id % 2 = 0; INSERT INTO t VALUES (1, 'late')")
+        before = Before(0, array("I"))
+        wanted = ChunkWanted(of, shape_of(read_of), before, None, None, rows_max, bytes_max, FORMAT)
+        shown, chunk = chunk_answers(read_of, wanted, tempfile.gettempdir(), lambda: True, workers)
+        assert isinstance(shown, ChunkShown)
+        assert isinstance(chunk, ChunkRead)
+        with closing(chunk.rows) as rows:
+            lines = [line for block in rows.blocks() for line in block.lines]
+            encoded = [row for block in rows.blocks() for row in block.rows]
+
+    ids = [int(line.split(b"\t")[0]) for line in lines]
+    assert ids == list(range(-3000, len(ids) - 3000))
+    assert len(ids) == chunk.row_count
+    assert count in (0, len(ids))
+    assert chunk.size_bytes == sum(map(len, lines)) <= bytes_max + 2 * 2**18
+    assert chunk.bound == Bound((str(ids[-1]),))
+    assert chunk.is_last == (rows_max > 3000)
+    assert all(encoded)
 
 
 @pytest.mark.parametrize(
@@ -275,10 +319,7 @@ def test_table_that_the_role_may_not_read_is_refused(database: Database) -> None
     database.execute("CREATE TABLE t (id int, v text)")
     database.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'x'")
     dsn = make_conninfo(database.dsn, user=role, password="x")
-    wanted = PieceWanted(Piece(published(database)), FORMAT)
-    with (
-        shown(database) as snapshot,
-        worker_in(snapshot, dsn) as worker,
-        pytest.raises(OperatorError, match="may not read"),
-    ):
-        worker.read(wanted)
+    with shown(database) as snapshot, worker_at(dsn) as worker:
+        wanted = PieceWanted(snapshot.export(), Piece(published(database)), FORMAT)
+        with pytest.raises(OperatorError, match="may not read"):
+            worker.read(wanted)

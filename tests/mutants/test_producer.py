@@ -16,7 +16,7 @@ from tests.producer.encoding import test_interpreted, test_record
 from tests.producer.guards import test_altered_types, test_baseline, test_doubts, test_source_watch, test_start
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
 from tests.producer.postgres import test_replication_stream
-from tests.producer.postgres.table_reads import test_pieces, test_snapshot
+from tests.producer.postgres.table_reads import test_encoded_chunk, test_pieces, test_snapshot
 from tests.producer.relations import (
     test_catalogue_facts,
     test_column_matching,
@@ -55,7 +55,7 @@ from walbridge.producer.kafka.deliveries import Deliveries
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.postgres.facts import RowVersion
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.postgres.table_reads import pieces, snapshot
+from walbridge.producer.postgres.table_reads import encoded_chunk, pieces, snapshot
 from walbridge.producer.relations import column_matching, relation_cache
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
 from walbridge.producer.relations.recorded_versions import RecordedVersions
@@ -114,8 +114,28 @@ NOTICED = {
         test_first_copy.test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_barriers,
     ),
     "a piece that no worker could read is not copied": Noticed(
-        Mutant(first_copy._Tables._send, "elif not copying.is_left:", "elif False:"),
+        Mutant(first_copy._Tables._send, "isinstance(wanted, PieceWanted) and not copying.is_left", "False"),
         test_first_copy.test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_barriers,
+    ),
+    "a chunk that workers read is of two states": Noticed(
+        Mutant(encoded_chunk._by_workers, "part.bound != following.after", "False"),
+        test_encoded_chunk.test_parts_of_another_state_are_not_put_together,
+    ),
+    "a chunk that workers read was altered on the way": Noticed(
+        Mutant(encoded_chunk._by_workers, "read.refuse_lost()", "pass"),
+        test_encoded_chunk.test_chunk_whose_lock_was_lost_on_the_way_is_not_handed_over,
+    ),
+    "a chunk that workers read lacks the part of one that died": Noticed(
+        Mutant(encoded_chunk._by_workers, " or _range(read, each.after, each.rows_max, wanted, folder, is_wanted)", ""),
+        test_encoded_chunk.test_part_that_no_worker_read_is_read_in_the_snapshot_itself,
+    ),
+    "a chunk that workers read has the rows behind a gap": Noticed(
+        Mutant(
+            encoded_chunk._by_workers,
+            "                break\n            if following is not None and part.bound != following.after:",
+            "                pass\n            elif following is not None and part.bound != following.after:",
+        ),
+        test_encoded_chunk.test_part_that_ends_by_its_bytes_ends_the_chunk_and_the_next_one_goes_on_there,
     ),
     "rows that a type cannot hold are not copied": Noticed(
         Mutant(OpenBatch.send_copied, "self.send(writer, record)", "pass"),

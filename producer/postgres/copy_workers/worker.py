@@ -1,12 +1,11 @@
 """``python -m walbridge.producer.postgres.copy_workers.worker DESCRIPTOR``: one worker process.
 
-In: a socket of the producer that started it; on it the connection string and a snapshot, then pieces of tables. Out:
-their rows, encoded, in files without names (``row_spool.py``).
+In: a socket of the producer that started it; on it the connection string, then parts of tables in exported snapshots.
+Out: their rows, encoded, in files without names (``row_spool.py``).
 
 It ends with the socket, so with the producer, however that dies: a thread does nothing but listen. What its connection
-is sending then is cancelled, since a server that finds no row notices a lost client only when it sends one. Signals
-that ask to end are the producer's: it begins with a mask that holds them back. Between two pieces it holds no lock and
-no snapshot.
+is sending then is cancelled, since a server that finds no row notices a lost client only when it sends one. Between
+two parts it holds no lock and no snapshot.
 """
 
 import contextlib
@@ -14,70 +13,93 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 
 import psycopg
+from psycopg import pq
 
 from walbridge.producer.encoding.copied_rows import CopiedBlock, RowEncoder, RowFormat
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
-from walbridge.producer.postgres.copy_workers.protocol import Beginning, PieceFailed, PieceRead, PieceWanted
-from walbridge.producer.postgres.table_reads.chunk_reader import LOCK_WAIT_S
+from walbridge.producer.postgres.copy_workers.protocol import (
+    Beginning,
+    NotRead,
+    PieceWanted,
+    RangeWanted,
+    RowsHanded,
+    Wanted,
+)
+from walbridge.producer.postgres.table_reads.chunk_reader import LOCK_WAIT_S, KeyRange
 from walbridge.producer.postgres.table_reads.pieces import read_by_pages
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.producer.postgres.table_reads.snapshot import begin_in, copied_blocks, copy_statement, lock
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.errors import WalbridgeError
 
 CANCEL_S = 2.0
 
 
 class Worker:
-    """Reads one piece after another, on a connection of its own."""
+    """Reads one part after another, on a connection of its own."""
 
     def __init__(self, beginning: Beginning) -> None:
         self._beginning = beginning
         self._connection: SqlConnection | None = None
         self._encoder: RowEncoder | None = None
 
-    def read(self, wanted: PieceWanted) -> tuple[RowSpool, int]:
-        """The rows of a piece, and how many they are.
+    def read(self, wanted: Wanted) -> tuple[RowSpool, RowsHanded]:
+        """The rows of a part, and what is told of them.
 
         Raises:
             WalbridgeError: they cannot be read, or one of them is malformed.
             OSError: the folder cannot be written.
         """
-        connection, piece = self._connected(), wanted.piece
-        spool, row_count = RowSpool(self._beginning.folder), 0
+        connection = self._connected()
+        spool = RowSpool(self._beginning.folder)
         try:
-            begin_in(connection, self._beginning.snapshot)
+            begin_in(connection, wanted.snapshot)
             # Whoever waits to alter the table waits for the producer, which holds it: to wait behind would be for ever.
             connection.execute(f"SET LOCAL lock_timeout = {LOCK_WAIT_S * 1000:.0f}".encode())
-            lock(connection, piece.table)
-            if piece.condition is not None:
-                read_by_pages(connection)
-            encoder = self._encoder_of(wanted.row_format)
-            for block in self._blocks(connection, wanted, encoder):
-                spool.append(block)
-                row_count += len(block.rows)
-                kill_point("copy-worker:rows")
-            connection.execute("COMMIT")
+            lock(connection, wanted.table)
+            if isinstance(wanted, PieceWanted):
+                handed = self._piece(connection, wanted, spool)
+            else:
+                handed = self._range(connection, wanted, spool)
+            if connection.pgconn.transaction_status != pq.TransactionStatus.ACTIVE:
+                connection.execute("COMMIT")
+            else:
+                connection.close()
             spool.finish()
         except BaseException:
             spool.close()
             connection.close()
             raise
-        return spool, row_count
+        return spool, handed
 
-    def _blocks(self, connection: SqlConnection, wanted: PieceWanted, encoder: RowEncoder) -> Iterator[CopiedBlock]:
+    def _piece(self, connection: SqlConnection, wanted: PieceWanted, spool: RowSpool) -> RowsHanded:
         """Lines stay only where a row is still to be made of them."""
-        piece = wanted.piece
+        piece, encoder = wanted.piece, self._encoder_of(wanted.row_format)
+        if piece.condition is not None:
+            read_by_pages(connection)
+        row_count = size_bytes = 0
         statement = copy_statement(piece.table, piece.condition)
         for lines in copied_blocks(connection, statement, piece.table, sys.maxsize):
             if lines:
                 rows = encoder.block(lines).rows
-                yield CopiedBlock(rows, [b"" if row else line for row, line in zip(rows, lines, strict=True)])
+                spool.append(CopiedBlock(rows, [b"" if row else line for row, line in zip(rows, lines, strict=True)]))
+                row_count, size_bytes = row_count + len(lines), size_bytes + sum(map(len, lines))
+                kill_point("copy-worker:rows")
+        return RowsHanded(row_count, size_bytes)
+
+    def _range(self, connection: SqlConnection, wanted: RangeWanted, spool: RowSpool) -> RowsHanded:
+        encoder = self._encoder_of(wanted.row_format)
+        rows = KeyRange(connection, wanted.table, wanted.key, wanted.after, wanted.rows_max, wanted.bytes_max)
+        row_count = size_bytes = 0
+        for lines in rows.blocks():
+            if lines:
+                spool.append(encoder.block(lines))
+                row_count, size_bytes = row_count + len(lines), size_bytes + sum(map(len, lines))
+                kill_point("copy-worker:range")
+        return RowsHanded(row_count, size_bytes, rows.bound, rows.is_end)
 
     def _connected(self) -> SqlConnection:
         if self._connection is None or self._connection.closed:
@@ -105,13 +127,13 @@ def main(descriptor: int) -> None:
     """Until the socket ends."""
     socket = Connection(descriptor)
     worker = Worker(socket.recv())
-    wanted: queue.SimpleQueue[PieceWanted] = queue.SimpleQueue()
+    wanted: queue.SimpleQueue[Wanted] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(socket, wanted, worker), daemon=True).start()
     while True:
         _answer(socket, worker, wanted.get())
 
 
-def _listen(socket: Connection, wanted: "queue.SimpleQueue[PieceWanted]", worker: Worker) -> None:
+def _listen(socket: Connection, wanted: "queue.SimpleQueue[Wanted]", worker: Worker) -> None:
     with contextlib.suppress(EOFError, OSError):
         while True:
             wanted.put(socket.recv())
@@ -119,22 +141,15 @@ def _listen(socket: Connection, wanted: "queue.SimpleQueue[PieceWanted]", worker
     os._exit(0)
 
 
-def _answer(socket: Connection, worker: Worker, wanted: PieceWanted) -> None:
+def _answer(socket: Connection, worker: Worker, wanted: Wanted) -> None:
     try:
-        spool, row_count = worker.read(wanted)
-    except Exception as error:  # told to the producer, which reads the piece itself
-        socket.send(PieceFailed(_words(error)))
+        spool, handed = worker.read(wanted)
+    except Exception as error:  # told to the producer, which reads the part itself
+        socket.send(NotRead.because(error))
         return
     with contextlib.closing(spool):
-        socket.send(PieceRead(row_count))
+        socket.send(handed)
         send_handle(socket, spool.descriptor, 0)
-
-
-def _words(error: Exception) -> str:
-    """Without a value (I10): only our own words are known to have none."""
-    if isinstance(error, WalbridgeError):
-        return str(error)
-    return f"{type(error).__name__}: {error.strerror}" if isinstance(error, OSError) else type(error).__name__
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -39,7 +40,9 @@ from walbridge.producer.postgres.table_reads.snapshot import (
     copied,
     copied_blocks,
     copy_statement,
+    export_snapshot,
     lock,
+    select_statement,
 )
 from walbridge.schemas.errors import ProtocolError, RetryableError
 from walbridge.schemas.position import Lsn, parse_lsn
@@ -154,9 +157,53 @@ class TableRead:
         """For look-ups as of the snapshot, between two reads of rows."""
         return self._connection
 
+    def export(self) -> str:
+        """The snapshot's name, by which other connections see the same for as long as this read has its lock."""
+        return export_snapshot(self._connection)
+
+    def refuse_lost(self) -> None:
+        """Raises RetryableError where the connection ended, and with it the lock."""
+        _execute(self._connection, "SELECT 1")
+
     def range_after(self, after: Bound | None, rows_max: int, bytes_max: int) -> "KeyRange":
         """The next rows in the key's order; from the first one where ``after`` is None."""
         return KeyRange(self._connection, self.table, self._key(), after, rows_max, bytes_max)
+
+    def bounds_after(self, after: Bound | None, counts: Sequence[int]) -> list[Bound]:
+        """The keys of the rows that are so many behind a key, in the key's order; of those that the table has."""
+        key, bounds = self._key(), list[Bound]()
+        _execute(self._connection, _BY_INDEX)
+        if after is not None:
+            set_bound(self._connection, self.table, key, after)
+        conditions: list[sql.Composed | None] = [None] if after is None else list(key.ranges_after())
+        before = 0
+        for condition in conditions:
+            while len(bounds) < len(counts):
+                found = self._key_at(condition, counts[len(bounds)] - before)
+                if found is None:
+                    break
+                bounds.append(found)
+            if len(bounds) == len(counts) or condition is conditions[-1]:
+                break
+            before += self._count(condition, counts[len(bounds)] - before)
+        return bounds
+
+    def _key_at(self, condition: sql.Composed | None, number: int) -> Bound | None:
+        """Of the row of this number, from 1 on."""
+        key = self._key()
+        keys = replace(self.table, column_names=key.names)
+        statement = copy_statement(keys, condition, key.order_by, 1, number - 1)
+        rows = [row for row in copied(self._connection, statement, keys) if row is not None]
+        return Bound(tuple(_text(value) for value in decode_tuple(rows[0]))) if rows else None
+
+    def _count(self, condition: sql.Composed | None, rows_max: int) -> int:
+        rows = select_statement(replace(self.table, column_names=()), condition, None, rows_max)
+        counted = sql.SQL("SELECT count(*) FROM ({}) rows").format(rows)
+        try:
+            ((count,),) = self._connection.execute(counted).fetchall()
+        except psycopg.Error as error:
+            raise classified(error) from None
+        return int(count)
 
     def listed(self, keys: Sequence[Bound]) -> Iterator[bytes | None]:
         """``listed_blocks`` as TupleData; None after each silence."""

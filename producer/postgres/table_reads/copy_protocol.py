@@ -13,7 +13,7 @@ from walbridge.producer.copying.visibility import Before, Snapshot
 from walbridge.producer.encoding.copied_rows import RowFormat
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.table_reads.key_order import Bound
-from walbridge.producer.postgres.table_reads.row_spool import RowSpool
+from walbridge.producer.postgres.table_reads.row_spool import RowSpool, RowSpools
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 
@@ -97,7 +97,7 @@ class ChunkAltered:
 class ChunkRead:
     """The rows. All that they show is below ``insert_lsn``."""
 
-    rows: RowSpool
+    rows: RowSpool | RowSpools
     insert_lsn: Lsn
     row_count: int
     size_bytes: int

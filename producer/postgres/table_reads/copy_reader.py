@@ -4,26 +4,25 @@ In: questions. Out: answers, in the order of the questions (``copy_protocol.py``
 go to disk (``row_spool.py``), so memory is bounded by a block of them. All rows of a table come in pieces, and no more
 than READ_AHEAD_BYTES of them are held before they are given back.
 
-A thread with a connection of its own. It shares nothing with the stream but two queues.
+A thread with a connection of its own. It shares nothing with the stream but two queues. Chunks of a copy that is large
+are read and encoded by worker processes, which it waits for (``encoded_chunk.py``): threads share one core.
 """
 
-import hashlib
+import contextlib
 import queue
 import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from walbridge.producer.copying.visibility import Snapshot
-from walbridge.producer.encoding.copied_rows import RowEncoder
-from walbridge.producer.errors import spool_unwritable
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import TableLocked, connect_sql
+from walbridge.producer.postgres.copy_workers.pool import CopyWorkers, worker_share
+from walbridge.producer.postgres.copy_workers.protocol import Beginning
 from walbridge.producer.postgres.publications.publication import publication_state
 from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader, TableRead
 from walbridge.producer.postgres.table_reads.copy_protocol import (
     Answer,
-    ChunkAltered,
     ChunkRead,
     ChunkShown,
     ChunkWanted,
@@ -37,13 +36,17 @@ from walbridge.producer.postgres.table_reads.copy_protocol import (
     WholeRead,
     WholeWanted,
 )
-from walbridge.producer.postgres.table_reads.row_spool import RowSpool
+from walbridge.producer.postgres.table_reads.encoded_chunk import chunk_answers, shape_of, shown_to
 from walbridge.producer.postgres.table_reads.table_size import table_sizes
 from walbridge.schemas.errors import RetryableError, WalbridgeError
 
 READ_AHEAD_BYTES = 4 * 2**20
 SWITCH_S = 0.0005
 """So long this thread may go on encoding rows while that of the stream wants to go on: a tenth of Python's own."""
+IDLE_S = 30.0
+"""So long worker processes wait for the next chunk."""
+WORTHWHILE_BYTES = 8 * 2**20
+"""So much is read before there are worker processes, unless some were asked for."""
 _PIECE_BYTES = 2**18
 _ROW_BYTES = 64
 """What Python takes for a row beside its bytes."""
@@ -84,10 +87,15 @@ class CopyReader:
 
     Args:
         folder: for rows.
+        copy_workers: the setting: with more than one they read chunks in parts, once there are many.
     """
 
-    def __init__(self, dsn: str, publications: catalog.Publications, folder: str) -> None:
+    def __init__(self, dsn: str, publications: catalog.Publications, folder: str, copy_workers: int | None = 0) -> None:
         self._dsn, self._publications, self._folder = dsn, publications, folder
+        count = worker_share(copy_workers)
+        self._workers = CopyWorkers(count, Beginning(dsn, folder)) if count > 1 else None
+        self._workers_from_bytes = WORTHWHILE_BYTES if copy_workers is None else 0
+        self._read_bytes = 0
         self._wanted: queue.SimpleQueue[tuple[int, Wanted, _ReadAhead] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[int, Answer]] = queue.SimpleQueue()
         self._number = 0
@@ -141,14 +149,25 @@ class CopyReader:
 
     def _run(self) -> None:
         sys.setswitchinterval(SWITCH_S)
-        with ChunkReader(self._dsn) as reader:
-            while (each := self._wanted.get()) is not None:
+        with ChunkReader(self._dsn) as reader, contextlib.ExitStack() as ending:
+            if self._workers is not None:
+                ending.callback(self._workers.close)
+            while (each := self._next_wanted()) is not None:
                 number, wanted, ahead = each
                 try:
                     for answer in self._answered(reader, number, wanted, ahead):
                         self._answers.put((number, answer))
                 except BaseException as error:  # told to who asks
                     self._answers.put((number, Failed(error)))
+
+    def _next_wanted(self) -> tuple[int, Wanted, _ReadAhead] | None:
+        """Workers that nothing is asked of for a while are ended."""
+        if self._workers is not None and self._workers.is_running:
+            try:
+                return self._wanted.get(timeout=IDLE_S)
+            except queue.Empty:
+                self._workers.close()
+        return self._wanted.get()
 
     def _answered(self, reader: ChunkReader, number: int, wanted: Wanted, ahead: _ReadAhead) -> Iterator[Answer]:
         if number != self._number:
@@ -163,9 +182,8 @@ class CopyReader:
             case TableWanted(table):
                 with reader.read(table) as read:
                     yield self._described(read)
-            case ChunkWanted(table):
-                with reader.read(table) as read:
-                    yield from self._chunk(read, number, wanted)
+            case ChunkWanted():
+                yield from self._chunk(reader, number, wanted)
             case WholeWanted(table):
                 with reader.read(table) as read:
                     yield from self._whole(read, number, wanted, ahead)
@@ -182,10 +200,10 @@ class CopyReader:
         names = None if read.key is None else read.key.names
         size = table_sizes(connection, [table.relation_id]).get(table.relation_id)
         member = publication_state(connection, self._publications, [table.relation_id]).members.get(table.relation_id)
-        return TableFound(table, facts, types, _shape(read), names, read.insert_lsn, size, member)
+        return TableFound(table, facts, types, shape_of(read), names, read.insert_lsn, size, member)
 
     def _whole(self, read: TableRead, number: int, wanted: WholeWanted, ahead: _ReadAhead) -> Iterator[Answer]:
-        shown = _shown(read, wanted)
+        shown = shown_to(read, wanted)
         yield shown
         if not isinstance(shown, ChunkShown) or not shown.is_read:
             return
@@ -206,41 +224,10 @@ class CopyReader:
             yield RowsRead(tuple(rows), size_bytes)
         yield WholeRead(read.insert_lsn)
 
-    def _chunk(self, read: TableRead, number: int, wanted: ChunkWanted) -> Iterator[Answer]:
-        shown = _shown(read, wanted)
-        yield shown
-        if not isinstance(shown, ChunkShown) or not shown.is_read:
-            return
-        key_range = read.range_after(wanted.after, wanted.rows_max, wanted.bytes_max) if wanted.asked is None else None
-        blocks = read.listed_blocks(wanted.asked or ()) if key_range is None else key_range.blocks()
-        row_count, size_bytes = 0, 0
-        encoder = RowEncoder(wanted.row_format)
-        try:
-            spool = RowSpool(self._folder)
-            for lines in blocks:
-                if number != self._number:
-                    spool.close()
-                    return
-                if lines:
-                    spool.append(encoder.block(lines))
-                    row_count, size_bytes = row_count + len(lines), size_bytes + sum(map(len, lines))
-            spool.finish()
-        except OSError as error:
-            raise spool_unwritable(self._folder, error.strerror) from None
-        bound = key_range.bound if key_range else None
-        is_last = key_range is not None and key_range.is_end
-        yield ChunkRead(spool, read.insert_lsn, row_count, size_bytes, bound, is_last)
-
-
-def _shown(read: TableRead, wanted: ChunkWanted | WholeWanted) -> ChunkAltered | ChunkShown:
-    """Whether the rows are those that were asked for."""
-    if _shape(read) != wanted.shape:
-        return ChunkAltered()
-    snapshot, before = Snapshot.parse(read.snapshot), wanted.before
-    return ChunkShown(snapshot, before.has_ended_in(snapshot) and before.is_contained_in(snapshot))
-
-
-def _shape(read: TableRead) -> str:
-    """What the copy of a table is of: its columns, its file and its key's order, whatever it is called."""
-    storage = [(relation_id, *rest) for relation_id, _name, _schema, *rest in read.storage]
-    return hashlib.blake2b(repr((storage, read.key)).encode(), digest_size=16).hexdigest()
+    def _chunk(self, reader: ChunkReader, number: int, wanted: ChunkWanted) -> Iterator[Answer]:
+        workers = self._workers if self._read_bytes >= self._workers_from_bytes else None
+        with reader.read(wanted.table) as read:
+            for answer in chunk_answers(read, wanted, self._folder, lambda: number == self._number, workers):
+                if isinstance(answer, ChunkRead):
+                    self._read_bytes += answer.size_bytes
+                yield answer

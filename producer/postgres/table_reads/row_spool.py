@@ -55,3 +55,20 @@ class RowSpool:
     def close(self) -> None:
         """Free its place."""
         self._file.close()
+
+
+class RowSpools:
+    """Several of them, as one."""
+
+    def __init__(self, spools: list[RowSpool]) -> None:
+        self._spools = spools
+
+    def blocks(self) -> Iterator[CopiedBlock]:
+        """All rows, as often as asked for."""
+        for spool in self._spools:
+            yield from spool.blocks()
+
+    def close(self) -> None:
+        """Free their place."""
+        for spool in self._spools:
+            spool.close()

@@ -56,8 +56,7 @@ class Snapshot:
 
     def export(self) -> str:
         """Its name, by which other connections see the same for as long as this one has its locks."""
-        ((name,),) = self._execute("SELECT pg_export_snapshot()").fetchall()
-        return str(name)
+        return export_snapshot(self._connection)
 
     def refuse_lost(self) -> None:
         """See that the connection, and with it every lock, is still there.
@@ -65,11 +64,8 @@ class Snapshot:
         Raises:
             RetryableError: it ended.
         """
-        self._execute("SELECT 1")
-
-    def _execute(self, statement: str) -> psycopg.Cursor[Any]:
         try:
-            return self._connection.execute(statement.encode())
+            self._connection.execute("SELECT 1")
         except psycopg.Error as error:
             raise classified(error) from None
 
@@ -86,6 +82,15 @@ class Snapshot:
             RetryableError: the connection ended.
         """
         return copied(self._connection, copy_statement(table, among), table)
+
+
+def export_snapshot(connection: psycopg.Connection[Any]) -> str:
+    """The name of the snapshot of the transaction that is open, by which ``begin_in`` sees the same."""
+    try:
+        ((name,),) = connection.execute("SELECT pg_export_snapshot()").fetchall()
+    except psycopg.Error as error:
+        raise classified(error) from None
+    return str(name)
 
 
 def begin_in(connection: psycopg.Connection[Any], snapshot: str) -> None:
@@ -203,8 +208,21 @@ def copy_statement(
     among: sql.Composable | None = None,
     order_by: sql.Composable | None = None,
     rows_max: int | None = None,
+    skipped: int = 0,
 ) -> sql.Composed:
-    """COPY of what the publication publishes: ONLY for ordinary tables, whose children are members
+    """``select_statement`` as COPY."""
+    select = select_statement(table, among, order_by, rows_max, skipped)
+    return sql.SQL("COPY ({}) TO STDOUT").format(select)
+
+
+def select_statement(
+    table: PublishedTable,
+    among: sql.Composable | None = None,
+    order_by: sql.Composable | None = None,
+    rows_max: int | None = None,
+    skipped: int = 0,
+) -> sql.Composed:
+    """What the publication publishes: ONLY for ordinary tables, whose children are members
     of their own; the whole tree for partitioned roots; row filter and column list applied.
 
     Args:
@@ -213,7 +231,7 @@ def copy_statement(
     conditions: list[sql.Composable] = [sql.SQL("({})").format(among)] if among else []
     if table.row_filter:
         conditions.append(sql.SQL(f"({table.row_filter})" if among else table.row_filter))  # the server's own text
-    return sql.SQL("COPY (SELECT {} FROM {}{}{}{}{}{}) TO STDOUT").format(
+    return sql.SQL("SELECT {} FROM {}{}{}{}{}{}{}").format(
         sql.SQL(", ").join(map(sql.Identifier, table.column_names)),
         sql.SQL("" if table.is_partitioned else "ONLY "),
         sql.Identifier(table.namespace, table.name),
@@ -221,4 +239,5 @@ def copy_statement(
         sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(conditions)) if conditions else sql.SQL(""),
         sql.SQL(" ORDER BY {}").format(order_by) if order_by else sql.SQL(""),
         sql.SQL("" if rows_max is None else f" LIMIT {rows_max:d}"),
+        sql.SQL(f" OFFSET {skipped:d}" if skipped else ""),
     )
