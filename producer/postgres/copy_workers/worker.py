@@ -125,12 +125,13 @@ class Worker:
 
 def main(descriptor: int) -> None:
     """Until the socket ends."""
-    socket = Connection(descriptor)
-    worker = Worker(socket.recv())
     wanted: queue.SimpleQueue[Wanted] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(socket, wanted, worker), daemon=True).start()
-    while True:
-        _answer(socket, worker, wanted.get())
+    with contextlib.suppress(EOFError, OSError):  # nobody hears the answer any more
+        socket = Connection(descriptor)
+        worker = Worker(socket.recv())
+        threading.Thread(target=_listen, args=(socket, wanted, worker), daemon=True).start()
+        while True:
+            _answer(socket, worker, wanted.get())
 
 
 def _listen(socket: Connection, wanted: "queue.SimpleQueue[Wanted]", worker: Worker) -> None:
