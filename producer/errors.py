@@ -113,6 +113,17 @@ def membership_changed(publications: Sequence[str], table: str) -> OperatorError
     )
 
 
+def named_otherwise(publications: Sequence[str], table: str) -> OperatorError:
+    """What is said of it by name says nothing of its rows."""
+    verb = "publishes" if len(publications) == 1 else "publish"
+    return OperatorError(
+        f"{the_publications(publications)} {verb} table {table} as its root, or as its partitions: no change comes "
+        "under its own name",
+        remedy=f"walbridge forget {table}, once walbridge tables calls it dropped; or set publish_via_partition_root "
+        "as it was, and it is copied again",
+    )
+
+
 def publication_altered(publications: Sequence[str], table: str) -> OperatorError:
     """What its options were between two looks is written nowhere: only who wrote them last."""
     return OperatorError(

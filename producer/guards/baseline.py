@@ -13,6 +13,7 @@ from walbridge.producer import errors
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.producer.postgres.publications.combined_publications import (
+    NAMED_OTHERWISE,
     changed_members,
     has_version,
     without_version,
@@ -109,6 +110,11 @@ class Baseline:
             for each, before, token in self._compared(now)
             if without_version(before) != without_version(token)
         }
+
+    def named_otherwise(self, now: PublicationState) -> set[int]:
+        """The relations of which nothing comes under their own name, whatever was written down of them: on 13 and 14
+        earlier code followed a partition beside the root through which it is published."""
+        return {each for each in self.tables if now.members.get(each) == NAMED_OTHERWISE}
 
     def altered(self, now: PublicationState) -> dict[int, list[str]]:
         """The relations that are members as they were, but may not have been meanwhile, and of which publications."""

@@ -106,6 +106,8 @@ class Doubts:
     def compare_publication(self, baseline: Baseline, now: PublicationState) -> None:
         """Whether tables are members for another reason, or with other columns, or were meanwhile."""
         changed, followed = baseline.changed(now), set(self._tracker.progress.relation_ids)
+        otherwise = baseline.named_otherwise(now) & followed
+        self.add({each: errors.named_otherwise([*now.oids], self._name(each)) for each in otherwise})
         self.add(
             {each: errors.membership_changed(changed[each], self._name(each)) for each in changed.keys() & followed}
         )

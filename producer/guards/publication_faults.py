@@ -4,7 +4,7 @@ In: published tables with their memberships. Out: an ``OperatorError`` for each,
 ends the stream where columns differ. What it sends where filters differ by operation, no copy equals.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from walbridge.producer.errors import publish_all, the_publications
 from walbridge.producer.postgres.facts import Membership, PublishedTable
@@ -47,6 +47,22 @@ def unsent_operations(tables: Iterable[PublishedTable]) -> Iterator[OperatorErro
                 "such changes do not come",
                 remedy=publish_all(names[:1]),
             )
+
+
+def sends_by_order(server_version: int) -> bool:
+    """Whether the server names a partition's changes by the first publication that publishes all operations of it, and
+    not by the topmost root of all (PostgreSQL ``pgoutput.c``, get_rel_sync_entry, before 13.7 and 14.3)."""
+    return 130000 <= server_version < 130007 or 140000 <= server_version < 140003
+
+
+def shared_tree_fault(table: PublishedTable, publications: Sequence[str]) -> OperatorError:
+    """On a server that ``sends_by_order``."""
+    others = " ".join(f"ALTER PUBLICATION {quoted(each)} DROP TABLE ...;" for each in publications[1:])
+    return OperatorError(
+        f"{the_publications(publications)} publish table {table.qualified_name} or partitions of it: before 13.7 and "
+        "14.3 the order of publications decides under which name Postgres sends their changes",
+        remedy=f"run the newest minor version of this server; or leave it and its partitions in one of them: {others}",
+    )
 
 
 def _same_columns(table: PublishedTable) -> str:

@@ -8,10 +8,15 @@ from collections.abc import Iterator, Sequence
 
 from walbridge.producer.errors import row_filter_loses_values
 from walbridge.producer.guards.partitions import identity_faults, unsent_faults
-from walbridge.producer.guards.publication_faults import combination_faults, unsent_operations
+from walbridge.producer.guards.publication_faults import (
+    combination_faults,
+    sends_by_order,
+    shared_tree_fault,
+    unsent_operations,
+)
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.partitions import partition_trees
+from walbridge.producer.postgres.partitions import partition_trees, shared_trees
 from walbridge.producer.postgres.publications.row_filters import LossyFilter, lossy_filters
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -24,7 +29,7 @@ def refuse_unfit_identities(connection: SqlConnection, settings: Settings, table
         OperatorError: the first of them.
         RetryableError: the server is away.
     """
-    for fault in [*publication_faults(settings, tables), *partition_faults(connection, tables)]:
+    for fault in [*publication_faults(settings, tables), *partition_faults(connection, settings, tables)]:
         raise fault
     if settings.producer.on_unknown_value == "refuse":
         for fault in filter_faults(connection, settings, tables):
@@ -38,8 +43,16 @@ def publication_faults(settings: Settings, tables: Sequence[PublishedTable]) -> 
         yield from combination_faults(tables)
 
 
-def partition_faults(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
-    """Partitions whose changes are never sent, or whose old rows are not what their root's identity says."""
+def partition_faults(
+    connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
+) -> Iterator[OperatorError]:
+    """Partitions whose changes are never sent, or under a name that nobody can tell, or whose old rows are not what
+    their root's identity says."""
+    names = settings.postgres.publication_names
+    if len(names) > 1 and sends_by_order(connection.info.server_version):
+        roots = {table.relation_id: table for table in tables if table.is_partitioned}
+        for root, publications in shared_trees(connection, names, roots).items():
+            yield shared_tree_fault(roots[root], publications)
     trees = partition_trees(connection, [table.relation_id for table in tables if table.is_partitioned])
     yield from unsent_faults(trees)
     for _, fault in identity_faults(trees):

@@ -6,7 +6,7 @@ the catalogue is read, so that DDL that waits for a lock blocks nothing here.
 
 from collections.abc import Iterable
 
-from walbridge.producer.postgres.catalog import INDEX_KEY, rows_of
+from walbridge.producer.postgres.catalog import INDEX_KEY, Publications, rows_of
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import Partition
 
@@ -36,3 +36,23 @@ def partition_trees(connection: SqlConnection, relation_ids: Iterable[int]) -> l
         Partition(root, relation_id, name, identity, frozenset(columns), never_sent)
         for root, relation_id, name, identity, columns, never_sent in rows
     ]
+
+
+_SHARED = """
+    SELECT c.oid, array_agg(DISTINCT p.pubname::text ORDER BY p.pubname::text)
+    FROM pg_class c CROSS JOIN pg_publication p
+    WHERE c.oid = ANY (%s) AND c.relkind = 'p' AND p.pubname = ANY (%s) AND (p.puballtables OR EXISTS (
+      SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (
+        SELECT f.relid FROM pg_partition_tree(pg_partition_root(c.oid)) f)))
+    GROUP BY c.oid HAVING count(DISTINCT p.oid) > 1"""
+
+
+def shared_trees(
+    connection: SqlConnection, publications: Publications, relation_ids: Iterable[int]
+) -> dict[int, list[str]]:
+    """Of these the partitioned tables of whose whole tree several publications name some table, and which these are.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    return dict(rows_of(connection, _SHARED, (list(relation_ids), list(publications))))

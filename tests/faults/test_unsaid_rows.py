@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from tests.faults.followed import settings_of
 from tests.faults.test_table_trouble import barriers_of, states
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.postgres_versions import MAJORS
 from tests.source_rows import comparable, source_rows
 from tests.wait import wait_until
+from walbridge.tables.forget import forget
 
 pytestmark = pytest.mark.fault
 
@@ -193,14 +195,16 @@ def test_tables_are_copied_anew_when_the_publication_names_them_otherwise(
     before, after = str(via_root).lower(), str(not via_root).lower()
     producer.database.execute(ROOT.format("p"))
     producer.publish("p", options=f"WITH (publish_via_partition_root = {before})")
-    producer.start_streaming()
+    running = producer.start_streaming()
     producer.check_equal()
     producer.database.execute(
         f"ALTER PUBLICATION walbridge SET (publish_via_partition_root = {after}); UPDATE p SET v = 'new' WHERE id < 12"
     )
     wait_until(lambda: states(producer) == {"current", "dropped"}, "the others to be current")
     producer.database.execute("UPDATE p SET v = 'newer' WHERE id > 7")
-    wanted = {"public.p_a", "public.p_b"} if via_root else {"public.p"}
+    wanted, left = {"public.p_a", "public.p_b"}, {"public.p"}
+    if not via_root:
+        wanted, left = left, wanted
     with producer.topics() as topics:
         producer.caught_up(topics)
         replayed = topics.replay()
@@ -209,6 +213,10 @@ def test_tables_are_copied_anew_when_the_publication_names_them_otherwise(
     for relation in named:
         there = Counter(map(comparable, replayed.rows(relation.table.namespace, relation.table.name)))
         assert there == Counter(map(comparable, source_rows(producer.database, relation, "true")))
+    for name in left:
+        assert f"table {name} as its root, or as its partitions: no change comes under its own name" in running.log
+    assert forget(settings_of(producer), sorted(left), say=lambda line: None) == 0
+    wait_until(lambda: states(producer) == {"current"}, "the others to be forgotten")
 
 
 UNSENT = {

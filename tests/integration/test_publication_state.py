@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.fix_postgres import Database
+from tests.fix_postgres import Database, new_database
+from walbridge.embedded.postgres import PostgresServer
+from walbridge.producer.guards import replica_identity
+from walbridge.producer.guards.publication_faults import sends_by_order
+from walbridge.producer.guards.replica_identity import partition_faults
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.publications import publication
 from walbridge.producer.postgres.publications.publication import next_xid, publication_state
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Postgres, Settings
 
 
 def test_transaction_that_wrote_while_a_table_left_is_below_the_next_xid_and_keeps_the_oldest_back(
@@ -132,3 +139,34 @@ def test_membership_is_not_touched_by_what_leaves_no_change_out(database: Databa
     ):
         database.execute(statement)
     assert _membership(database) == before
+
+
+@pytest.mark.parametrize("major", [13, 14])
+def test_tree_of_several_publications_is_refused_where_their_order_would_decide_under_which_name_it_comes(
+    postgres_version: Callable[[int], PostgresServer], monkeypatch: pytest.MonkeyPatch, major: int
+) -> None:
+    """I4, I7. The servers of the tests have that mended, so only their catalogue is asked here."""
+    settings = Settings(postgres=Postgres(publications=("a", "b")))
+
+    def faults() -> list[OperatorError]:
+        with connect_sql(database.dsn, "test") as asking:
+            return list(partition_faults(asking, settings, catalog.published_tables(asking, ("a", "b"))))
+
+    with new_database(postgres_version(major)) as database:
+        database.execute(
+            "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p DEFAULT;"
+            "CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION b FOR TABLE p1, t;"
+            "CREATE PUBLICATION a FOR TABLE p, t WITH (publish_via_partition_root = true)"
+        )
+        assert faults() == []
+        monkeypatch.setattr(replica_identity, "sends_by_order", lambda version: True)
+        (fault,) = faults()
+        assert fault.what.startswith("publications a, b publish table public.p or partitions of it")
+        assert 'ALTER PUBLICATION "b" DROP TABLE ...;' in fault.remedy
+        database.execute('ALTER PUBLICATION "b" DROP TABLE p1')
+        assert faults() == []
+
+
+def test_order_of_publications_decides_before_13_7_and_14_3() -> None:
+    versions = (120022, 130000, 130006, 130007, 140000, 140002, 140003, 150000)
+    assert [each for each in versions if sends_by_order(each)] == [130000, 130006, 140000, 140002]

@@ -21,6 +21,9 @@ FOLLOWED: dict[str, str] = {
         "tests/faults/test_unfit_rows.py::"
         "test_table_that_loses_its_key_over_several_partitions_is_stale_until_it_has_one_again"
     ),
+    "producer/errors.py:named_otherwise": (
+        "tests/faults/test_unsaid_rows.py::test_tables_are_copied_anew_when_the_publication_names_them_otherwise"
+    ),
     "producer/errors.py:not_published": SQL,
     "producer/errors.py:operations_missing": SQL,
     "producer/errors.py:other_publication": (
@@ -50,6 +53,10 @@ FOLLOWED: dict[str, str] = {
     "producer/guards/partitions.py:identity_faults": SQL,
     "producer/guards/partitions.py:unsent_faults": (
         "tests/faults/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
+    ),
+    "producer/guards/publication_faults.py:shared_tree_fault": (
+        "tests/integration/test_publication_state.py::"
+        "test_tree_of_several_publications_is_refused_where_their_order_would_decide_under_which_name_it_comes"
     ),
     "producer/guards/start.py:_refuse_bad_slot": GUARDS,
     "producer/guards/start.py:_refuse_gap": GUARDS,

@@ -256,7 +256,7 @@ def _unfit_identities(
     connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
 ) -> Iterator[Finding]:
     """What the producer refuses at its start, unless it is set to leave such a table when it happens."""
-    for fault in chain(publication_faults(settings, tables), partition_faults(connection, tables)):
+    for fault in chain(publication_faults(settings, tables), partition_faults(connection, settings, tables)):
         yield refused(TABLES, fault)
     for fault in filter_faults(connection, settings, tables):
         stops = settings.producer.on_unknown_value == "refuse"

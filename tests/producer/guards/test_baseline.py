@@ -10,6 +10,7 @@ from tests.producer.streaming_progress import STREAMING
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.postgres.facts import PublicationState
+from walbridge.producer.postgres.publications.combined_publications import NAMED_OTHERWISE
 from walbridge.schemas.control.table_progress import CURRENT, TableProgress
 from walbridge.schemas.errors import COPY_ALL, OperatorError
 from walbridge.schemas.position import Lsn
@@ -125,3 +126,12 @@ def test_ids_of_topics_that_format_1_kept_together_go_to_their_tables() -> None:
     assert later == BASELINE
     assert later.topics == earlier.topics == {"p.metadata": "a+/b", "p.public.t": "c"}
     assert later.with_topics({1: "p.public.t"}) is later
+
+
+def test_table_that_is_sent_under_another_name_is_told_whatever_was_written_down_of_it() -> None:
+    """I8: on 13 and 14 earlier code followed a partition beside its published root, which is written to instead."""
+    of_earlier_code = replace(BASELINE, tables={each: replace(TABLES[each], membership=known) for each, known in (
+        (1, None), (2, NAMED_OTHERWISE), (3, "*"))})  # fmt: skip
+    now = replace(NOW, members={1: NAMED_OTHERWISE, 2: NAMED_OTHERWISE, 3: "*@754"})
+    assert of_earlier_code.named_otherwise(now) == {1, 2}
+    assert of_earlier_code.changed(now) == {}
