@@ -251,8 +251,11 @@ def verify(
     tables: Annotated[list[str] | None, typer.Argument(metavar="TABLE", help="schema.table; all by default.")] = None,
     config: Config = None,
     timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds to wait until the lake publishes what the source holds.")
-    ] = 60.0,
+        float | None,
+        typer.Option(
+            min=1, help="Seconds to wait until the lake publishes what the source holds: 60, with --every 600 a table."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
     every: Annotated[
         str | None, typer.Option("--every", metavar="TIME", help="Again and again, as 30m or 1h, until SIGTERM.")
@@ -276,7 +279,9 @@ def verify(
             raise typer.BadParameter(f"--every: {error}") from None
         configure_logs(log_format=log_format)
         raise typer.Exit(verify_every(load_settings(config), every_s, tables or None, timeout))
-    raise typer.Exit(compare_all(load_settings(config), tables=tables or None, timeout_s=timeout, as_json=as_json))
+    raise typer.Exit(
+        compare_all(load_settings(config), tables=tables or None, timeout_s=timeout or 60.0, as_json=as_json)
+    )
 
 
 @app.command()

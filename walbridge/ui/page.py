@@ -56,7 +56,7 @@ def pipeline_page(view: View, views: Sequence[View], now: datetime) -> Html:
         _heading(view, now),
         _section("flow", "Flow", _flow(view, view.standing)),
         _section("tables", "Tables", _tables(table_rows(view.standing))),
-        _section("day", "Last 24 hours", _plots(view.points, now)),
+        _section("day", "Last day", _plots(view.points, now)),
         _section("trouble", "What went wrong", _events(view.events)),
         _section("programs", "Programs", _programs(view.standing)),
     )

@@ -1,7 +1,7 @@
 """Lines over the last day as inline SVG. Pure.
 
-In: series of (moment, value), the moment of now. Out: a figure with a scale, hours in UTC, a legend, and one sentence
-for those who do not see it. Where a value is not known the line has a gap.
+In: series of (moment, value), the moment of now. Out: a figure with a scale, times in UTC, a legend, and one sentence
+for those who do not see it. It begins where something is known. Where a value is not known the line has a gap.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +13,9 @@ from walbridge.ui.markup import Html, join, tag
 WIDTH, HEIGHT = 400, 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68, 8, 12, 24
 DAY = timedelta(days=1)
+_LEAST = timedelta(hours=1)
+_STEPS = tuple(timedelta(minutes=each) for each in (15, 30, 60, 120, 360))
+_STEPS_MAX = 5
 _GAP = timedelta(minutes=3)
 Value = float | int | None
 
@@ -40,12 +43,12 @@ def plot(
 ) -> Html:
     """A figure. ``text``: a value for people, ``steps``: one of the scale, where that has to be shorter; ``least``: the
     scale never ends below this."""
-    begin = now - DAY
+    begin = _begin([at for each in series for at, value in each.values if value is not None], now)
     shown = [Series(each.name, each.kind, [(at, value) for at, value in each.values if at >= begin]) for each in series]
     top = _round_up(max((value for each in shown for _, value in each.known), default=0.0), least)
-    body = join(*_scale(top, steps or text), *_hours(begin, now), *(_line(each, begin, top) for each in shown))
+    body = join(*_scale(top, steps or text), *_times(begin, now), *(_line(each, (begin, now), top) for each in shown))
     legend = tag("ul", *(tag("li", _legend(each, text), class_=f"k{each.kind}") for each in shown), class_="legend")
-    summary = f"{title}, last 24 hours. " + " ".join(_sentence(each, text) for each in shown)
+    summary = f"{title} since {begin:%H:%M} UTC. " + " ".join(_sentence(each, text) for each in shown)
     svg = tag("svg", body, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=summary)
     return tag("figure", tag("figcaption", title), svg, legend)
 
@@ -59,19 +62,25 @@ def _scale(top: float, text: Callable[[float], str]) -> list[Html]:
     return parts
 
 
-def _hours(begin: datetime, now: datetime) -> list[Html]:
-    first = begin.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    hours = [first + timedelta(hours=n) for n in range(24)]
-    chosen = [each for each in hours if each.hour % 6 == 0 and each <= now]
+def _begin(known: list[datetime], now: datetime) -> datetime:
+    """Where the line begins: what is known fills the figure, if it is of an hour at least."""
+    oldest = min(known, default=now)
+    return max(now - DAY, min(oldest, now - _LEAST)).astimezone(UTC)
+
+
+def _times(begin: datetime, now: datetime) -> list[Html]:
+    step = next((each for each in _STEPS if (now - begin) / each <= _STEPS_MAX), _STEPS[-1])
+    midnight = begin.replace(hour=0, minute=0, second=0, microsecond=0)
+    first = midnight + step * ((begin - midnight) // step + 1)
     parts = []
-    for each in chosen:
-        x = _x(each, begin)
+    for each in (first + step * n for n in range((now - first) // step + 1)):
+        x = _x(each, (begin, now))
         parts.append(tag("line", x1=x, x2=x, y1=str(_TOP), y2=str(HEIGHT - _BOTTOM), class_="grid"))
         parts.append(tag("text", f"{each:%H:%M}", x=x, y=str(HEIGHT - 6), class_="hour"))
     return parts
 
 
-def _line(series: Series, begin: datetime, top: float) -> Html:
+def _line(series: Series, span: tuple[datetime, datetime], top: float) -> Html:
     path: list[str] = []
     last: datetime | None = None
     for at, value in series.values:
@@ -79,7 +88,7 @@ def _line(series: Series, begin: datetime, top: float) -> Html:
             last = None
             continue
         joined = last is not None and at - last <= _GAP
-        spot = f"{_x(at, begin)} {_y(float(value), top)}"
+        spot = f"{_x(at, span)} {_y(float(value), top)}"
         # A point alone would be no line at all.
         path.append(f"L{spot}" if joined else f"M{spot}h1")
         last = at
@@ -99,8 +108,8 @@ def _sentence(series: Series, text: Callable[[float], str]) -> str:
     return f"{_legend(series, text)}."
 
 
-def _x(at: datetime, begin: datetime) -> str:
-    share = (at - begin) / DAY
+def _x(at: datetime, span: tuple[datetime, datetime]) -> str:
+    share = (at - span[0]) / (span[1] - span[0])
     return f"{_LEFT + max(0.0, min(1.0, share)) * (WIDTH - _LEFT - _RIGHT):.1f}"
 
 

@@ -79,15 +79,25 @@ def compare(settings: Settings, tables: Sequence[str] | None = None, timeout_s: 
 
 
 def compare_on(
-    connection: Connection, settings: Settings, tables: Sequence[str] | None, timeout_s: float, view: View
+    connection: Connection,
+    settings: Settings,
+    tables: Sequence[str] | None,
+    timeout_s: float,
+    view: View,
+    beat: Callable[[], None] = lambda: None,
 ) -> list[TableResult]:
-    """Likewise. ``view``: how the source is read in each round. Raises as ``verify``."""
+    """Likewise. Raises as ``verify``.
+
+    Args:
+        view: how the source is read in each round.
+        beat: called again and again while a published cut is waited for; it may raise.
+    """
     deadline = time.monotonic() + timeout_s
     lake = Lake(settings.lake.path, settings.name, flatten(settings.lake.storage_options))
     trials: dict[str, _Trial] = {}
     at_least_lsn = current_lsn(connection)
     for round_number in range(1, ROUNDS_MAX + 1):
-        cut = _cut_at(lake, at_least_lsn, deadline)
+        cut = _cut_at(lake, at_least_lsn, deadline, beat)
         if cut is None and round_number > 2:
             break
         if cut is None:
@@ -209,7 +219,7 @@ def chosen_names(published: Sequence[str], names: Sequence[str] | None, settings
     return list(chosen) if names else list(published)
 
 
-def _cut_at(lake: Lake, at_least_lsn: int, deadline: float) -> PublishedCut | None:
+def _cut_at(lake: Lake, at_least_lsn: int, deadline: float, beat: Callable[[], None]) -> PublishedCut | None:
     """The newest published cut at or after an LSN; None when there is none before the deadline."""
     while True:
         cut = lake.newest_cut()
@@ -217,6 +227,7 @@ def _cut_at(lake: Lake, at_least_lsn: int, deadline: float) -> PublishedCut | No
             return cut
         if time.monotonic() >= deadline:
             return None
+        beat()
         time.sleep(_POLL_INTERVAL_S)
 
 

@@ -45,10 +45,12 @@ from walbridge.verify.sweep import Rewritten, sweep
 
 log = structlog.get_logger()
 
+TIMEOUT_S = 600.0
+"""Nobody waits at a terminal, so a lake that is some minutes behind is waited for."""
 RETRY_S = 60.0
 """At most this long after a run that ended early."""
 _BEAT_S = 5.0
-_END_S = 1.0
+_END_S = 0.2
 """So long the end waits for the part that is being compared."""
 
 
@@ -56,15 +58,17 @@ class Over(Exception):
     """Nobody wants the rest of this run."""
 
 
-def verify_every(settings: Settings, every_s: float, tables: Sequence[str] | None, timeout_s: float) -> int:
-    """Compare until SIGTERM or Ctrl-C; the exit code.
+def verify_every(
+    settings: Settings, every_s: float, tables: Sequence[str] | None, timeout_s: float | None = None
+) -> int:
+    """Compare until SIGTERM or Ctrl-C; the exit code. ``timeout_s``: of a table, until the lake has published enough.
 
     Raises:
         OperatorError: the port for ``/metrics`` cannot be had.
     """
     is_over, where = threading.Event(), settings.metrics
     metrics = VerifyMetrics(settings.name, every_s, where.stalled_after_s)
-    service = Service(settings, every_s, tables, timeout_s, metrics, is_over)
+    service = Service(settings, every_s, tables, timeout_s or TIMEOUT_S, metrics, is_over)
     report = RunReport(settings, VERIFIER, StatusTopic(settings, VERIFIER), lambda: metrics.told)
     endpoint = where.host, where.verify_port, metrics.registry, metrics.health, "verify_port"
 
@@ -159,7 +163,7 @@ class Service:
     def _compare(self, connection: Connection, name: str) -> None:
         view = partial(sweep, beat=self._beat)
         try:
-            (result,) = compare_on(connection, self._settings, [name], self._timeout_s, view)
+            (result,) = compare_on(connection, self._settings, [name], self._timeout_s, view, self._beat)
         except NotInLake:
             result = TableResult(name, "not in the lake yet", 0)
         except Rewritten:

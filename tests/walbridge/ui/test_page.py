@@ -150,6 +150,25 @@ def test_line_has_a_gap_where_a_value_is_not_known() -> None:
     assert ">5 s</text>" in figure
 
 
+@pytest.mark.parametrize(
+    ("minutes", "begin", "times"),
+    [
+        (3, "11:00", ["11:15", "11:30", "11:45", "12:00"]),
+        (90, "10:30", ["11:00", "11:30", "12:00"]),
+        (60 * 20, "16:00", ["18:00", "00:00", "06:00", "12:00"]),
+        (60 * 30, "12:00", ["18:00", "00:00", "06:00", "12:00"]),
+    ],
+)
+def test_figure_begins_where_something_is_known_an_hour_ago_at_least(
+    minutes: int, begin: str, times: list[str]
+) -> None:
+    now = NOW.replace(second=0)
+    figure = plot("Lag", [Series("Kafka", 1, [(now - timedelta(minutes=minutes), 1.0), (now, 2.0)])], now, str, 1.0)
+
+    assert f"since {begin} UTC" in figure
+    assert re.findall(r'class="hour">([^<]*)<', figure) == times
+
+
 def test_markup_escapes_all_but_markup() -> None:
     assert tag("a", "<b>", Html("<i></i>"), href='"&') == '<a href="&quot;&amp;">&lt;b&gt;<i></i></a>'
     assert join("<", None, Html("<")) == "&lt;<"
