@@ -24,6 +24,7 @@ from walbridge.producer.kafka.client_config import refusing_properties, transact
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import progress_topic
 
 log = structlog.get_logger()
 
@@ -60,6 +61,14 @@ class Instance:
     def is_fenced(self) -> bool:
         """Another instance has this one's transactional id."""
         return self._fenced is not None
+
+    def connect(self, topic: str, timeout_s: float) -> None:
+        """To a broker. A client that has none when it looks for its coordinator looks again after half a second.
+
+        The first answer may come over the bootstrap connection, which it leaves then for one to the broker by its name.
+        """
+        for _ in range(2):
+            self._call("list_topics", topic, timeout_s)
 
     def init(self, timeout_s: float) -> None:
         """Fence older instances and end their open transaction."""
@@ -172,6 +181,7 @@ def opened(
     due, deadline_s = BackOff(first_s=0.1, max_s=1.0), time.monotonic() + timeout_s
     while True:
         try:
+            instance.connect(progress_topic(settings.name), SLICE_S)
             instance.init(SLICE_S)
             return instance
         except KafkaException as error:

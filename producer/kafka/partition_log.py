@@ -8,6 +8,7 @@ end offset only says from how far before it to begin, and more is read until eno
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -68,6 +69,7 @@ class PartitionLog:
         self._topic = topic
         self._partition = partition
         self._is_over = is_over
+        self._is_leader_known = False
         self.next_offset = 0
 
     def __enter__(self) -> Self:
@@ -91,6 +93,7 @@ class PartitionLog:
             )
         except KafkaException as error:
             raise self._unreadable(error.args[0]) from None
+        self._is_leader_known = True
         return int(first), int(end)
 
     def read(self, start: int, stop: int | None = None) -> Iterator[Message]:
@@ -100,6 +103,7 @@ class PartitionLog:
             RetryableError: no broker answers.
             OperatorError: it may not be read.
         """
+        self._find_leader()
         try:
             self._consumer.assign([TopicPartition(self._topic, self._partition, start or OFFSET_BEGINNING)])
         except KafkaException as error:
@@ -126,6 +130,13 @@ class PartitionLog:
                 raise self._unreadable(fault)
             else:
                 self._refuse_silence(heard_s)
+
+    def _find_leader(self) -> None:
+        """A client that is given a partition whose leader it does not know looks again after half a second."""
+        if not self._is_leader_known:
+            with suppress(KafkaException):  # who is away is told by the read
+                self._consumer.list_topics(self._topic, timeout=SLICE_S)
+            self._is_leader_known = True
 
     def _rest(self) -> None:
         """Until the next read: the client would ask for more a hundred times a second."""

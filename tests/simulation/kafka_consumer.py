@@ -30,6 +30,9 @@ class Consumer:
             self._messages = deque(Delivered(place, entry) for entry in entries)
             self._messages.append(Delivered(place, None, end, log.stable_end))
 
+    def list_topics(self, topic: str, timeout: float = -1) -> None:
+        """Nobody moves."""
+
     def unassign(self) -> None:
         """Nothing was fetched ahead."""
 

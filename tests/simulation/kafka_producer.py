@@ -248,7 +248,7 @@ class Producer:
     def list_topics(self, topic: str, timeout: float = -1) -> Any:
         self._world.step("list_topics")
         counts = self._broker.partition_counts
-        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=dict.fromkeys(range(counts[topic])))})
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=dict.fromkeys(range(counts.get(topic, 1))))})
 
 
 def _schema_ids(entry: Entry) -> list[bytes]:

@@ -21,7 +21,8 @@ from walbridge.producer.session.transaction import TransactionTracker
 from walbridge.producer.session.transaction_spool import Spooled
 
 pytestmark = pytest.mark.simulation
-SEEDS_MAX = 600
+SEEDS_MAX = 1_000
+"""The last mistake is found within 561."""
 
 MUTANTS = {
     "a transaction that begins where the last one ended is skipped": Mutant(

@@ -21,6 +21,9 @@ from walbridge.schemas.errors import OperatorError
 CLIENT_TIMEOUT_S = 5
 """How long a client may take to ask; then its thread and socket are given back."""
 
+END_S = 0.05
+"""Within which it notices that it is to close: each end of a program waits for it."""
+
 Answer = tuple[HTTPStatus, str, bytes]
 
 
@@ -51,7 +54,7 @@ class HttpEndpoint:
                 "this machine; or stop what listens there",
             ) from None
         self.port: int = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, name="http", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(END_S,), name="http", daemon=True).start()
 
     def __enter__(self) -> Self:
         return self

@@ -126,6 +126,7 @@ def test_partition_of_which_only_faults_come_is_given_up(monkeypatch: pytest.Mon
     with PartitionLog(settings(), "p.cuts", 0) as log:
         log._consumer.close()
         log._consumer = cast(Any, SimpleNamespace(assign=lambda _: None, poll=lambda _: fault, close=lambda: None))
+        log._is_leader_known = True
         with pytest.raises(KafkaAway, match=f"no answer within {SILENCE_S:g} s"):
             list(log.read(0))
 

@@ -85,7 +85,7 @@ class Client:
         return 0
 
     def list_topics(self, topic: str, timeout_s: float) -> SimpleNamespace:
-        partitions = dict.fromkeys(range(self._broker.partition_counts[topic]))
+        partitions = dict.fromkeys(range(self._broker.partition_counts.get(topic, 1)))
         return SimpleNamespace(topics={topic: SimpleNamespace(partitions=partitions)})
 
     def commit_transaction(self, timeout_s: float) -> None:
