@@ -159,13 +159,16 @@ def ui(
     token_file: Annotated[
         Path | None, typer.Option("--token-file", help="File with the token that readers must know.")
     ] = None,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", metavar="FOLDER", help="Folder that keeps the last day for the next start.")
+    ] = None,
 ) -> None:
     """Serve a status page of one or several pipelines, read only, until SIGTERM or Ctrl-C."""
     from walbridge.schemas.settings_file import load_settings
     from walbridge.ui import serve
 
     pipelines = [load_settings(each) for each in config] if config else [load_settings()]
-    code = serve(pipelines, host=host, port=port, interval_s=interval, token_file=token_file, say=_say)
+    code = serve(pipelines, host=host, port=port, interval_s=interval, token_file=token_file, keep=keep, say=_say)
     raise typer.Exit(code)
 
 

@@ -151,6 +151,7 @@ FOLLOWED: dict[str, str] = {
         "tests/walbridge/sql/test_sql.py::"
         "test_table_of_a_schema_that_duckdb_has_itself_is_refused_and_never_taken_for_another"
     ),
+    "walbridge/ui/kept_points.py:__init__": UI,
     "walbridge/ui/server.py:__init__": UI,
     "walbridge/ui/verb.py:_refuse_doubles": UI,
     "walbridge/ui/verb.py:read_token": UI,

@@ -6,7 +6,7 @@ looked at for what was bad.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -82,8 +82,8 @@ def sample_of(standing: Standing) -> Sample:
 class History:
     """Written by the one thread that looks; what it gives out are copies."""
 
-    def __init__(self) -> None:
-        self._points: deque[Point] = deque(maxlen=POINTS_MAX)
+    def __init__(self, points: Iterable[Point] = ()) -> None:
+        self._points: deque[Point] = deque(points, maxlen=POINTS_MAX)
         self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
         self._samples: deque[Sample] = deque(maxlen=SAMPLES_MAX)
         self._minute: list[Sample] = []
@@ -91,16 +91,18 @@ class History:
         self._silent: dict[str, str] = {}
         self._ends: set[tuple[str, datetime]] = set()
 
-    def add(self, standing: Standing) -> None:
-        """One look more."""
+    def add(self, standing: Standing) -> bool:
+        """One look more; whether a minute is over with it."""
         sample = sample_of(standing)
-        if self._minute and _minute(sample.at) != _minute(self._minute[0].at):
+        is_over = bool(self._minute) and _minute(sample.at) != _minute(self._minute[0].at)
+        if is_over:
             self._close()
         self._minute.append(sample)
         self._samples.append(sample)
         self._note_silence(standing)
         for who, words in programs(standing):
             self._note_end(who, words)
+        return is_over
 
     def note(self, event: Event) -> None:
         """Something else went wrong."""

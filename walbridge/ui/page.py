@@ -197,7 +197,7 @@ def _tables(rows: Sequence[TableRow]) -> Html:
     more = (
         f"{len(rows) - len(shown):,} more tables are not shown: walbridge tables has all." if rows[len(shown) :] else ""
     )
-    scrolled = tag("div", table, class_="scroll", tabindex="0", role="region", aria_labelledby="tables-h")
+    scrolled = tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="List of tables")
     return join(tag("p", _counts(rows), class_="counts"), scrolled, tag("p", more) if more else NOTHING)
 
 

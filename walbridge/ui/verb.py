@@ -13,6 +13,7 @@ from types import FrameType
 
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import ENV_PREFIX, Settings
+from walbridge.ui.kept_points import KeptPoints
 from walbridge.ui.server import Pages, UiServer, is_loopback
 from walbridge.ui.watcher import Watcher
 
@@ -30,12 +31,14 @@ def serve(
     port: int,
     interval_s: float,
     token_file: Path | None,
+    keep: Path | None = None,
     say: Callable[[str], None],
 ) -> int:
     """Serve; the exit code.
 
     Raises:
-        OperatorError: two pipelines of one name, another address than loopback without a token, no such port.
+        OperatorError: two pipelines of one name, another address than loopback without a token, no such port, no
+            folder to keep the last day in.
     """
     _refuse_doubles(pipelines)
     token = read_token(token_file, os.environ)
@@ -51,7 +54,8 @@ def serve(
 
     signal.signal(signal.SIGTERM, receive)
     signal.signal(signal.SIGINT, receive)
-    watchers = [Watcher(each, interval_s, is_over) for each in pipelines]
+    kept = [None if keep is None else KeptPoints(keep, each.name) for each in pipelines]
+    watchers = [Watcher(each, interval_s, is_over, day) for each, day in zip(pipelines, kept, strict=True)]
     with UiServer(host, port, Pages(lambda: [each.view for each in watchers]), token) as server:
         shown = f"[{host}]" if ":" in host else host
         say(f"http://{shown}:{server.port}/ until Ctrl-C" + ("" if token is None else "; the token is the password"))

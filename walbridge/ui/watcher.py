@@ -5,6 +5,7 @@ a look its time limits, delays no other and no reader of the page.
 """
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import structlog
@@ -13,17 +14,21 @@ from walbridge.runtime.crash_report import bug_place
 from walbridge.schemas.settings import Settings
 from walbridge.status.look import look
 from walbridge.ui.history import Event, History
+from walbridge.ui.kept_points import KeptPoints
 from walbridge.ui.page import View
 
 log = structlog.get_logger()
 
 
 class Watcher:
-    """Of one pipeline; ``view`` is replaced as a whole by each look."""
+    """Of one pipeline; ``view`` is replaced as a whole by each look. ``kept``: where its last day outlives a start."""
 
-    def __init__(self, settings: Settings, interval_s: float, is_over: threading.Event) -> None:
-        self._settings, self._interval_s, self._is_over = settings, interval_s, is_over
-        self._history = History()
+    def __init__(
+        self, settings: Settings, interval_s: float, is_over: threading.Event, kept: KeptPoints | None = None
+    ) -> None:
+        self._settings, self._interval_s, self._is_over, self._kept = settings, interval_s, is_over, kept
+        self._history = History(kept.read(datetime.now(UTC)) if kept is not None else ())
+        self._bug = ""
         self.view = View(settings.name)
         self._thread = threading.Thread(target=self._run, name=f"look {settings.name}", daemon=True)
 
@@ -36,13 +41,21 @@ class Watcher:
             try:
                 self._look()
             except Exception as error:  # a bug of one look: the page goes on, says so, and grows old
-                log.warning("a look failed", pipeline=self._settings.name, why=bug_place(error))
-                self._history.note(Event(datetime.now(UTC), "this page", f"a look failed: a bug: {bug_place(error)}"))
+                self._note_bug(bug_place(error))
             if self._is_over.wait(self._interval_s):
                 return
 
+    def _note_bug(self, place: str) -> None:
+        """Once, as long as it is the same."""
+        if place != self._bug:
+            self._bug = place
+            log.warning("a look failed", pipeline=self._settings.name, why=place)
+            self._history.note(Event(datetime.now(UTC), "this page", f"a look failed: a bug: {place}"))
+        self.view = replace(self.view, events=self._history.events())
+
     def _look(self) -> None:
         standing = look(self._settings)
-        self._history.add(standing)
         history = self._history
+        if history.add(standing) and self._kept is not None:
+            self._kept.write(history.points())
         self.view = View(self._settings.name, standing, history.points(), history.events(), history.rates())

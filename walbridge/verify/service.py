@@ -169,18 +169,18 @@ class Service:
         except Rewritten:
             log.info("the table was rewritten while it was compared: next time", table=name)
             result = TableResult(name, "current", 0, whole=False)
+        self._metrics.found(result)
         if result_of(result) == UNEQUAL:
             self._doubt(name, result)
-        self._metrics.found(result)
 
     def _doubt(self, name: str, result: TableResult) -> None:
-        """Durable before it is counted: else the run ends early, and the next one finds it again."""
+        """Where the producer cannot be told the run ends early, and the next one finds the table again."""
+        log.warning("the lake's table differs from its source", table=name, **result.counts)
         write(self._settings, [TableRequest.of_doubt(result.relation_id, time.time_ns() // 1000)])
-        log.warning(
-            "the lake's table differs from its source; the producer is told",
+        log.info(
+            "the producer is told",
             table=name,
             remedy=f"nothing, if [producer] on_table_error is copy; walbridge verify {name} shows the keys that differ",
-            **result.counts,
         )
 
     def _beat(self) -> None:

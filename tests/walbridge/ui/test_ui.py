@@ -78,6 +78,10 @@ def test_each_refusal_is_mended_by_its_remedy(tmp_path: Path) -> None:
     with UiServer("127.0.0.1", 0, Pages(list), None) as other, pytest.raises(OperatorError) as taken:
         serve(settings, host="127.0.0.1", port=other.port, interval_s=1, token_file=None, say=print)
 
+    with pytest.raises(OperatorError, match="cannot be made: Not a directory") as no_folder:
+        serve(settings, host="127.0.0.1", port=0, interval_s=1, token_file=None, keep=file / "day", say=print)
+    assert "name another one with --keep" in (no_folder.value.remedy or "")
+
     remedies = [each.value.remedy or "" for each in (open_to_all, no_token)]
     (command,) = {found for each in remedies for found in re.findall(r"\(umask .*?\)", each)}
     assert all("give --token-file ui_token" in each for each in remedies)
@@ -85,6 +89,15 @@ def test_each_refusal_is_mended_by_its_remedy(tmp_path: Path) -> None:
     assert "or 0 for any" in (taken.value.remedy or "")
     subprocess.run(command, shell=True, cwd=tmp_path, check=True)
     token_file = tmp_path / "ui_token"
-    options = "--config", str(file), "--host", "0.0.0.0", "--token-file", str(token_file)
+    options = (
+        "--config",
+        str(file),
+        "--host",
+        "0.0.0.0",
+        "--token-file",
+        str(token_file),
+        "--keep",
+        str(tmp_path / "day"),
+    )
     with shown(tmp_path, *options) as (_, address):
         assert "shop" in page(address, Authorization=f"Bearer {token_file.read_text().strip()}")

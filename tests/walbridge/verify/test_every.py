@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from walbridge.quantities import duration_s
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
+from walbridge.verify import service
 from walbridge.verify.metrics import EQUAL, NOT_CURRENT, UNDECIDED, UNEQUAL, VerifyMetrics, result_of, told_tables
 from walbridge.verify.report import TableResult
+from walbridge.verify.service import Service
 
 
 def table(state: str = "current", *, whole: bool = True, different: int = 0) -> TableResult:
@@ -58,3 +64,22 @@ def test_duration_is_a_number_and_a_unit(text: str, seconds: int) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="as in 1h"):
         duration_s(text)
+
+
+def test_difference_is_counted_and_logged_also_where_the_producer_cannot_be_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else an alert would depend on a right of Kafka's."""
+    metrics = VerifyMetrics("p", 3600, 300)
+    there = Service(Settings(name="p"), 3600, None, 1.0, metrics, threading.Event())
+    monkeypatch.setattr(service, "compare_on", lambda *_: [table(different=3)])
+
+    def refuse(*_: object) -> None:
+        raise OperatorError("topic p.progress may not be written", remedy="let it")
+
+    monkeypatch.setattr(service, "write", refuse)
+
+    with pytest.raises(OperatorError):
+        there._compare(None, "public.t")  # type: ignore[arg-type]  # nobody asks it
+
+    assert metrics.registry.get_sample_value("walbridge_verify_unequal_tables_total", {"pipeline": "p"}) == 1
