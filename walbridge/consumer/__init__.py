@@ -21,6 +21,7 @@ except ModuleNotFoundError:
         name="confluent_kafka",
     ) from None
 
+from walbridge.consumer.client import refuse_remade
 from walbridge.consumer.event import Event, Operation, PostgresText, Row
 from walbridge.consumer.relations import Relations, WantedTables
 from walbridge.consumer.topic_stream import EventStream, Place
@@ -49,6 +50,7 @@ def events(
     *,
     transactions: Literal[False] = False,
     start: Mapping[Place, int] | None = None,
+    topic_ids: Mapping[str, str] | None = None,
     follow: bool = True,
 ) -> EventStream: ...
 
@@ -61,6 +63,7 @@ def events(
     *,
     transactions: Literal[True],
     start: Mapping[Place, int] | None = None,
+    topic_ids: Mapping[str, str] | None = None,
     follow: bool = True,
 ) -> TransactionStream: ...
 
@@ -72,6 +75,7 @@ def events(
     *,
     transactions: bool = False,
     start: Mapping[Place, int] | None = None,
+    topic_ids: Mapping[str, str] | None = None,
     follow: bool = True,
 ) -> EventStream | TransactionStream:
     """The events of some tables.
@@ -84,12 +88,14 @@ def events(
         transactions: whole transactions in the order of their commits, instead of single events in the order of each
             partition.
         start: offsets by topic and partition to begin at, as ``offsets`` of the stream told them.
+        topic_ids: as ``topic_ids`` of that stream told them: ``start`` is refused where a topic was made again since.
         follow: wait for more at the end; else that ends the iteration.
 
     Raises:
         OperatorError: no such pipeline or table, or a property that cannot be; ``remedy`` says what mends it.
         KafkaAway: no broker answers.
     """
+    refuse_remade(kafka, start or (), topic_ids or {})
     relations = Relations(kafka, pipeline)
     try:
         wanted = WantedTables(relations, tables)

@@ -4,10 +4,11 @@ In: the caller's librdkafka properties. Out: a consumer that is assigned partiti
 alone, and commits offsets only when the caller says so. An offset that is gone is an error, never a jump (I7).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from walbridge.consumer.event import KafkaRecord
 from walbridge.schemas.errors import KafkaAway, OperatorError
@@ -158,3 +159,44 @@ def commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
         raise refusal(error.args[0], "the group's offsets") or KafkaAway(
             f"offsets are not committed: {error.args[0].str()}"
         ) from None
+
+
+def topic_ids(kafka: Mapping[str, Any], topics: Collection[str]) -> dict[str, str]:
+    """Kafka's ids of those topics that are there: a topic that is made again under its name has another.
+
+    Raises:
+        KafkaAway: no broker answers.
+        OperatorError: they may not be described.
+    """
+    if not topics:
+        return {}
+    admin = AdminClient(dict(kafka) | {"log_level": 0})  # which says that properties of consumers mean nothing to it
+    found = {}
+    for topic, future in admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=ANSWER_S).items():
+        try:
+            found[topic] = str(future.result().topic_id)
+        except KafkaException as error:
+            if error.args[0].code() not in _GONE:
+                raise refusal(error.args[0], topic) or KafkaAway(
+                    f"Kafka does not tell of {topic}: {error.args[0].str()}"
+                ) from None
+    return found
+
+
+def refuse_remade(kafka: Mapping[str, Any], start: Iterable[tuple[str, int]], kept: Mapping[str, str]) -> None:
+    """Refuse offsets of topics that are others by now.
+
+    Args:
+        kept: the ids of the topics when the offsets were kept.
+
+    Raises:
+        OperatorError: one was deleted and made again, as by ``walbridge drop``. Others as ``topic_ids``.
+    """
+    wanted = {topic for topic, _ in start} & kept.keys()
+    for topic, now in topic_ids(kafka, wanted).items():
+        if now != kept[topic]:
+            raise OperatorError(
+                f"topic {topic} was deleted and made again since the offsets to start at were kept: they are of other "
+                "records",
+                remedy="begin anew, with an empty target and without start",
+            )

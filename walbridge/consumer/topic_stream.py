@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from walbridge.consumer.client import bounds, commit, committed, partitions_of, reader, record_of, refusal
+from walbridge.consumer.client import bounds, commit, committed, partitions_of, reader, record_of, refusal, topic_ids
 from walbridge.consumer.event import Event, EventDecoder, KafkaRecord
 from walbridge.consumer.relations import Relations, WantedTables
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError
@@ -43,7 +43,7 @@ class EventStream:
         follow: bool,
     ) -> None:
         self._relations, self._wanted = relations, wanted
-        self._start, self._follow = start, follow
+        self._kafka, self._start, self._follow = kafka, start, follow
         self._consumer = reader(kafka)
         self._decoder = EventDecoder(relations.version, relations.key_schema)
         self._failure: Exception | None = None
@@ -98,6 +98,11 @@ class EventStream:
     @property
     def _is_over(self) -> bool:
         return not self._follow and not self._held and self._at_end >= self.offsets.keys()
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """Kafka's ids of the topics that are read, to be kept beside ``offsets``. Raises as ``poll``."""
+        return topic_ids(self._kafka, self._topics)
 
     def commit(self) -> None:
         """Commit for the group what was returned so far. Raises as ``poll``."""

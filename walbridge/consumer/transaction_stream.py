@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from walbridge.consumer.client import bounds, commit, committed, partitions_of, reader, refusal
+from walbridge.consumer.client import bounds, commit, committed, partitions_of, reader, refusal, topic_ids
 from walbridge.consumer.cut_groups import CutGroups, Group, TableBarrier
 from walbridge.consumer.event import Event, EventDecoder, time_of
 from walbridge.consumer.merged_ranges import MergedRanges
@@ -78,7 +78,7 @@ class TransactionStream:
         *,
         follow: bool,
     ) -> None:
-        self._relations, self._wanted, self._follow = relations, wanted, follow
+        self._kafka, self._relations, self._wanted, self._follow = kafka, relations, wanted, follow
         self._place = cuts_topic(pipeline), 0
         self._cuts, self._rows = reader(kafka), reader(kafka)
         decoder = EventDecoder(relations.version, relations.key_schema)
@@ -207,6 +207,11 @@ class TransactionStream:
                     raise refused
             if time.monotonic() >= deadline_s or self._is_over:
                 return None
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """Kafka's id of the cuts topic, to be kept beside ``offsets``. Raises as ``poll``."""
+        return topic_ids(self._kafka, [self._place[0]])
 
     def commit(self) -> None:
         """Commit for the group the transactions that were taken whole. Raises as ``poll``."""

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.conformance import expected, scenario
 from tests.conformance.applied import Tables
 from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
 from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream
 from walbridge.consumer.topic_stream import Place
 
@@ -198,6 +199,37 @@ def test_records_that_are_gone_before_they_were_read_stop_the_reader(
         _delete_records(producer, f"{producer.name}.public.a")
         with pytest.raises(OperatorError, match="are gone"):
             _read_and_commit(producer, transactions=transactions)
+
+
+@pytest.mark.parametrize("transactions", [False, True])
+def test_kept_offsets_of_a_topic_that_was_made_again_are_refused(
+    producer: ProducerUnderTest, transactions: bool
+) -> None:
+    """I7: they are somewhere in the middle of other records."""
+    with following(producer):
+        caught_up(producer)
+    of = {"transactions": True} if transactions else {}
+    topic = f"{producer.name}.cuts" if transactions else f"{producer.name}.public.a"
+    with events(producer.name, ["a"], kafka(producer), **of) as stream:  # type: ignore[call-overload]
+        assert stream.poll(WAIT_S) is not None
+        kept: dict[str, Any] = {"start": stream.offsets, "topic_ids": stream.topic_ids}
+    assert kept["topic_ids"].keys() == {topic}
+    with events(producer.name, ["a"], kafka(producer), follow=False, **of, **kept):  # type: ignore[call-overload]
+        pass
+
+    admin = AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
+    (gone,) = admin.delete_topics([topic]).values()
+    gone.result()
+    wait_until(lambda: _is_made(admin, topic), "the topic to be made again")
+    with pytest.raises(OperatorError, match=f"topic {topic} was deleted and made again since"):
+        events(producer.name, ["a"], kafka(producer), **of, **kept)  # type: ignore[call-overload]
+    producer.deleted_topics.add(topic)
+
+
+def _is_made(admin: AdminClient, topic: str) -> bool:
+    """Also while the one before it is being deleted."""
+    (made,) = admin.create_topics([NewTopic(topic, 1, 1)]).values()
+    return made.exception() is None
 
 
 def _read_and_commit(producer: ProducerUnderTest, *, transactions: bool) -> None:
