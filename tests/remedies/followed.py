@@ -138,6 +138,9 @@ FOLLOWED: dict[str, str] = {
     "walbridge/administrator.py:_write_secret": ADMINISTRATOR
     + "test_file_that_cannot_be_written_leaves_the_database_as_it_was",
     "walbridge/check/session.py:session_findings": UNDECODABLE,
+    "walbridge/consumer/client.py:refuse_remade": (
+        "tests/walbridge/consumer/test_events.py::test_kept_offsets_of_a_topic_that_was_made_again_are_refused"
+    ),
     "walbridge/drop.py:_agreed": (
         "tests/walbridge/test_drop.py::test_without_a_person_to_ask_nothing_is_removed_until_it_is_told_yes"
     ),

@@ -50,10 +50,11 @@ _PARENT_BY_SCHEMA = f"""OR EXISTS (
 _IN_SCHEMA = f"""
                  AND NOT EXISTS (
                    SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace)
-               UNION ALL SELECT d.objid, d.xmin FROM pg_publication_namespace s JOIN pg_depend d
-                 ON d.refclassid = 'pg_namespace'::regclass AND d.refobjid = s.pnnspid
-               WHERE s.pnpubid = p.oid AND d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND d.objid IN (
-                 SELECT f.relid FROM {_FAMILY} f)"""
+               UNION ALL SELECT d.objid, d.xmin FROM {_FAMILY} f CROSS JOIN LATERAL (
+                 SELECT d.objid, d.xmin, d.refobjid FROM pg_depend d
+                 WHERE d.classid = 'pg_class'::regclass AND d.objid = f.relid AND d.objsubid = 0
+                 AND d.refclassid = 'pg_namespace'::regclass OFFSET 0) d
+               WHERE d.refobjid IN (SELECT s.pnnspid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid)"""
 _MEMBERS = f"""
     SELECT c.oid, n.nspname, c.relname, p.oid, CASE WHEN p.puballtables THEN '{EVERY_TABLE}' ELSE (
              SELECT string_agg(m.oid::text, '+' ORDER BY m.oid) FROM (

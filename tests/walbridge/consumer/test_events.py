@@ -223,6 +223,8 @@ def test_kept_offsets_of_a_topic_that_was_made_again_are_refused(
     wait_until(lambda: _is_made(admin, topic), "the topic to be made again")
     with pytest.raises(OperatorError, match=f"topic {topic} was deleted and made again since"):
         events(producer.name, ["a"], kafka(producer), **of, **kept)  # type: ignore[call-overload]
+    with events(producer.name, ["a"], kafka(producer), follow=False, **of) as anew:  # type: ignore[call-overload]
+        assert list(anew) == []
     producer.deleted_topics.add(topic)
 
 
