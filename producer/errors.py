@@ -428,6 +428,14 @@ def row_too_large(relation: RelationRecord, value: bytes, row_bytes_max: int) ->
     )
 
 
+def may_not_write(pipeline: str, reason: str) -> OperatorError:
+    """Kafka refuses rows, control records or the transaction that holds them."""
+    return OperatorError(
+        f"the topics of pipeline {pipeline} may not be written: {reason}",
+        remedy=f"grant Write on topics {pipeline}.* to walbridge's principal: walbridge init --acls prints the command",
+    )
+
+
 def record_too_large(topic: str, value: bytes, row_bytes_max: int) -> OperatorError:
     """As ``row_too_large``, of a record whose relation is not known."""
     return OperatorError(

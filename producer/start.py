@@ -177,6 +177,7 @@ def reserve_slot(settings: Settings) -> bool:
                 refuse_foreign_slot(found, name)
             return False
         parts = start(settings, source, Spool(settings), Waits(lambda: False), ProducerMetrics())
+        parts.tables.registry.close()
         parts.out.publish_progress(new_progress(settings, parts.server))
         walsender = source.walsender("walbridge init")
         try:

@@ -59,6 +59,9 @@ def init(
     only_sql: Annotated[
         bool, typer.Option("--sql", help="Only print the SQL of role and publication; connect to nothing.")
     ] = False,
+    acls: Annotated[
+        bool, typer.Option("--acls", help="Only print the commands that grant both programs' rights in Kafka.")
+    ] = False,
     admin_dsn: Annotated[
         str | None,
         typer.Option(
@@ -73,12 +76,20 @@ def init(
 
     from walbridge.administrator import prepare
     from walbridge.init import initialise
+    from walbridge.kafka_rights import acl_script
     from walbridge.role import administrator_sql
     from walbridge.schemas.settings_file import load_settings
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is SQL alone
-    if admin_dsn is not None and (only_sql or role):
-        raise typer.BadParameter("--admin-dsn makes the user of [postgres] dsn, and goes without --sql and --role")
+    if admin_dsn is not None and (only_sql or acls or role):
+        raise typer.BadParameter(
+            "--admin-dsn makes the user of [postgres] dsn, and goes without --sql, --acls and --role"
+        )
+    if only_sql and acls:
+        raise typer.BadParameter("say --sql or --acls")
+    if acls:
+        print(acl_script(load_settings(config, secrets=())))
+        return
     if only_sql:
         print(administrator_sql(load_settings(config, secrets=()), role))
         return

@@ -21,7 +21,7 @@ RDS_MEMBERSHIP = "rds_replication"
 
 _ROLE = """\
 -- The least that walbridge produce needs. Run it as a superuser or the tables' owner, then give
--- the role a password (psql: \\password) and put it where docs/secrets.md says.
+-- the role a password (psql: \\password) and put it where docs/security.md says.
 CREATE ROLE {role} LOGIN REPLICATION;
 GRANT CONNECT ON DATABASE {database} TO {role};
 {schemas}

@@ -47,6 +47,8 @@ _DEFINITE = frozenset(
     }
 )
 
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+
 
 class Instance:
     """A client, until it says that it is fenced. Every method but ``give_up`` may raise ``KafkaException``."""
@@ -93,6 +95,17 @@ class Instance:
     def partition_count(self, topic: str, timeout_s: float) -> int:
         """As the broker says now."""
         return len(self._call("list_topics", topic, timeout_s).topics[topic].partitions)
+
+    def failure(self, heard: KafkaError) -> KafkaError:
+        """Why the open transaction failed. Of its records the client says only that they were purged then; a second
+        begin is refused with the reason, and changes nothing."""
+        if heard.code() in _PURGED:
+            try:
+                self._call("begin_transaction")
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                return heard if reason.code() == KafkaError._STATE else reason
+        return heard
 
     def give_up(self) -> None:
         """Abort the open transaction, as far as that goes, and forget its records."""

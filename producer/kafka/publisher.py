@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import Headers
-from walbridge.producer.errors import another_runs, record_too_large, row_too_large
+from walbridge.producer.errors import another_runs, may_not_write, record_too_large, row_too_large
 from walbridge.producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
 from walbridge.producer.kafka.instance import SERVE_S, SLICE_S, Instance, opened
 from walbridge.runtime.kill_points import kill_point
@@ -364,10 +364,15 @@ class Publisher:
             raise self._aborted(self._deliveries.failure)
 
     def _aborted(self, reason: KafkaError | str) -> BatchAborted | OperatorError:
-        text = reason if isinstance(reason, str) else reason.str()
         if isinstance(reason, KafkaError) and self._instance is not None:
+            if self.in_transaction:
+                reason = self._instance.failure(reason)
             self._instance.note(reason)
-        return self._given_up() or BatchAborted(f"Kafka transaction given up: {text}")
+        text = reason if isinstance(reason, str) else reason.str()
+        refusal = self._given_up()
+        if isinstance(reason, KafkaError) and reason.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            refusal = refusal or may_not_write(self._settings.name, text)
+        return refusal or BatchAborted(f"Kafka transaction given up: {text}")
 
     def _on_error(self, error: KafkaError) -> None:
         # Called by poll for every broker that is away, many times a second: say it now and then.

@@ -177,8 +177,8 @@ class TopicAdmin:
                     f"topic {name} could not be created: {reason.str()}",
                     remedy=_COLLIDES
                     if reason.code() == KafkaError.TOPIC_EXCEPTION
-                    else "mend [topics] or the broker's rights, or create it by hand: see docs/settings.md, Topics and "
-                    "rights in Kafka",
+                    else "mend [topics], or grant Create on it to walbridge's principal (walbridge init --acls prints "
+                    "the command), or create it by hand: see docs/settings.md, Topics and rights in Kafka",
                 ) from None
 
     def _wait_for(self, made: set[str]) -> None:

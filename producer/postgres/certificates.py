@@ -13,7 +13,7 @@ REMEDY = (
 _WORDS = re.compile(
     r"certificate verify failed|root certificate file|server certificate for|requires a valid client certificate"
     r"|server does not support SSL|alert (unknown ca|\w* ?certificate)|private key file|could not load private key"
-    r"|could not (open|read) (root )?certificate"
+    r"|could not (open|read) (root )?certificate|SSL error: .*signature failure"  # an authority of the same name
 )
 _HOST = re.compile(r"(?m)^- host: ")
 

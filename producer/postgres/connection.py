@@ -77,7 +77,7 @@ PINNED_SINCE = {140000: {"idle_session_timeout": "0"}, 170000: {"transaction_tim
 _DEFINITE = {
     "28": "check user and password in [postgres] dsn and the server's pg_hba.conf",
     "3D": "check the database name in [postgres] dsn",
-    "42": "grant the role what it lacks: walbridge init prints the SQL",
+    "42": "grant the role what it lacks: walbridge init --admin-dsn does, walbridge init --sql prints the SQL",
     "22": "a row filter of the publication fails on a row, or a value has no place in UTF-8: mend the filter or the "
     "row",
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",

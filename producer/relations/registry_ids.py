@@ -51,6 +51,11 @@ class RegistryIds:
         self._of_schema: dict[str, int] = {}
         self._schema_of: dict[int, str] = {}
 
+    def close(self) -> None:
+        """Let go of the connection; the next question opens one."""
+        if self._registry is not None:
+            self._registry.close()
+
     def remember(self, record: RelationRecord) -> None:
         """A record that the metadata topic holds."""
         self._framings.setdefault(record.topic, record.framing)

@@ -6,6 +6,11 @@ at most. A place that is new has to come with a test that follows it; that list 
 
 GUARDS = "tests/faults/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works"
 SQL = "tests/walbridge/check/test_postgres_states.py::test_publication_and_tables_are_mended_by_the_sql_of_the_finding"
+LOCKED = "tests/end_to_end/test_security.py::"
+LOCKED_KAFKA = LOCKED + "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start"
+LOCKED_POSTGRES = LOCKED + "test_each_right_that_is_missing_in_postgres_is_named_and_init_grants_it_again"
+NOT_TRUSTED = LOCKED + "test_who_is_not_trusted_or_not_let_in_is_named_with_the_setting_that_mends_it"
+OFFLINE = "tests/remedies/test_followed_offline.py::"
 ADMINISTRATOR = "tests/walbridge/test_administrator.py::"
 UNDECODABLE = (
     "tests/faults/test_copy_all.py::test_change_that_postgres_cannot_decode_is_left_behind_by_a_copy_of_all_tables"
@@ -17,6 +22,60 @@ FOLLOWED: dict[str, str] = {
         "tests/faults/test_table_in_doubt.py::"
         "test_producer_that_stops_for_a_table_that_differs_goes_on_once_its_remedy_was_followed"
     ),
+    "producer/guards/start.py:_refuse_other_database": OFFLINE
+    + "test_dsn_of_another_server_database_or_timeline_is_pointed_at_the_right_one",
+    "producer/guards/start.py:_refuse_other_history": OFFLINE
+    + "test_dsn_of_another_server_database_or_timeline_is_pointed_at_the_right_one",
+    "producer/guards/start.py:_refuse_other_two_phase": OFFLINE + "test_two_phase_is_set_as_the_slot_has_it",
+    "producer/guards/start.py:refuse_unfit_start": OFFLINE
+    + "test_option_that_changed_inside_a_half_published_transaction_is_changed_back",
+    "producer/pgoutput/options.py:start_options": OFFLINE + "test_server_that_is_too_old_is_upgraded",
+    "producer/postgres/requirements.py:_streaming": OFFLINE
+    + "test_streaming_and_messages_exclude_each_other_until_one_is_set_as_told",
+    "producer/registry/client.py:_tls": OFFLINE + "test_files_of_tls_to_a_registry_are_named_as_pem_files",
+    "producer/registry/refusals.py:no_registry": OFFLINE
+    + "test_address_of_a_registry_is_set_and_is_that_of_confluents_api",
+    "producer/registry/refusals.py:registry_denies": OFFLINE + "test_user_of_a_registry_is_corrected",
+    "producer/registry/refusals.py:registry_not_set": OFFLINE
+    + "test_address_of_a_registry_is_set_and_is_that_of_confluents_api",
+    "producer/registry/refusals.py:registry_refuses": OFFLINE
+    + "test_address_of_a_registry_is_set_and_is_that_of_confluents_api",
+    "schemas/topics.py:free_path": OFFLINE + "test_table_whose_folder_has_no_name_is_renamed",
+    "schemas/topics.py:table_path": OFFLINE + "test_table_whose_folder_has_no_name_is_renamed",
+    "spark_consumer/jvm/spark_session.py:connector_jars": OFFLINE
+    + "test_jars_are_found_in_the_folder_that_is_set_and_read_once_their_permissions_are_mended",
+    "spark_consumer/plan/readable_tables.py:_in_trouble": OFFLINE
+    + "test_table_that_is_not_current_is_accepted_as_told_or_left_out",
+    "spark_consumer/plan/readable_tables.py:_refuse_other_states": OFFLINE
+    + "test_table_that_is_not_current_is_accepted_as_told_or_left_out",
+    "spark_consumer/plan/readable_tables.py:readable_tables": OFFLINE
+    + "test_table_that_the_lake_lacks_is_replaced_by_one_that_it_has",
+    "spark_consumer/preflight.py:refuse_unfit_java": OFFLINE + "test_java_that_is_missing_or_too_old_is_installed",
+    "spark_consumer/preflight.py:refuse_unreadable_jars": OFFLINE
+    + "test_jars_are_found_in_the_folder_that_is_set_and_read_once_their_permissions_are_mended",
+    "walbridge/consumer/client.py:reader": OFFLINE
+    + "test_property_of_a_reader_that_is_walbridges_is_left_out_and_one_that_is_wrong_mended",
+    "walbridge/lake/table.py:select": OFFLINE
+    + "test_column_is_chosen_among_those_that_the_table_has_and_files_that_are_back_are_read",
+    "walbridge/lake/table.py:unreadable_error": OFFLINE
+    + "test_column_is_chosen_among_those_that_the_table_has_and_files_that_are_back_are_read",
+    "walbridge/role.py:_whole": OFFLINE + "test_tables_and_database_of_the_printed_sql_are_named_in_the_settings",
+    "walbridge/role.py:administrator_sql": OFFLINE
+    + "test_tables_and_database_of_the_printed_sql_are_named_in_the_settings",
+    "walbridge/tables/keys.py:_lines": OFFLINE + "test_file_of_keys_is_named_encoded_and_written_as_told",
+    "walbridge/tables/known.py:the_one": OFFLINE
+    + "test_table_that_several_schemas_have_is_named_with_its_schema_and_an_unknown_one_by_a_name_that_is_known",
+    "walbridge/tables/known.py:unknown": OFFLINE
+    + "test_table_that_several_schemas_have_is_named_with_its_schema_and_an_unknown_one_by_a_name_that_is_known",
+    "walbridge/tail.py:parse_position": OFFLINE + "test_position_is_given_as_tail_prints_it",
+    "producer/errors.py:may_not_write": LOCKED_KAFKA,
+    "producer/kafka/instance.py:_refuse_definite": LOCKED_KAFKA,
+    "producer/kafka/partition_log.py:_unreadable": LOCKED_KAFKA,
+    "producer/kafka/topics.py:_sorted": LOCKED_KAFKA,
+    "producer/postgres/connection.py:_by_text": NOT_TRUSTED,
+    "producer/postgres/connection.py:by_sqlstate": LOCKED_POSTGRES,
+    "producer/postgres/connection.py:retry_at_start": NOT_TRUSTED,
+    "producer/registry/refusals.py:registry_not_trusted": NOT_TRUSTED,
     "producer/errors.py:key_lost": (
         "tests/faults/test_unfit_rows.py::"
         "test_table_that_loses_its_key_over_several_partitions_is_stale_until_it_has_one_again"
@@ -198,36 +257,18 @@ NOT_FOLLOWED_YET = frozenset(
         "producer/follow.py:follow_once",
         "producer/guards/publication_faults.py:combination_faults",
         "producer/guards/publication_faults.py:unsent_operations",
-        "producer/guards/start.py:_refuse_other_database",
-        "producer/guards/start.py:_refuse_other_history",
-        "producer/guards/start.py:_refuse_other_two_phase",
         "producer/guards/start.py:refuse_lost_slot",
         "producer/guards/start.py:refuse_other_cluster",
-        "producer/guards/start.py:refuse_unfit_start",
         "producer/kafka/control_topics.py:_taken",
         "producer/kafka/control_topics.py:slot_progress",
-        "producer/kafka/instance.py:_refuse_definite",
-        "producer/kafka/partition_log.py:_unreadable",
         "producer/kafka/topics.py:_allow_larger",
         "producer/kafka/topics.py:_partition_faults",
-        "producer/kafka/topics.py:_sorted",
-        "producer/pgoutput/options.py:start_options",
         "producer/postgres/catalog.py:create_publication",
-        "producer/postgres/connection.py:_by_text",
-        "producer/postgres/connection.py:by_sqlstate",
-        "producer/postgres/connection.py:retry_at_start",
         "producer/postgres/replication_stream.py:start",
-        "producer/postgres/requirements.py:_streaming",
         "producer/postgres/slots/slot.py:drop",
         "producer/postgres/table_reads/key_order.py:set_bound",
-        "producer/registry/client.py:_tls",
-        "producer/registry/refusals.py:no_registry",
-        "producer/registry/refusals.py:registry_denies",
         "producer/registry/refusals.py:registry_id_differs",
         "producer/registry/refusals.py:registry_id_taken",
-        "producer/registry/refusals.py:registry_not_set",
-        "producer/registry/refusals.py:registry_not_trusted",
-        "producer/registry/refusals.py:registry_refuses",
         "producer/relations/relation_cache.py:remember",
         "producer/relations/tables.py:_unknown",
         "producer/session/copies/start.py:_without_order",
@@ -235,9 +276,7 @@ NOT_FOLLOWED_YET = frozenset(
         "producer/session/pending_transactions.py:_refuse_lost",
         "schemas/errors.py:foreign_lake",
         "schemas/errors.py:unreadable_record",
-        "schemas/topics.py:free_path",
         "schemas/topics.py:free_topic",
-        "schemas/topics.py:table_path",
         "spark_consumer/apply/apply.py:_refuse_unknown_schemas",
         "spark_consumer/apply/apply.py:_unknown",
         "spark_consumer/apply/apply.py:apply_table",
@@ -282,20 +321,13 @@ NOT_FOLLOWED_YET = frozenset(
         "spark_consumer/plan/plan.py:_table_plan",
         "spark_consumer/plan/plan.py:_table_plans",
         "spark_consumer/plan/plan.py:_without_replaced",
-        "spark_consumer/plan/readable_tables.py:_in_trouble",
-        "spark_consumer/plan/readable_tables.py:_refuse_other_states",
-        "spark_consumer/plan/readable_tables.py:readable_tables",
         "spark_consumer/plan_runner.py:refuse_troubles",
-        "spark_consumer/preflight.py:refuse_unfit_java",
-        "spark_consumer/preflight.py:refuse_unreadable_jars",
         "spark_consumer/preflight.py:wait_for_broker",
         "spark_consumer/retry.py:keep_going",
         "spark_consumer/jvm/spark_session.py:_started",
         "spark_consumer/jvm/spark_session.py:_submitted",
-        "spark_consumer/jvm/spark_session.py:connector_jars",
         "walbridge/__main__.py:_not_installed",
         "walbridge/__main__.py:main",
-        "walbridge/consumer/client.py:reader",
         "walbridge/consumer/client.py:refusal",
         "walbridge/consumer/merged_ranges.py:_take",
         "walbridge/consumer/merged_ranges.py:_topic_gone",
@@ -305,11 +337,7 @@ NOT_FOLLOWED_YET = frozenset(
         "walbridge/drop.py:_delete_topics",
         "walbridge/drop.py:_idle_slot",
         "walbridge/drop.py:_refuse_others",
-        "walbridge/lake/table.py:select",
-        "walbridge/lake/table.py:unreadable_error",
         "walbridge/readable_event.py:decode",
-        "walbridge/role.py:_whole",
-        "walbridge/role.py:administrator_sql",
         "walbridge/sql/lake_catalog.py:_as_spelled",
         "walbridge/sql/lake_catalog.py:_refusal",
         "walbridge/sql/lake_catalog.py:_told",
@@ -318,17 +346,13 @@ NOT_FOLLOWED_YET = frozenset(
         "walbridge/tables/copy.py:refuse_without_requests",
         "walbridge/tables/forget.py:_chosen",
         "walbridge/tables/keys.py:_keys",
-        "walbridge/tables/keys.py:_lines",
         "walbridge/tables/keys.py:_printed",
         "walbridge/tables/keys.py:_published",
         "walbridge/tables/keys.py:_refuse_other_than_current",
         "walbridge/tables/keys.py:copy_keys",
-        "walbridge/tables/known.py:the_one",
-        "walbridge/tables/known.py:unknown",
         "walbridge/tables/look.py:look",
         "walbridge/tables/request.py:_refusal",
         "walbridge/tail.py:_events",
-        "walbridge/tail.py:parse_position",
         "walbridge/tail.py:tail",
         "walbridge/tail.py:topic_of",
         "walbridge/verify/lake.py:_unreadable",

@@ -4,6 +4,7 @@ In: settings, and the relation versions that the metadata topic holds. Out: find
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 
 from walbridge.check.finding import Finding, ok
 from walbridge.producer.registry.client import Registry
@@ -27,7 +28,9 @@ def registry(settings: Settings, relations: Iterable[RelationRecord]) -> Iterato
     url = settings.topics.registry_url
     if url is None:
         return
-    Registry(settings).reach()
+    with closing(Registry(settings)) as asked:
+        asked.reach()
     newest = {record.table.relation_id: record for record in relations}
-    RegistryIds(settings, lambda: None).compare(newest.values())
+    with closing(RegistryIds(settings, lambda: None)) as ids:
+        ids.compare(newest.values())
     yield ok(AREA, f"{url} answers")

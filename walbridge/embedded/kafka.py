@@ -69,6 +69,7 @@ class KafkaBroker(Server):
         told_port: of a proxy on loopback. Clients that come through it to ``proxied_port`` are
             told this port as the broker's, and so stay behind the proxy.
         jvm: more options of its JVM.
+        scram: user → password, for brokers whose settings want SCRAM-SHA-512.
     """
 
     stop_signals = (signal.SIGTERM,)
@@ -81,7 +82,9 @@ class KafkaBroker(Server):
         report: Callable[[str], None] = lambda line: None,
         told_port: int = 0,
         jvm: Sequence[str] = (),
+        scram: Mapping[str, str] | None = None,
     ) -> None:
+        self._scram = scram or {}
         self._settings = {**SETTINGS, **(settings or {})}
         self._jars = fetch(["kafka"], report)["kafka"]
         self._java = find_java()
@@ -140,6 +143,8 @@ class KafkaBroker(Server):
         # An id that begins with a dash would read as an option.
         cluster_id = "w" + cluster_id[1:]
         arguments = ["format", "--standalone", "-t", cluster_id, "-c", str(self._properties)]
+        for user, password in self._scram.items():
+            arguments += ["--add-scram", f"SCRAM-SHA-512=[name={user},password={password}]"]
         self._java_process("Kafka's formatting", "kafka.tools.StorageTool", arguments).finish(START_S)
 
     def _launch(self) -> ServerProcess:

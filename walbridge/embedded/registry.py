@@ -17,7 +17,7 @@ from walbridge.embedded.folders import folder, locked
 from walbridge.embedded.jars import STAMP, fetch
 from walbridge.embedded.java import Java, find_java
 from walbridge.embedded.server import Server
-from walbridge.embedded.server_process import ServerProcess, free_port
+from walbridge.embedded.server_process import ServerProcess, accepts, free_port
 
 START_S = 240.0
 JAVA_MIN = 21
@@ -31,11 +31,13 @@ class SchemaRegistry(Server):
 
     Args:
         keep: leave data and log under home when it stops.
+        certificate: a PEM file of certificate and key: then it takes TLS alone.
     """
 
     stop_signals = (signal.SIGTERM,)
 
-    def __init__(self, *, keep: bool = False) -> None:
+    def __init__(self, *, keep: bool = False, certificate: Path | None = None) -> None:
+        self._certificate = certificate
         self._program = _unpacked()
         self._java = _java()
         super().__init__("registry", keep=keep)
@@ -43,7 +45,7 @@ class SchemaRegistry(Server):
     @property
     def url(self) -> str:
         """Of Confluent's API."""
-        return f"http://{self.host}:{self.port}{API}"
+        return f"{'https' if self._certificate else 'http'}://{self.host}:{self.port}{API}"
 
     def _prepare(self, *, first: bool) -> None:
         self.data.mkdir(exist_ok=True)
@@ -54,13 +56,13 @@ class SchemaRegistry(Server):
     def _launch(self) -> ServerProcess:
         properties = {
             "quarkus.http.host": self.host,
-            "quarkus.http.port": str(self.port),
             "quarkus.management.port": "0",  # its own is 9000, which another one may have
             # Written at once, so that a kill loses nothing that was answered.
             "apicurio.datasource.url": f"jdbc:h2:file:{self.data}/registry;WRITE_DELAY=0",
             "apicurio.datasource.jdbc.initial-size": "2",
             "apicurio.datasource.jdbc.min-size": "2",
             "java.io.tmpdir": str(self._folder.path),
+            **self._listener(),
         }
         options = [*JVM, *(f"-D{name}={value}" for name, value in properties.items())]
         process = ServerProcess(
@@ -72,7 +74,20 @@ class SchemaRegistry(Server):
         process.wait_until(self._answers, START_S)
         return process
 
+    def _listener(self) -> dict[str, str]:
+        if self._certificate is None:
+            return {"quarkus.http.port": str(self.port)}
+        tls = "quarkus.http.ssl"
+        return {
+            "quarkus.http.insecure-requests": "disabled",
+            f"{tls}-port": str(self.port),
+            f"{tls}.certificate.files": str(self._certificate),
+            f"{tls}.certificate.key-files": str(self._certificate),
+        }
+
     def _answers(self) -> bool:
+        if self._certificate is not None:  # who trusts it is the client's: it listens once it answers
+            return accepts(self.port)
         connection = http.client.HTTPConnection(self.host, self.port, timeout=5)
         try:
             connection.request("GET", _TYPES)

@@ -196,10 +196,13 @@ def _refuse_failed(pgconn: pq.abc.PGconn, table: PublishedTable) -> bool:
 
 
 def _unreadable(table: PublishedTable) -> OperatorError:
-    name = sql.Identifier(table.namespace, table.name).as_string(None)
+    name, schema = (
+        sql.Identifier(*each).as_string(None) for each in ((table.namespace, table.name), (table.namespace,))
+    )
     return OperatorError(
         f"the role may not read {table.qualified_name}",
-        remedy=f"GRANT SELECT ON {name} TO <role> (with row security: BYPASSRLS)",
+        remedy=f"GRANT USAGE ON SCHEMA {schema} TO <role>; GRANT SELECT ON {name} TO <role>; (with row security also "
+        "BYPASSRLS); walbridge init --admin-dsn grants both",
     )
 
 

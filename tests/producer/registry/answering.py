@@ -18,11 +18,14 @@ Answer = tuple[int, Any]
 
 
 @contextmanager
-def answering(answer: Callable[[Asked], Answer], certificate: Path | None = None) -> Iterator[str]:
+def answering(
+    answer: Callable[[Asked], Answer], certificate: Path | None = None, authorization: str | None = None
+) -> Iterator[str]:
     """The address of a server that answers so until the block ends.
 
     Args:
         certificate: a PEM file; with it the server speaks TLS, and asks clients for the same certificate.
+        authorization: who sends another one is not let in.
     """
 
     ended = threading.Event()
@@ -36,7 +39,8 @@ def answering(answer: Callable[[Asked], Answer], certificate: Path | None = None
                 return
             size = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(size)) if size else None
-            status, answered = answer((self.command, self.path, body))
+            is_let_in = authorization in (None, self.headers.get("Authorization"))
+            status, answered = answer((self.command, self.path, body)) if is_let_in else (401, {})
             data = answered if isinstance(answered, bytes) else json.dumps(answered).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
