@@ -16,6 +16,7 @@ from tests.conformance.applied import Tables
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream
+from walbridge.consumer.client import topic_ids
 from walbridge.consumer.topic_stream import Place
 
 WAIT_S = 30.0
@@ -221,6 +222,8 @@ def test_kept_offsets_of_a_topic_that_was_made_again_are_refused(
     (gone,) = admin.delete_topics([topic]).values()
     gone.result()
     wait_until(lambda: _is_made(admin, topic), "the topic to be made again")
+    known = (None, kept["topic_ids"][topic])  # the broker may tell of the one before for a moment, or of none
+    wait_until(lambda: topic_ids(kafka(producer), [topic]).get(topic) not in known, "the broker to know of it")
     with pytest.raises(OperatorError, match=f"topic {topic} was deleted and made again since"):
         events(producer.name, ["a"], kafka(producer), **of, **kept)  # type: ignore[call-overload]
     with events(producer.name, ["a"], kafka(producer), follow=False, **of) as anew:  # type: ignore[call-overload]
