@@ -51,7 +51,13 @@ class Volume:
 
 def in_slice(by: Column, index: int, slices: int) -> Column:
     """Whether a row is in one of several slices."""
-    return F.pmod(F.xxhash64(by), F.lit(slices)) == F.lit(index)
+    return _slice_of(by, slices) == str(index)
+
+
+def _slice_of(by: Column, slices: int) -> Column:
+    """The number of a row's slice, as text: a number to compare with would stand in the code that Spark generates, and
+    each slice would have classes of its own, which the JVM compiles anew."""
+    return F.pmod(F.xxhash64(by), F.lit(slices)).cast("string")
 
 
 @contextmanager
@@ -70,9 +76,9 @@ def pieces_of(frame: DataFrame, by: Column, slices: int) -> Iterator[Callable[[i
     if slices < GATHERED_FROM:
         yield lambda index: frame if slices == 1 else frame.where(in_slice(by, index, slices))
         return
-    numbered = frame.withColumn(_SLICE, F.pmod(F.xxhash64(by), F.lit(slices)))
+    numbered = frame.withColumn(_SLICE, _slice_of(by, slices))
     with held(numbered.repartition(slices, _SLICE)) as gathered:
-        yield lambda index: gathered.where(F.col(_SLICE) == index).drop(_SLICE)
+        yield lambda index: gathered.where(F.col(_SLICE) == str(index)).drop(_SLICE)
 
 
 def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
