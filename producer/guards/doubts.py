@@ -82,9 +82,13 @@ class Doubts:
         self._doubted = {**reasons, **self._doubted}
         self._options |= options
 
-    def find_unequal(self, relation_ids: Iterable[int]) -> None:
-        """Somebody compared these with their source, and rows of them differ in the lake. Raises as ``add``."""
-        self.add({each: errors.found_unequal(self._name(each)) for each in relation_ids})
+    def find_unequal(self, relation_ids: Iterable[int], options: Mapping[str, str]) -> None:
+        """Somebody compared these with their source, and rows of them differ in the lake. As ``add``."""
+        self.add({each: errors.found_unequal(self._name(each)) for each in relation_ids}, options)
+
+    def has_untold(self, option: str) -> bool:
+        """Whether this option is to be remembered with what is doubted, and is not yet."""
+        return option in self._options
 
     def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
         """Whether what the stream brings next, which was received until there, may spare a cut that ends at ``end`` to

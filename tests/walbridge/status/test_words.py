@@ -82,6 +82,15 @@ def test_status_shows_both_programs_and_one_that_ended_in_red() -> None:
     assert (end["how"], end["exit_code"], end["remedy"]) == ("error", 2, "walbridge copy --all")
 
 
+def test_status_shows_what_verifies_the_lake_again_and_again_only_where_it_ever_ran() -> None:
+    run = replace(RUN, program="verify", state="resting; at 2026-01-31 12:00Z: 7 of 7 tables equal")
+    there = replace(standing(), verifier=LastWords(run, None, is_running=True))
+
+    assert any(line.startswith("verify       runs since") and "7 of 7" in line for line in as_text(there).splitlines())
+    assert "verify" not in as_text(standing())
+    assert as_json(standing())["programs"]["verify"]["running"] is None
+
+
 @pytest.mark.parametrize(
     ("words", "severity", "remedy"),
     [

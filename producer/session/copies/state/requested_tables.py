@@ -13,7 +13,7 @@ import structlog
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.table_record import state_of, with_state
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.kafka.table_requests import TableRequests
+from walbridge.producer.kafka.table_requests import RequestsRead, TableRequests
 from walbridge.schemas.control.progress_record import why_lost
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, TableProgress
 from walbridge.schemas.control.table_request import (
@@ -54,10 +54,9 @@ class RequestedTables:
         if what is not None and any(each.relation_id == ALL_TABLES for each in read.requests):
             raise StreamLost(what)
         is_first = read_until(self._tracker.progress) is None
-        self._tracker.remember_options({READ_OPTION: str(read.next_offset)})
         new = {each for request in read.requests for each in self._copies_of(request)}
         self._set(self.to_copy | new)
-        self._doubt({each.relation_id for each in read.requests if each.kind == DOUBT} - new)
+        self._remember_read(read, {each.relation_id for each in read.requests if each.kind == DOUBT} - new)
         if read.requests or is_first:
             self._watch.next_xid()  # WAL: else no cut would tell, where nobody writes
         return new
@@ -79,12 +78,19 @@ class RequestedTables:
             return {each for each, table in tables.items() if table.state not in (COPYING, DROPPED)}
         return {relation_id} if known is None or known.state != COPYING else set()
 
-    def _doubt(self, relation_ids: set[int]) -> None:
-        """A table whose copy was asked for as well, or goes on, is mended by that."""
-        tables = self._tracker.progress.tables
-        self._watch.doubts.find_unequal(
-            each for each in relation_ids if each in tables and tables[each].state == CURRENT
-        )
+    def _remember_read(self, read: RequestsRead, doubted: set[int]) -> None:
+        """A doubt is told by the next cut that ends no transaction in its midst: until then none says that it is read.
+
+        A table whose copy was asked for as well, or goes on, is mended by that. What is read a second time, after a
+        kill, changes nothing.
+        """
+        tables, doubts = self._tracker.progress.tables, self._watch.doubts
+        followed = {each for each in doubted if each in tables and tables[each].state == CURRENT}
+        option = {READ_OPTION: str(read.next_offset)}
+        if followed or doubts.has_untold(READ_OPTION):
+            doubts.find_unequal(followed, option)
+        else:
+            self._tracker.remember_options(option)
 
     def take_to_correct(self) -> set[int]:
         """Tables whose progress lists keys that it did not list before."""

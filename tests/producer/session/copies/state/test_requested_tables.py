@@ -140,7 +140,10 @@ def test_table_that_differs_from_its_source_is_stale_and_copied_again() -> None:
     """I8: it is called current no more from the cut on that says that the doubt was read."""
     with asked() as there:
         session = there.session
-        there.ask(TableRequest.of_doubt(LATE))
+        before = read_until(session.tracker.progress)
+        there.ask(TableRequest.of_doubt(LATE), next_offset=7)
+        there.ask(TableRequest(COPY, LATER))
+        assert read_until(session.tracker.progress) == before  # a cut inside a transaction tells no doubt
         session.transaction(inserted(2, "two"))
         session.rest()
         table = session.table()
