@@ -5,7 +5,6 @@ send them to all processes, and only the producer knows what to end. It ends whe
 """
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -21,7 +20,11 @@ DEATHS_MAX = 3
 """By which another one is started: what kills each of them is not ended by more."""
 _OURS = (signal.SIGINT, signal.SIGTERM)
 _END_S = 5.0
-_MODULE = "walbridge.producer.postgres.copy_workers.worker"
+_MAIN = (
+    "import sys; sys.path.append(sys.argv[1]); from walbridge.producer.postgres.copy_workers.worker import main; "
+    "main(int(sys.argv[2]))"
+)
+"""It finds the modules where this process did, behind all others, and none in the folder that it happens to be in."""
 
 
 class WorkerDied(Exception):
@@ -37,8 +40,7 @@ class WorkerProcess:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", _MODULE, str(its.fileno())],
-                env=os.environ | {"PYTHONPATH": _import_path()},
+                [sys.executable, "-P", "-c", _MAIN, str(Path(walbridge.__file__).parents[1]), str(its.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[its.fileno()],
@@ -85,10 +87,3 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-def _import_path() -> str:
-    """Where the worker finds the same modules."""
-    ours = str(Path(walbridge.__file__).parents[1])
-    before = os.environ.get("PYTHONPATH")
-    return f"{ours}{os.pathsep}{before}" if before else ours

@@ -1,4 +1,4 @@
-"""``python -m walbridge.producer.postgres.copy_workers.worker DESCRIPTOR``: one worker process.
+"""One worker process, which ``process.py`` starts.
 
 In: a socket of the producer that started it; on it the connection string, then parts of tables in exported snapshots.
 Out: their rows, encoded, in files without names (``row_spool.py``).
@@ -151,7 +151,3 @@ def _answer(socket: Connection, worker: Worker, wanted: Wanted) -> None:
     with contextlib.closing(spool):
         socket.send(handed)
         send_handle(socket, spool.descriptor, 0)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
