@@ -22,6 +22,7 @@ from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.control.cut import Cut, PartitionRange, chain_break, count_mismatch, decode_cut
 from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.position import Position
+from walbridge.schemas.settings import Topics
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
 
 
@@ -44,6 +45,7 @@ class Model:
         may_be_torn: the run holds an EndTxn that nobody could have noticed: the producer cannot
             prevent the damage, the reader must find it before it takes a single event.
         copied: reads the table that comes; its changes count from where its copy begins.
+        told: what topics have by setting.
     """
 
     def __init__(
@@ -55,12 +57,15 @@ class Model:
         may_be_torn: bool,
         two_phase: bool = False,
         copied: CopiedReader | None = None,
+        told: Topics = Topics(),  # noqa: B008 (frozen)
     ) -> None:
         self._world = world
         self._may_be_torn = may_be_torn
         self._two_phase = two_phase
         self._history = history
-        self.copied = copied
+        self.copied, self._told = copied, told
+        self._tombstones_due: dict[Place, bytes] = {}
+        """Of the record that follows."""
         self._without = [_left_out(transaction) for transaction in history]
         """The events of each transaction, as long as changes of the table that comes are left out."""
         self._numbers = {int(each.commit_lsn): n for n, each in enumerate(history)}
@@ -189,13 +194,24 @@ class Model:
         if counts != {table.topic: table.row_count for table in cut.tables}:
             raise Violation(f"I7: cut {cut.cut_id} counts its tables otherwise than its partitions")
 
+    def _is_tombstone(self, place: Place, entry: Entry) -> bool:
+        """It stands right behind the delete of its key, if at all."""
+        due = self._tombstones_due.pop(place, None)
+        if (due is None) == bool(entry.value) and (due is None or due == entry.key):
+            return due is not None
+        raise Violation(f"offset {entry.offset} of {place} is a tombstone where none is due, or none where one is")
+
     def _apply(self, place: Place, entry: Entry) -> None:
+        if self._is_tombstone(place, entry):
+            return
         relation = self._relations.get(entry.value[SCHEMA_ID])
         if relation is None:
             raise Violation("I2: a schema that the metadata up to the cut's end does not hold")
         envelope = decode_body(entry.value, _parsed(relation.value_schema))
         source = envelope["source"]
         position = Position(source["commit_lsn"], source["ordinal"])
+        if self._told.tombstones and envelope["op"] == "d" and entry.key is not None:
+            self._tombstones_due[place] = entry.key
         if self.copied is not None and self._topics[place[0]] == COPIED:
             self.copied.take(position, place, envelope)
         if position.ordinal < 0:
@@ -205,6 +221,7 @@ class Model:
         if event is None:
             raise Violation(f"I4: nothing stands at {position}")
         self._check_content(event, place, relation, envelope)
+        self._check_block(event, envelope)
         partitions = self._applied.setdefault((position.commit_lsn, position.ordinal), set())
         if partitions and (event.op != "t" or place[1] in partitions):
             raise Violation(f"doubled: {position} in {place}")
@@ -239,6 +256,18 @@ class Model:
         wanted = (event.relation_id, event.op, event.before, event.after, event.unchanged)
         if found != wanted:
             raise Violation(f"event at {event.commit_lsn}/{event.ordinal} is {found}, not {wanted}")
+
+    def _check_block(self, event: Event, envelope: dict[str, Any]) -> None:
+        """Debezium's ``transaction``: whatever was split or came again, it numbers the events of the history."""
+        wanted = None
+        if self._told.transaction_block:
+            n = self._numbers[event.commit_lsn]
+            before = self._events(n)[: event.ordinal]
+            number = sum(each.relation_id == event.relation_id for each in before) + 1
+            an_id = f"{self._history[n].xid}:{event.commit_lsn}"
+            wanted = {"id": an_id, "total_order": event.ordinal + 1, "data_collection_order": number}
+        if envelope["transaction"] != wanted:
+            raise Violation(f"I4: {event} tells {envelope['transaction']}, not {wanted}")
 
     def _check_barriers(self, cut: Cut) -> None:
         marked = [

@@ -62,12 +62,16 @@ def _spool_dir(process: int = 0) -> TemporaryDirectory[str]:
 
 
 @lru_cache(maxsize=64)
-def settings_of(rows_max: int, partitions: int, idle_ms: int, two_phase: bool = False) -> Settings:
-    """Small limits, so that small histories reach them."""
+def settings_of(
+    rows_max: int, partitions: int, idle_ms: int, two_phase: bool = False, tells_more: bool = False
+) -> Settings:
+    """Small limits, so that small histories reach them. ``tells_more``: what topics have by setting alone."""
     return Settings(
         name="p",
         postgres=Postgres(dsn=SecretStr("simulated"), slot="s", two_phase=two_phase),
-        topics=Topics(partitions=partitions),
+        topics=Topics(
+            partitions=partitions, tombstones=tells_more, transaction_block=tells_more, source_sequence=tells_more
+        ),
         producer=Producer(
             batch_rows_max=rows_max,
             batch_bytes_max=1024,
@@ -126,6 +130,7 @@ class Run:
             random.choice((1, 3)),
             random.choice((10, 500, 2_000)),
             random.random() < 0.4,
+            tells_more=seed % 3 == 0,
         )
         two_phase = self.settings.postgres.two_phase
         self.copied = CopiedSource(world, random) if case.has_copy else None
@@ -138,7 +143,8 @@ class Run:
         if two_phase:
             prepare_some(random, history)
         reader = None if self.copied is None else CopiedReader(self.copied.at)
-        self.model = Model(world, self.settings.name, history, may_be_torn=hidden, two_phase=two_phase, copied=reader)
+        told, name = self.settings.topics, self.settings.name
+        self.model = Model(world, name, history, may_be_torn=hidden, two_phase=two_phase, copied=reader, told=told)
         self.broker = Broker(world, random.random() < 0.5, self.model.on_commit)
         self.model.broker = self.broker
         self.broker.rival = self._take_over

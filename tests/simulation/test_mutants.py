@@ -11,8 +11,10 @@ from tests.mutants.mutant import Mutant, made
 from tests.simulation.run import run_seed
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.follow import follow_once
 from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.loop import Session
 from walbridge.producer.session.pending_transactions import PendingTransactions
 from walbridge.producer.session.replay import Replay
@@ -84,6 +86,15 @@ MUTANTS = {
     ),
     "a cut does not move on what is done": Mutant(
         ProgressTracker.close, "done=Lsn(max(done, self.progress.done))", "done=self.progress.done"
+    ),
+    "a split transaction is counted from its split on": Mutant(
+        TransactionTracker.begin, "dict(resume.events)", "dict.fromkeys(resume.events, 0)"
+    ),
+    "plain rows are not counted in their transaction": Mutant(
+        FastPath.publish, "transaction.count(writer.relation.table.relation_id, 1)", "pass"
+    ),
+    "a key that changes leaves no tombstone behind": Mutant(
+        RecordWriter._update_with, "*self._tombstone(before.key),", ""
     ),
 }
 
