@@ -55,7 +55,7 @@ def begin_again(
     """
     parts.out.abandon()
     connection = source.connect()
-    source.lock.take(check_stop)
+    source.lock.take(check_stop, connection)
     _fence_others(settings, parts, check_stop)
     last, server = read_own_progress(settings), source.identify()
     requests = copy_of_all_asked(settings, last)

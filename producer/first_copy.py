@@ -27,6 +27,7 @@ from walbridge.producer.postgres.connection import SqlConnection, connect_walsen
 from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers, worker_count
 from walbridge.producer.postgres.copy_workers.protocol import Beginning, PieceWanted
 from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.interruptible import connecting
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.table_reads.pieces import Piece, pieces_of
 from walbridge.producer.postgres.table_reads.snapshot import Snapshot
@@ -76,7 +77,7 @@ def first_copy(
     kill_point("copy:creating")
     slot.drop(connection, settings.postgres.slot)
     kill_point("copy:slot-dropped")
-    walsender = connect_walsender(dsn, "walbridge slot")
+    walsender = connecting(lambda: connect_walsender(dsn, "walbridge slot"), lambda late: late.finish(), check_stop)
     try:
         created = slot.create(
             walsender, settings.postgres.slot, report_waiting, check_stop, two_phase=settings.postgres.two_phase

@@ -43,7 +43,7 @@ def follow_once(
         RetryableError: a server went away.
     """
     connection = source.connect()
-    source.lock.take(waits.check)
+    source.lock.take(waits.check, connection)
     # Always a new instance: progress may only be read when no older commit can still land.
     parts.publisher.open_instance()
     progress = read_own_progress(settings)

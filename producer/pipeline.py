@@ -49,9 +49,9 @@ class Pipeline:
         on_begun: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
-        self._source = Source(settings)
-        self._spool = Spool(settings)
         self._waits = Waits(should_stop)
+        self._source = Source(settings, self._waits)
+        self._spool = Spool(settings)
         self._metrics = metrics or ProducerMetrics()
         self._on_begun = on_begun
 
@@ -94,7 +94,7 @@ class Pipeline:
         """From what Kafka holds and who the server is now: since the last attempt a standby may have been
         promoted, or a commit come through whose answer did not."""
         connection = self._source.connect()
-        self._source.lock.take(self._waits.check)
+        self._source.lock.take(self._waits.check, connection)
         parts.publisher.open_instance()
         published = read_progress(self._settings)
         if published is not None and published.state == "streaming":

@@ -40,6 +40,8 @@ class SourceGauges(Collector):
         """A session has begun: what is settled is told anew, since the server may be another one."""
         self._stream, self._is_followed, self._settled = stream, True, 0
         self._settle(stream.confirmed)
+        if self.watch is not None:
+            self.watch.begin_anew()
 
     def ended(self) -> None:
         """The session ended; what is known of it stays."""

@@ -77,7 +77,7 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     publisher = Publisher(settings, transactional_id(settings, server.system_id), waits.for_kafka)
     metrics.watch_publisher(publisher)
     _refuse_beside_another(settings, connection, source, options)
-    source.lock.take(waits.check)
+    source.lock.take(waits.check, connection)
     # From here on one that knows no lock is fenced, too: what it committed before is all that it ever will.
     publisher.open_instance(settings.postgres.start_timeout_s)
     progress = read_progress(settings)

@@ -28,7 +28,13 @@ from walbridge.producer.postgres.catalog import published_tables_unless_locked, 
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
-from walbridge.producer.postgres.publications.publication import insert_lsn, next_xid, other_members, publication_state
+from walbridge.producer.postgres.publications.publication import (
+    insert_lsn,
+    next_xid,
+    other_members,
+    publication_state,
+    shown_xid,
+)
 from walbridge.producer.postgres.table_files import table_storages
 from walbridge.producer.relations.binary_support import refuse_unreadable
 from walbridge.producer.relations.partition_sessions import SINCE_VERSION
@@ -96,6 +102,8 @@ class SourceWatch:
         self._looks_singly = 0
         self.notices_tables = False
         """Whether looks ask for tables that came to the publication."""
+        self.only_looks = False
+        """Whether nothing of the server may be used up, since no cut follows: no xid either."""
         self.appeared: set[int] = set()
         """Relations of the publication that progress does not know, or knows as gone; also partitions of such."""
 
@@ -232,7 +240,8 @@ class SourceWatch:
         leaving = gone & set(progress.relation_ids) - set(self._leaving)
         if new := leaving - self._left.keys():
             # Changes count as of when they were made: an open or prepared transaction may hold some.
-            self._left |= dict.fromkeys(new, next_xid(self._connection))
+            xid = shown_xid(self._connection) if self.only_looks else next_xid(self._connection)
+            self._left |= dict.fromkeys(new, xid)
             now = publication_state(self._connection, names, progress.relation_ids)
         for relation_id in leaving:
             if now.oldest_xid >= self._left[relation_id]:

@@ -6,13 +6,9 @@ the start-up ``options``, which win over those, pin them on both kinds: copy and
 print alike. Source: PostgreSQL ``libpqwalreceiver.c``, which pins them for the same reason.
 """
 
-import contextlib
-import os
 import select
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import psycopg
@@ -21,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walbridge.producer.errors import BINARY_OFF
 from walbridge.producer.postgres import certificates
+from walbridge.producer.postgres.interruptible import hung_up_after
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import (
@@ -36,6 +33,7 @@ from walbridge.schemas.errors import (
 
 T = TypeVar("T")
 ANSWER_TIMEOUT_S = 60.0
+_SLICE_S = 0.5
 SqlConnection = psycopg.Connection[Any]
 
 
@@ -52,10 +50,12 @@ class BoundedConnection(SqlConnection):
 
     answer_timeout_s: float | None = None
     """None: locks and large tables may take as long as they take."""
+    should_stop: Callable[[], bool] | None = None
+    """Once it is true, an answer is not waited for any more."""
 
     def execute(self, *arguments: Any, **named: Any) -> Any:
         """As psycopg's; ended by OperationalError when no answer comes."""
-        with hung_up_after(self.pgconn.socket, self.answer_timeout_s):
+        with hung_up_after(self.pgconn.socket, self.answer_timeout_s, self.should_stop):
             return super().execute(*arguments, **named)
 
 
@@ -102,27 +102,7 @@ _QUOTES_VALUES = ("22", "23")
 """Data and constraint errors: 'invalid input syntax for type integer: "..."' (I10)."""
 
 
-@contextlib.contextmanager
-def hung_up_after(descriptor: int, timeout_s: float | None) -> Iterator[None]:
-    """Shut the socket down under whoever still waits on it then: libpq itself would wait for ever."""
-    if timeout_s is None:
-        yield
-        return
-    timer = threading.Timer(timeout_s, _hang_up, [descriptor])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _hang_up(descriptor: int) -> None:
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as twin:
-        twin.shutdown(socket.SHUT_RDWR)
-
-
-def connect_sql(dsn: str, application: str = "walbridge", answer_timeout_s: float | None = None) -> SqlConnection:
+def connect_sql(dsn: str, application: str = "walbridge", answer_timeout_s: float | None = None) -> BoundedConnection:
     """A connection for SQL, in autocommit mode.
 
     Raises:
@@ -158,19 +138,35 @@ def connect_walsender(dsn: str, application: str = "walbridge") -> pq.abc.PGconn
     return pgconn
 
 
-def walsender_query(pgconn: pq.abc.PGconn, sql: str) -> list[dict[str, str | None]]:
+def walsender_query(
+    pgconn: pq.abc.PGconn, sql: str, should_stop: Callable[[], bool] | None = None
+) -> list[dict[str, str | None]]:
     """Run one command on a walsender; its rows by column name.
+
+    Args:
+        should_stop: once it is true, the answer is not waited for any more.
 
     Raises:
         OperatorError, RetryableError: the server refused or went away.
     """
-    with hung_up_after(pgconn.socket, ANSWER_TIMEOUT_S):
+    with hung_up_after(pgconn.socket, ANSWER_TIMEOUT_S, should_stop):
         try:
-            result = pgconn.exec_(sql.encode())
+            result = first_result(pgconn, sql)
+            while pgconn.get_result() is not None:
+                pass
         except psycopg.Error as error:  # no result at all: the connection is lost
             raise classified(error) from None
     raise_for_result(pgconn, result)
+    assert result is not None
     return rows_of(result)
+
+
+def first_result(pgconn: pq.abc.PGconn, sql: str) -> pq.abc.PGresult | None:
+    """Of one command. While it is waited for, signals are received, which libpq's own wait would put off."""
+    pgconn.send_query(sql.encode())
+    while pgconn.is_busy():
+        has_input(pgconn, _SLICE_S)
+    return pgconn.get_result()
 
 
 def rows_of(result: pq.abc.PGresult) -> list[dict[str, str | None]]:

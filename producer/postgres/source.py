@@ -7,6 +7,7 @@ from psycopg import pq
 
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql, connect_walsender
 from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.producer.postgres.interruptible import NoStop, Stop, connecting
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.slots.slot_lock import SlotLock
 from walbridge.schemas.settings import Settings
@@ -16,15 +17,19 @@ from walbridge.schemas.settings_file import dsn_of
 class Source:
     """Of one process; has at most one connection to the catalogue at a time.
 
+    Args:
+        stop: whoever asks for one need not wait for a server that does not answer.
+
     Raises:
         OperatorError: the settings name no server.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, stop: Stop | None = None) -> None:
+        self._stop = stop or NoStop()
         self._dsn = dsn_of(settings)
         self._answer_s = settings.postgres.silence_timeout_ms / 1000
         self._open: list[SqlConnection] = []
-        self.lock = SlotLock(settings)
+        self.lock = SlotLock(settings, self._stop)
 
     def connect(self) -> SqlConnection:
         """A new connection to the catalogue; the last one is closed.
@@ -34,7 +39,10 @@ class Source:
             RetryableError: it is away.
         """
         self.close()
-        connection = connect_sql(self._dsn, "walbridge catalog", self._answer_s)
+        connection = connecting(
+            lambda: connect_sql(self._dsn, "walbridge catalog", self._answer_s), SqlConnection.close, self._stop.check
+        )
+        connection.should_stop = self._stop.should_stop
         self._open.append(connection)
         return connection
 
@@ -45,12 +53,16 @@ class Source:
 
     def walsender(self, purpose: str = "walbridge") -> pq.abc.PGconn:
         """A replication connection. Raises as ``connect``."""
-        return connect_walsender(self._dsn, purpose)
+        return connecting(lambda: connect_walsender(self._dsn, purpose), _finish, self._stop.check)
 
     def identify(self) -> ServerIdentity:
         """Which server this is, and on which timeline. Raises as ``connect``."""
         walsender = self.walsender("walbridge identify")
         try:
-            return slot.identify(walsender)
+            return slot.identify(walsender, self._stop.should_stop)
         finally:
             walsender.finish()
+
+
+def _finish(walsender: pq.abc.PGconn) -> None:
+    walsender.finish()

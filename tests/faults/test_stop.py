@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.proxy import TcpProxy
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
+from walbridge.producer import waits
+from walbridge.producer.kafka import instance
+from walbridge.producer.postgres.slots import wal_watch
+from walbridge.runtime import run_report
 
 pytestmark = pytest.mark.fault
 # How long a stop takes measures the machine: asked is that it comes at all, and in the middle of the work.
@@ -104,6 +109,58 @@ def test_stop_with_postgres_away(producer: ProducerUnderTest) -> None:
     running = producer.start()
     wait_until(lambda: _catches(running.process.pid, signal.SIGTERM), "the producer to listen for SIGTERM")
     running.stop()
+
+
+LONG_S = 600
+"""No test waits for so long: what ends before was interrupted."""
+
+
+@pytest.mark.parametrize("has_streamed", [False, True])
+def test_stop_while_postgres_takes_connections_and_says_nothing(
+    producer: ProducerUnderTest, postgres_proxy: TcpProxy, has_streamed: bool
+) -> None:
+    """As behind a firewall that drops packets: neither libpq nor a silent session is waited for."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    producer.publish("t")
+    way = producer.database.dsn.replace(f"port={producer.database.server.port}", f"port={postgres_proxy.port}")
+    postgres = {"dsn": f"{way} connect_timeout={LONG_S}", "start_timeout_s": LONG_S, "silence_timeout_ms": 2000}
+    producer.settings["postgres"] = postgres
+    if has_streamed:
+        running = producer.start_streaming()
+        accepted = postgres_proxy.accepted
+        postgres_proxy.half_open()
+    else:
+        postgres_proxy.half_open()
+        accepted, running = 0, producer.start()
+    wait_until(lambda: postgres_proxy.accepted > accepted, "a connection that nobody answers")
+    wait_until(lambda: _catches(running.process.pid, signal.SIGTERM), "the producer to listen for SIGTERM")
+    running.stop()
+    assert "Traceback" not in running.log
+    postgres_proxy.cut(reset=True)  # else the server keeps slot and lock for who is gone without a word
+    postgres_proxy.heal()
+    producer.start_streaming()
+    producer.check_equal()
+
+
+def test_stop_with_kafka_silent_leaves_its_batch_to_the_next_start(
+    producer: ProducerUnderTest, kafka_proxy: TcpProxy
+) -> None:
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    producer.publish("t")
+    producer.settings["kafka"] = {"bootstrap_servers": f"127.0.0.1:{kafka_proxy.port}"}
+    running = producer.start_streaming()
+    kafka_proxy.half_open()
+    producer.database.execute("INSERT INTO t VALUES (1)")
+    running.stop()
+    kafka_proxy.cut(reset=True)
+    kafka_proxy.heal()
+    producer.start_streaming()
+    assert len(producer.check_equal().rows("public", "t")) == 1
+
+
+def test_waits_of_a_stop_are_five_seconds_together() -> None:
+    """For the open batch, one answer of Postgres or Kafka, the record of the end, and a look that goes on."""
+    assert waits.PATIENCE_S + instance.SLICE_S + run_report.END_S + wal_watch.END_S <= 5
 
 
 def _catches(pid: int, number: int) -> bool:

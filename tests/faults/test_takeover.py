@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -11,11 +12,14 @@ from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.metrics import ProducerMetrics
+from walbridge.producer.postgres.connection import SqlConnection, connect_sql
+from walbridge.producer.postgres.slots import slot_lock
 from walbridge.producer.postgres.slots.slot_lock import SlotLock
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.start import start
 from walbridge.producer.waits import Waits
+from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
 
@@ -73,7 +77,7 @@ def test_what_the_first_published_while_the_second_started_is_no_older_backup(
 ) -> None:
     """Where the first is of a version that takes no lock: until the second has fenced it, it goes on, past the end of
     the WAL that the second saw before."""
-    monkeypatch.setattr(SlotLock, "take", lambda lock, check_stop: None)
+    monkeypatch.setattr(SlotLock, "take", lambda *_: None)
     make_table(producer)
     producer.publish("t")
     producer.start_streaming()
@@ -113,3 +117,26 @@ def test_own_connection_that_only_the_server_still_has_is_ended_and_the_lock_tak
     assert lock._connection is not None
     lock.release()
     lost.close()
+
+
+def test_lock_on_another_server_than_the_sessions_is_let_go_and_not_taken_for_one(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a failover, while the old primary goes on: another producer of the new one would not be kept out."""
+    settings = Settings(name="p", postgres={"dsn": database.dsn, "slot": "s", "start_timeout_s": 5})  # type: ignore[arg-type]
+    lock, other, told = SlotLock(settings), SlotLock(settings), slot_lock._server_of
+    with connect_sql(database.dsn) as session:
+        lock.take(lambda: None, session)
+        held = lock._connection
+        lock.take(lambda: None, session)
+        assert lock._connection is held
+
+        def failed_over(connection: SqlConnection) -> datetime:
+            return told(connection) + timedelta(days=connection is session)
+
+        monkeypatch.setattr(slot_lock, "_server_of", failed_over)
+        with pytest.raises(RetryableError, match="lead to two servers"):
+            lock.take(lambda: None, session)
+        monkeypatch.undo()
+        other.take(lambda: None, session)
+    other.release()

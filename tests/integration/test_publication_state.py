@@ -15,7 +15,7 @@ from walbridge.producer.guards.replica_identity import partition_faults
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.publications import publication
-from walbridge.producer.postgres.publications.publication import next_xid, publication_state
+from walbridge.producer.postgres.publications.publication import next_xid, publication_state, shown_xid
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Postgres, Settings
 
@@ -41,6 +41,14 @@ def test_transaction_that_wrote_while_a_table_left_is_below_the_next_xid_and_kee
 
     assert open_still.members == {}
     assert open_still.oldest_xid <= xid < above <= ended.oldest_xid
+
+
+def test_xid_that_is_only_shown_is_not_taken(database: Database) -> None:
+    with connect_sql(database.dsn, "test") as asking:
+        shown = [shown_xid(asking) for _ in range(2)]
+        assert asking.execute("SELECT txid_current_if_assigned()").fetchone() == (None,)
+
+    assert 0 < shown[0] <= shown[1]
 
 
 @pytest.mark.parametrize("made_again", [True, False])

@@ -26,7 +26,6 @@ from walbridge.producer.postgres.facts import PublicationState, TableFacts, Tabl
 from walbridge.producer.postgres.publications.combined_publications import EVERY_TABLE
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Settings
 
 _MODULES = (
     "walbridge.producer.batch.open_batch",
@@ -94,10 +93,10 @@ class Admin:
 class FreeLock:
     """Nobody else wants it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, *_: object) -> None:
         pass
 
-    def take(self, check_stop: Callable[[], None]) -> None:
+    def take(self, check_stop: Callable[[], None], beside: object = None) -> None:
         """As ``SlotLock.take``."""
 
     def keep(self, check_stop: Callable[[], None]) -> None:
@@ -161,6 +160,7 @@ def _replacements(
         "walbridge.producer.postgres.source": {
             "connect_sql": connect_sql,
             "connect_walsender": lambda *_: Walsender(server, world),
+            "connecting": lambda connect, *_: connect(),
             # Rivals are told by Kafka alone: as where the lock was lost, or an earlier version takes none.
             "SlotLock": FreeLock,
         },

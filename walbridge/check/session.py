@@ -66,7 +66,7 @@ def session_findings(
         server.database,
     )
     watch = SourceWatch(settings, connection, admin, tables, ProgressTracker(progress))
-    watch.notices_tables = True
+    watch.notices_tables = watch.only_looks = True
     try:
         watch.open()
     except StreamLost as lost:

@@ -28,9 +28,9 @@ from walbridge.schemas.version import VERSION
 
 log = structlog.get_logger()
 
-WRITE_S = 2.0
+WRITE_S = 1.5
 """How long a place may take for one write."""
-END_S = 4.0
+END_S = 2.0
 _KILLED = "look for what killed it: the kernel's log (dmesg) where memory was short, or whoever restarts it"
 
 

@@ -162,6 +162,16 @@ def next_xid(connection: SqlConnection) -> int:
     return int(xid)
 
 
+def shown_xid(connection: SqlConnection) -> int:
+    """The xmax of a snapshot, for who only looks: nothing is taken from the server, and some that run may be above it.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    ((xid,),) = rows_of(connection, "SELECT txid_snapshot_xmax(txid_current_snapshot())")
+    return int(xid)
+
+
 def insert_lsn(connection: SqlConnection) -> Lsn:
     """All that is visible by now is below it.
 

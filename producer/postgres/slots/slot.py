@@ -21,13 +21,13 @@ SLICE_S = 0.5
 LONG_WAIT_S = 5.0
 
 
-def identify(pgconn: pq.abc.PGconn) -> ServerIdentity:
+def identify(pgconn: pq.abc.PGconn, should_stop: Callable[[], bool] | None = None) -> ServerIdentity:
     """Ask the walsender who it is."""
-    (row,) = walsender_query(pgconn, "IDENTIFY_SYSTEM")
+    (row,) = walsender_query(pgconn, "IDENTIFY_SYSTEM", should_stop)
     timeline = int(row["timeline"] or 0)
     switches: dict[int, Lsn] = {}
     if timeline > 1:  # the first one has no history
-        (history,) = walsender_query(pgconn, f"TIMELINE_HISTORY {timeline}")
+        (history,) = walsender_query(pgconn, f"TIMELINE_HISTORY {timeline}", should_stop)
         switches = switch_points(str(history["content"]))
     wal_end, database = parse_lsn(str(row["xlogpos"])), str(row["dbname"])
     return ServerIdentity(str(row["systemid"]), timeline, wal_end, database, pgconn.server_version, switches)

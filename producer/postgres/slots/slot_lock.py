@@ -9,6 +9,10 @@ WAL that its server does not have. So whoever comes second waits here, before it
 It is a session lock (``pg_try_advisory_lock``), which the server lets go of when the session ends, however that
 happens. Its key is the first eight bytes of SHA-256 of ``walbridge/<slot>``, as a signed number, big end first. A
 server would notice after hours that the holder's machine is gone: this session asks it to look within a minute.
+
+A lock counts on its own server alone. After a failover the old primary may still answer who is connected to it already,
+while new connections lead to the new one: so at each session's start the lock's server is compared with that of the
+connection beside it, and the lock is taken anew where they differ. A server is told by when it was started.
 """
 
 import hashlib
@@ -24,6 +28,7 @@ import structlog
 
 from walbridge.producer.errors import slot_has_producer
 from walbridge.producer.postgres.connection import SqlConnection, classified, connect_sql, has_input
+from walbridge.producer.postgres.interruptible import NoStop, Stop, connecting
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
@@ -42,6 +47,7 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (l.classid::bigint << 32) | l.objid::bigint = %s
 """
+_SERVER = b"SELECT pg_postmaster_start_time()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +74,36 @@ def lock_key(slot: str) -> int:
 class SlotLock:
     """That of one process. Not shared between threads."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings, self._slot = settings, settings.postgres.slot
+    def __init__(self, settings: Settings, stop: Stop | None = None) -> None:
+        self._settings, self._slot, self._stop = settings, settings.postgres.slot, stop or NoStop()
+        self._server: datetime | None = None
+        """Since when that runs on which it is held."""
         self._key = lock_key(self._slot)
         self._connection: SqlConnection | None = None
         self._own_pids: set[int] = set()
         """Of the server's processes that this lock was ever held by: one of them may outlive its connection."""
         self._looked_s = 0.0
 
-    def take(self, check_stop: Callable[[], None]) -> None:
+    def take(self, check_stop: Callable[[], None], beside: SqlConnection | None = None) -> None:
         """Hold it: at once where this process does already, else as soon as its holder ends.
 
         Args:
             check_stop: called while it waits; may raise.
+            beside: a connection of the session, whose server it has to be on; None: as before.
 
         Raises:
             OperatorError: its holder has not ended within ``postgres.start_timeout_s``.
-            RetryableError: the server is away.
+            RetryableError: the server is away, or this connection leads to another one.
         """
-        if self._is_held():
+        server = self._server if beside is None else _server_of(beside)
+        if server == self._server and self._is_held():
             return
         self.release()
         connection, deadline_s = self._connect(), time.monotonic() + self._settings.postgres.start_timeout_s
         try:
+            self._server = found = _server_of(connection)
+            if server is not None and server != found:
+                raise RetryableError("two connections of one session lead to two servers, as while a failover goes on")
             self._wait(connection, deadline_s, check_stop)
         except psycopg.Error as error:
             connection.close()
@@ -133,9 +146,11 @@ class SlotLock:
         return not self._connection.broken
 
     def _connect(self) -> SqlConnection:
-        connection = connect_sql(
-            dsn_of(self._settings), answer_timeout_s=self._settings.postgres.silence_timeout_ms / 1000
+        dsn, answer_s = dsn_of(self._settings), self._settings.postgres.silence_timeout_ms / 1000
+        connection = connecting(
+            lambda: connect_sql(dsn, answer_timeout_s=answer_s), SqlConnection.close, self._stop.check
         )
+        connection.should_stop = self._stop.should_stop
         try:
             for name, value in _KEEPALIVE.items():
                 connection.execute(f"SET {name} = {value}".encode())
@@ -176,6 +191,16 @@ class SlotLock:
     def _holder(self, connection: SqlConnection) -> Holder | None:
         row = connection.execute(_HOLDER.encode(), (self._key,)).fetchone()
         return None if row is None else Holder(*row)
+
+
+def _server_of(connection: SqlConnection) -> datetime:
+    """By which one start of a server is told from all others, also from those of copies of its disk."""
+    try:
+        ((started,),) = connection.execute(_SERVER).fetchall()
+    except psycopg.Error as error:
+        raise classified(error) from None
+    assert isinstance(started, datetime)
+    return started
 
 
 def _own_name() -> str:

@@ -18,7 +18,7 @@ from walbridge.schemas.settings_file import dsn_of
 
 LOOK_S = 5.0
 ANSWER_S = 5.0
-END_S = 1.0
+END_S = 0.5
 """How long an end waits for a look that goes on; the thread keeps no process alive."""
 
 
@@ -28,7 +28,7 @@ class WalWatch:
     def __init__(self, settings: Settings, look_s: float = LOOK_S) -> None:
         self._settings, self._look_s = settings, look_s
         self._connection: SqlConnection | None = None
-        self._over = threading.Event()
+        self._over, self._is_left = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="wal watch", daemon=True)
         self.samples = WalSamples()
         self.seen: Source | None = None
@@ -51,6 +51,10 @@ class WalWatch:
         """Whether what was seen is of now: a look may take its time, and come to nothing once."""
         return self.seen is not None and time.monotonic() - self.seen_s < 2 * self._look_s + ANSWER_S
 
+    def begin_anew(self) -> None:
+        """A session has begun, maybe on another server than before: the next look connects as that has."""
+        self._is_left.set()
+
     def _run(self) -> None:
         while not self._over.is_set():
             self._look()
@@ -58,6 +62,9 @@ class WalWatch:
         self._close()
 
     def _look(self) -> None:
+        if self._is_left.is_set():
+            self._is_left.clear()
+            self._close()
         try:
             if self._connection is None:
                 self._connection = connect_sql(dsn_of(self._settings), "walbridge metrics", ANSWER_S)

@@ -26,7 +26,7 @@ class Snapshot:
     """A read-only transaction on an exported snapshot. Use as a context manager."""
 
     def __init__(self, dsn: str, snapshot: str) -> None:
-        self._connection = connect_sql(dsn, "walbridge copy")
+        self._connection: psycopg.Connection[Any] = connect_sql(dsn, "walbridge copy")
         try:
             begin_in(self._connection, snapshot)
         except RetryableError:

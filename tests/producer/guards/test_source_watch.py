@@ -63,7 +63,8 @@ class Watched(Kept):
 
         with catalogue(type_facts=lambda *_: types or {}), pytest.MonkeyPatch.context() as patch:
             patch.setattr(source_watch, "publication_state", noted("publication", lambda: self.now))
-            patch.setattr(source_watch, "next_xid", lambda *_: self.next_xid)
+            patch.setattr(source_watch, "next_xid", noted("an xid is taken", lambda: self.next_xid))
+            patch.setattr(source_watch, "shown_xid", lambda *_: self.next_xid)
             patch.setattr(doubts, "with_generated_columns", lambda *_: self.generated)
             patch.setattr(source_watch, "table_storages", lambda *_: self.storages)
             patch.setattr(doubts, "table_storages", lambda _, asked: self.storages_of(asked))
@@ -117,6 +118,16 @@ def test_table_that_is_unfit_at_a_start_is_doubted_and_the_others_are_not() -> N
 
 
 LEFT = {ITEMS: "*"}
+
+
+@pytest.mark.parametrize("only_looks", [False, True])
+def test_xid_is_taken_of_the_server_for_a_table_that_left_but_not_by_who_only_looks(only_looks: bool) -> None:
+    watched = opened()
+    watched.watched.only_looks = only_looks
+
+    watched.look(members=LEFT)
+
+    assert ("an xid is taken" in watched.looks) is not only_looks
 
 
 def test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more() -> None:

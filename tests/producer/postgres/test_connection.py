@@ -90,7 +90,7 @@ class Lost:
     class info:  # noqa: N801 - psycopg's name
         server_version = 180000
 
-    def exec_(self, command: bytes) -> None:
+    def send_query(self, command: bytes) -> None:
         raise psycopg.OperationalError("executing query failed: no connection to the server")
 
     def execute(self, statement: object) -> None:
