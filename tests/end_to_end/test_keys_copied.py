@@ -6,18 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.followed import settings_of
 from tests.faults.kill_points import KEYS
 from tests.faults.test_table_copied import MADE, Habits
 from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_postgres import Database
+from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.settings import Settings
 from walbridge.tables.keys import copy_keys
 from walbridge.tables.look import look
 
 
-def is_done(pipeline: PipelineUnderTest, name: str) -> bool:
-    (table,) = (each for each in look(pipeline.settings, needs_postgres=True).tables if each.name == name)
+def is_done(settings: Settings, name: str) -> bool:
+    (table,) = (each for each in look(settings, needs_postgres=True).tables if each.name == name)
     assert table.progress is not None
     return (table.progress.state, table.progress.copy) == ("current", None)
 
@@ -50,7 +53,7 @@ def test_rows_of_listed_keys_are_read_again_while_the_table_is_written(
         running.wait_for_log("rows of listed keys are copied")
         assert copy_keys(pipeline.settings, "u", file, wait=True, say=print) == 0
         habits.wait_for(20)
-    wait_until(lambda: is_done(pipeline, "public.u"), "the rows")
+    wait_until(lambda: is_done(pipeline.settings, "public.u"), "the rows")
     pipeline.check_equal()
     entries = [entry for row in pipeline.published() for entry in row.tables]
     assert {(entry.state, entry.copy_from) for entry in entries} == {("current", None)}
@@ -97,20 +100,15 @@ def untold(database: Database, *statements: str) -> None:
         connection.execute("SELECT pg_replication_origin_drop('elsewhere')")
 
 
-@pytest.mark.parametrize(
-    ("lines", "what"),
-    [
-        (["1", "two"], "key 2 of"),
-        ([], "holds no key"),
-    ],
-)
 def test_file_that_holds_other_than_keys_is_refused_and_asks_for_nothing(
-    pipeline: PipelineUnderTest, tmp_path: Path, lines: list[str], what: str
+    producer: ProducerUnderTest, tmp_path: Path
 ) -> None:
-    pipeline.database.execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
-    pipeline.producer.publish("t")
-    pipeline.producer.start_streaming()
-    file = written(tmp_path / "keys", *lines)
-    with pytest.raises(OperatorError, match=what):
-        copy_keys(pipeline.settings, "t", file, wait=False, say=print)
-    assert is_done(pipeline, "public.t")
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    producer.publish("t")
+    producer.start_streaming()
+    settings = settings_of(producer)
+    for lines, what in ((["1", "two"], "key 2 of"), ([], "holds no key")):
+        file = written(tmp_path / "keys", *lines)
+        with pytest.raises(OperatorError, match=what):
+            copy_keys(settings, "t", file, wait=False, say=print)
+    assert is_done(settings, "public.t")

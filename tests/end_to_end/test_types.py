@@ -15,8 +15,11 @@ from tests.fix_postgres import having_vector
 from tests.integration.every_type import COLUMNS, TYPES_SQL, create_statements, edge_rows, insert, random_rows
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer
+from walbridge.spark_consumer.kafka import change_reader
+from walbridge.spark_consumer.kafka.slices import Volume
 
-COPIED, STREAMED = 800, 800
+ROWS, SOAK_ROWS = 100, 800
+"""Random ones, of the copy and of the stream; those with edge values come beside."""
 
 
 @pytest.fixture(scope="module")
@@ -26,23 +29,27 @@ def postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
         yield server
 
 
-def test_every_type_in_delta_is_what_select_says(pipeline: PipelineUnderTest) -> None:
-    """I8: edge values by name and random rows, copied, inserted, then half of them updated."""
+@pytest.mark.parametrize("count", [ROWS, pytest.param(SOAK_ROWS, marks=pytest.mark.soak)])
+def test_every_type_in_delta_is_what_select_says(
+    pipeline: PipelineUnderTest, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """I8: edge values by name and random rows, copied, inserted, then half of them updated, which Spark decodes."""
     database = pipeline.database
     edges = edge_rows()
     with database.connect() as connection:
         connection.execute(create_statements())
-        next_id = insert(connection, [*edges, *random_rows(1, COPIED)])
+        next_id = insert(connection, [*edges, *random_rows(1, count)])
     pipeline.producer.publish("every_type")
     pipeline.producer.start_streaming()
     pipeline.check_equal()
 
     with database.connect() as connection:
-        insert(connection, [*edges, *random_rows(2, STREAMED)], next_id)
+        insert(connection, [*edges, *random_rows(2, count)], next_id)
     database.execute("UPDATE every_type SET id = id WHERE id % 2 = 0")
     database.execute("UPDATE every_type SET id = -id WHERE id % 5 = 0")
+    monkeypatch.setattr(change_reader, "FEW", Volume())
     pipeline.check_equal()
-    assert len(pipeline.contents("every_type")) == 2 * len(edges) + COPIED + STREAMED
+    assert len(pipeline.contents("every_type")) == 2 * (len(edges) + count)
 
 
 def test_rows_from_before_a_column_of_any_type_have_its_value(pipeline: PipelineUnderTest) -> None:
