@@ -73,6 +73,14 @@ from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.transaction import TransactionTracker
 
 NOTICED = {
+    "what a publication left out before it was altered back passes unseen": Noticed(
+        Mutant(Baseline.altered, "before != token", "False"),
+        test_baseline.test_table_whose_publication_was_altered_and_altered_back_is_told_by_who_wrote_it_last,
+    ),
+    "a partition that is sent as its root's is called current": Noticed(
+        Mutant(Baseline.named_otherwise, "== NAMED_OTHERWISE", "is None"),
+        test_baseline.test_table_that_is_sent_under_another_name_is_told_whatever_was_written_down_of_it,
+    ),
     "an idle cut confirms what a publication that is gone never sent": Noticed(
         Mutant(CutMaker.idle_cut, "self._watch.look()", "pass"),
         test_cut_maker.test_idle_cut_looks_at_the_publication_before_it_says_that_nothing_came,

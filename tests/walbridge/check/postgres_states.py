@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from walbridge.check.finding import Severity
-from walbridge.schemas.errors import COPY_AGAIN
 
 TABLE = '"Odd schema"."it""s"'
 NAME = 'Odd schema.it"s'
@@ -88,7 +87,7 @@ STATES = {
         "publication",
         Severity.ERROR,
         'publication Odd "one does not publish update, delete',
-        f"ALTER PUBLICATION {PUBLICATION} SET (publish = '{ALL}'); if there were any since the copy, " + COPY_AGAIN,
+        f"ALTER PUBLICATION {PUBLICATION} SET (publish = '{ALL}');",
     ),
     "each partition by itself": State(
         "CREATE TABLE parted (id int PRIMARY KEY) PARTITION BY HASH (id); "
