@@ -1,5 +1,7 @@
 """How many slices, and that they hold every row once."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from walbridge.spark_consumer.kafka.slices import SLICE_BYTES_MAX, SLICE_ROWS_MAX, Volume, slices_of
+from walbridge.spark_consumer.kafka.slices import SLICE_BYTES_MAX, SLICE_ROWS_MAX, Volume, in_slice, slices_of
 
 VOLUMES = st.builds(Volume, st.integers(0, 10 * SLICE_ROWS_MAX), st.integers(0, 10 * SLICE_BYTES_MAX))
 
@@ -41,3 +43,15 @@ def test_slices_hold_every_row_once(spark: SparkSession, slices: int) -> None:
 
     assert sorted(pa.concat_tables(found)["id"].to_pylist()) == list(range(200))
     assert len(found) == slices
+
+
+def test_slices_share_the_code_that_spark_generates(spark: SparkSession) -> None:
+    """Each class of its own would be compiled anew by the JVM."""
+    jvm: Any = spark._jvm
+    compiled = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    counts = []
+    for index in range(3):
+        spark.range(50).where(in_slice(F.col("id"), index, 3)).toArrow()
+        counts.append(compiled.getCount())
+
+    assert len(set(counts)) == 1
