@@ -1,0 +1,66 @@
+"""The page of JSON output names exactly the fields that the commands print."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from tests.documents import table
+from walbridge.check import report as check_report
+from walbridge.check.finding import ok
+from walbridge.schemas.position import Lsn
+from walbridge.status import show, words
+from walbridge.tables import standing
+from walbridge.verify import report as verify_report
+
+
+def documented(command: str) -> set[str]:
+    """Dotted paths, as its table has them."""
+    return {path for fields, *_ in table("docs/json.md", command) for path in re.findall(r"`\.([^`]+)`", fields)}
+
+
+def names(command: str) -> set[str]:
+    return {part.removesuffix("[]") for path in documented(command) for part in path.split(".")}
+
+
+def keys_of(module: ModuleType, wanted: Callable[[str], bool]) -> set[str]:
+    """Those of the objects that these functions of a module make."""
+    made = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.FunctionDef)]
+    objects = [each for node in made if wanted(node.name) for each in ast.walk(node) if isinstance(each, ast.Dict)]
+    return {str(key.value) for each in objects for key in each.keys if isinstance(key, ast.Constant)}
+
+
+def paths(value: Any, at: str = "") -> set[str]:
+    """Of everything in a JSON value that is no object and no list."""
+    if isinstance(value, dict):
+        return {path for name, each in value.items() for path in paths(each, f"{at}.{name}" if at else name)}
+    if isinstance(value, list):
+        return {path for each in value for path in paths(each, f"{at}[]")}
+    return {at}
+
+
+def test_fields_of_check() -> None:
+    assert paths(json.loads(check_report.as_json([ok("server", "is there")]))) == documented("check")
+
+
+def test_fields_of_verify() -> None:
+    result = verify_report.TableResult("public.t", "current", Lsn(1), notes=["a note"])
+    for kind in verify_report.KINDS:
+        result.add(kind, "id=1", 1)
+
+    assert paths(json.loads(verify_report.as_json([result]))) == documented("verify")
+
+
+def test_fields_of_tables() -> None:
+    assert keys_of(standing, lambda name: name == "as_json") | {"pipeline", "tables"} == names("tables")
+
+
+def test_fields_of_status() -> None:
+    shown = keys_of(show, lambda name: name == "as_json" or name.endswith(("_json", "_answered")))
+
+    assert shown | keys_of(words, lambda name: name.endswith("_json")) == names("status") | {"reason"}
