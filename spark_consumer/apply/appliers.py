@@ -4,7 +4,7 @@ In: a table, the rows of a merge and where they can be, or how many rows are new
 which means the same. Delta-rs is done in a fraction of a second, and rewrites each file that a row is in. Spark takes
 seconds, and writes the changed rows with a mark beside the file for each old one (a deletion vector): bytes written
 follow the changes, not the table. So Spark has what is large: a merge as far as its rows fit in memory at once, and
-new rows however many they are, since none of them crosses the driver.
+new rows however many they are, or a whole table in another shape, since none of these rows crosses the driver.
 """
 
 from collections.abc import Callable
@@ -66,6 +66,12 @@ class Appliers:
         if self.spark is None or self.setting == LOCAL or volume.slices == 1:
             return False
         return self.setting == BY_SPARK or not volume.fits(DRIVER_MAX)
+
+    def rewrites(self, table: LakeTable) -> SparkSession | None:
+        """The session by which executors rewrite this whole table, None where delta-rs does, as it does by itself: it
+        streams all rows, half a million a second and core, and a job with ``local[...]`` has no other machines."""
+        size_bytes = pc.sum(table.file_statistics()["size_bytes"]).as_py() or 0
+        return self.spark if self.setting == BY_SPARK and size_bytes >= REWRITTEN_BYTES_MIN else None
 
     def merge(
         self, table: LakeTable, rows: Spool, bounds: KeyBounds, make: Callable[[Dialect], Merge], commit: Commit

@@ -124,7 +124,8 @@ class Application:
                 table = LakeTable.create(self._uri(path), shape.fields, created, self.storage_options)
                 kill_point("apply:table-created")
             if not segment.empties:
-                reshape(table, shape, self._shape_before(segment.index), replace(commit, step=SHAPE))
+                before = self._shape_before(segment.index)
+                reshape(table, shape, before, replace(commit, step=SHAPE), self.appliers)
                 kill_point("apply:table-reshaped")
             write_changes(table, self.records, shape, segment, commit, existence, self.appliers)
             kill_point("apply:segment-applied")

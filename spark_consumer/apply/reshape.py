@@ -11,26 +11,32 @@ comes behind the barrier that begins the shape (I8).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.topics import LAKE_STRUCT
+from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.dialect import DELTA_RS
+from walbridge.spark_consumer.delta.spark_rewrite import rewrite_by_spark, takes_types
 from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.older_values import OlderValue, older_values
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape, shape_steps
 
 
-def reshape(table: LakeTable, shape: TableShape, before: TableShape | None, commit: Commit) -> None:
+def reshape(
+    table: LakeTable, shape: TableShape, before: TableShape | None, commit: Commit, appliers: Appliers | None = None
+) -> None:
     """Make the table's columns those of ``shape``.
 
     Args:
         before: the relation version that the table's rows follow, None if it is not known.
         commit: what the steps' commits say of themselves.
+        appliers: delta-rs alone, unless others are given.
 
     Raises:
         TableError: the change altered values, or keys, that Postgres did not send.
@@ -38,7 +44,7 @@ def reshape(table: LakeTable, shape: TableShape, before: TableShape | None, comm
     older = older_values(shape)
     steps = shape_steps(table.fields, shape.fields, shape.relation.table.qualified_name, older)
     if steps.rewrite is not None:
-        _rewrite(table, steps.rewrite, older, commit)
+        _rewrite(table, steps.rewrite, older, commit, appliers or Appliers())
     if steps.add:
         table.add_columns(steps.add, commit)
     for field in steps.describe:
@@ -53,20 +59,23 @@ def _rewrite(
     columns: Sequence[tuple[LakeField, str | None]],
     older: Mapping[str, OlderValue],
     commit: Commit,
+    appliers: Appliers,
 ) -> None:
+    names = {field.name: str(field.metadata.get("pg.name", field.name)) for field in table.fields}
+    renames = {names[origin]: str(field.metadata["pg.name"]) for field, origin in columns if origin is not None}
+    new = {field.name: str(field.metadata["pg.name"]) for field, origin in columns if origin is None}
+    values = {name: older[name].value for name in new if name in older}
+    texts = {new[name]: text for name in values if (text := older[name].text) is not None}
+    spark = appliers.rewrites(table)
+    if spark is not None and takes_types(table, [field for field, _ in columns]):
+        rewrite_by_spark(spark, table, columns, STRUCT, values, renames, texts, commit)
+        return
     schema = arrow_schema([*[field for field, _ in columns], STRUCT])
     origins = [origin for _, origin in columns if origin is not None]
     # Aliases, because a name may be another column's in the other shape.
     selected = [f"{DELTA_RS.quoted(name)} AS o{place}" for place, name in enumerate(origins)]
     rows = table.query(f"SELECT {', '.join([*selected, f'{DELTA_RS.quoted(LAKE_STRUCT)} AS w'])} FROM target")
-    names = {field.name: str(field.metadata.get("pg.name", field.name)) for field in table.fields}
-    renames = {names[origin]: str(field.metadata["pg.name"]) for field, origin in columns if origin is not None}
-    came = {
-        field.name: (str(field.metadata["pg.name"]), older[field.name])
-        for field, origin in columns
-        if origin is None and field.name in older
-    }
-    batches = _rewritten(rows, columns, schema, renames, came)
+    batches = _rewritten(rows, columns, schema, values, renames, texts)
     table.overwrite(pa.RecordBatchReader.from_batches(schema, batches), commit)
 
 
@@ -74,15 +83,15 @@ def _rewritten(
     rows: pa.RecordBatchReader,
     columns: Sequence[tuple[LakeField, str | None]],
     schema: pa.Schema,
+    values: Mapping[str, Any],
     renames: Mapping[str, str],
-    came: Mapping[str, tuple[str, OlderValue]],
+    texts: Mapping[str, str],
 ) -> Iterator[pa.RecordBatch]:
     new = {
-        field.name: pa.scalar(came[field.name][1].value if field.name in came else None, schema.field(field.name).type)
+        field.name: pa.scalar(values.get(field.name), schema.field(field.name).type)
         for field, origin in columns
         if origin is None
     }
-    texts = {name: value.text for name, value in came.values() if value.text is not None}
     for batch in rows:
         old = iter(batch.columns)
         arrays = [

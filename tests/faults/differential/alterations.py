@@ -40,16 +40,18 @@ _CAST = {
 def column_added(scene: Scene, table: Table) -> Statement:
     dice, name = scene.dice, f"c{scene.dice.randint(1, 9)}"
     what = dice.random()
+    # The metadata tells what older rows have, but for partitions below a root, of which each may have another value.
+    constant = OTHER if table.is_root or table.is_partition else SAME
     if what < 0.4:
         added, effect = dice.choice(COLUMN_TYPES), SAME
     elif what < 0.65:
-        added, effect = dice.choice(_CONSTANTS), OTHER
+        added, effect = dice.choice(_CONSTANTS), constant
     elif what < 0.8:
         added, effect = dice.choice(_VOLATILE), OTHER
     elif what < 0.9:
         added, effect = "int GENERATED ALWAYS AS (id + 1) STORED", OTHER
     else:
-        added, effect = f"{PARTS}.mood DEFAULT 'ok'", OTHER
+        added, effect = f"{PARTS}.mood DEFAULT 'ok'", constant
     return Statement("add column", f"ALTER TABLE {table.name} ADD {name} {added}", scene.tree(table), effect)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
@@ -18,6 +19,8 @@ from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.table_schema import Column
+from walbridge.spark_consumer.apply import appliers
+from walbridge.spark_consumer.apply.appliers import BY_SPARK, Appliers
 from walbridge.spark_consumer.apply.reshape import reshape
 from walbridge.spark_consumer.delta.columns import arrow_schema
 from walbridge.spark_consumer.delta.commit import SHAPE, Commit
@@ -138,6 +141,57 @@ def test_value_of_older_rows_that_the_column_cannot_hold_is_kept_as_text(tmp_pat
     ]
 
 
+def test_executors_reshape_a_table_as_the_driver_does(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns of every kind that come with a value, go, get other names and wider types; and texts of them all."""
+    monkeypatch.setattr(appliers, "REWRITTEN_BYTES_MIN", 0)
+    came = [filled(f"n{at}", name, text, typmod=of, attnum=10 + at) for at, (name, text, of, _) in enumerate(OLDER)]
+    at = column("at", "timestamp", attnum=6)
+    dates = [column("on", "date", attnum=2), column("gone", "date", attnum=3)]
+    before = TableShape(relation([ID, *dates, column("f", "float4", attnum=4), at]))
+    since, null = column("since", "date", attnum=2), column("null", "int4", attnum=5)
+    kept = [ID, at, since, column("F`f", "float8", attnum=4), null, *came]
+    after = TableShape(relation([*kept, filled("on", "date", "infinity", attnum=40)], revision=1))
+    texts = [{"on": "infinity", "gone": "-infinity"}, {"gone": "infinity"}, {"on": "-infinity"}, None]
+    rows = [{"id": n, "f": 0.5, "_walbridge": {"op": "c", "exceptional": of}} for n, of in enumerate(texts)]
+    found = []
+    for name, by in (("driver", Appliers()), ("executors", Appliers(BY_SPARK, spark))):
+        table = table_of(tmp_path / name, before, rows)
+        was = table.version
+        reshape(table, after, before, Commit("p", step=SHAPE), by)
+        (made,) = table.commits(table.version - was)
+        assert (made.step, made.overwrites) == (SHAPE, True)
+        assert is_by_spark(table) is (name == "executors")
+        assert table.fields == after.fields
+        reshape(table, after, before, Commit("p", step=SHAPE), by)
+        assert table.version == was + 1
+        found.append(table.query("SELECT * FROM target ORDER BY id").read_all().to_pylist())
+    driver, executors = found
+    assert driver == executors
+    assert [row["_walbridge"]["exceptional"] for row in driver] == [
+        [("on", "infinity"), ("since", "infinity")],
+        [("on", "infinity")],
+        [("on", "infinity"), ("since", "-infinity")],
+        [("on", "infinity")],
+    ]
+
+
+def test_first_timestamp_without_a_zone_comes_to_a_table_that_executors_rewrite(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta wants a feature for it, which Spark does not add."""
+    monkeypatch.setattr(appliers, "REWRITTEN_BYTES_MIN", 0)
+    before = TableShape(relation([ID]))
+    after = TableShape(relation([ID, filled("a", "_timestamp", '{"2024-02-29 01:02:03"}')], revision=1))
+    table = table_of(tmp_path, before, [{"id": 1}])
+
+    reshape(table, after, before, Commit("p", step=SHAPE), Appliers(BY_SPARK, spark))
+
+    kept = table.query("SELECT a FROM target").read_all().column("a").to_pylist()
+    assert kept == [[datetime.datetime(2024, 2, 29, 1, 2, 3)]]
+
+
 def test_value_of_older_rows_in_a_new_key_that_it_cannot_hold_must_be_copied(tmp_path: Path) -> None:
     """I5: a change of such a row would be a second one."""
     before = TableShape(relation([ID]))
@@ -146,6 +200,12 @@ def test_value_of_older_rows_in_a_new_key_that_it_cannot_hold_must_be_copied(tmp
 
     with pytest.raises(OperatorError, match="the key of table"):
         reshape(table, after, before, Commit("p", step=SHAPE))
+
+
+def is_by_spark(table: LakeTable) -> bool:
+    """Whether the newest commit is Spark's."""
+    (newest,) = DeltaTable(table.uri).history(1)
+    return "Spark" in newest["engineInfo"]
 
 
 def table_of(folder: Path, shape: TableShape, rows: Sequence[dict[str, Any]]) -> LakeTable:

@@ -1,0 +1,99 @@
+"""A table's rows in another shape, rewritten by Spark's executors: none of them crosses the driver.
+
+In: a table at its head; for each of its new columns the old one that it comes from, or the one value that all rows have
+in it; what becomes of the texts in our struct. Out: one commit that overwrites the table, at the version after its
+head.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField
+
+from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
+from walbridge.spark_consumer.delta.commit import Commit
+from walbridge.spark_consumer.delta.dialect import SPARK
+from walbridge.spark_consumer.delta.spark_commit import FILE_ROWS_MAX, committed_by_spark, spark_path
+from walbridge.spark_consumer.delta.table import LakeTable
+
+_TEXTS = "exceptional"
+
+
+def takes_types(table: LakeTable, columns: Iterable[LakeField]) -> bool:
+    """Whether Spark may give the table these columns: the first timestamp without a zone needs a feature of Delta,
+    which delta-rs adds to the table by itself, and Spark does not."""
+    return _has_zoneless(table.fields) or not _has_zoneless(columns)
+
+
+def _has_zoneless(fields: Iterable[LakeField]) -> bool:
+    return any("timestamp_ntz" in json.dumps(field.type) for field in fields)
+
+
+def rewrite_by_spark(
+    spark: SparkSession,
+    table: LakeTable,
+    columns: Sequence[tuple[LakeField, str | None]],
+    struct: LakeField,
+    values: Mapping[str, Any],
+    renames: Mapping[str, str],
+    texts: Mapping[str, str],
+    commit: Commit,
+) -> None:
+    """Overwrite the table.
+
+    Args:
+        columns: each new one with the old one's name, None where rows have what ``values`` has for it, or null.
+        struct: our own column, which comes last.
+        renames: names of columns in Postgres, as they were and as they are, of those that stay.
+        texts: what all rows get among the texts of ``struct``, by the column's name in Postgres.
+
+    Raises:
+        ConcurrentCommit: another program committed to the table meanwhile.
+    """
+    new = [field for field, origin in columns if origin is None]
+    schema = arrow_schema(new)
+    row = pa.Table.from_pylist([{field.name: values.get(field.name) for field in new}], schema)
+    found = spark.read.format("delta").option("versionAsOf", table.version).load(spark_path(table))
+    old = [F.col(SPARK.quoted(origin)).alias(f"o{at}") for at, (_, origin) in enumerate(columns) if origin is not None]
+    rows = found.select(*old, F.col(SPARK.quoted(struct.name)).alias("w"))
+    if new:
+        named = row.rename_columns([f"o{at}" for at, (_, origin) in enumerate(columns) if origin is None])
+        constants = spark.createDataFrame(named, from_arrow_schema(named.schema, prefer_timestamp_ntz=True))
+        rows = rows.crossJoin(F.broadcast(constants))
+    changed = F.col("w").withField(_TEXTS, _texts(F.col(f"w.{_TEXTS}"), renames, texts))
+    selected = [_as(F.col(f"o{at}"), field) for at, (field, _) in enumerate(columns)]
+    _overwrite(table, rows.select(*selected, _as(changed, struct)), commit)
+
+
+def _as(column: Column, field: LakeField) -> Column:
+    described = StructField.fromJson(field.json())
+    return column.cast(described.dataType).alias(field.name, metadata=described.metadata)
+
+
+def _texts(found: Column, renames: Mapping[str, str], texts: Mapping[str, str]) -> Column:
+    """By the columns' new names, in their order; null where there are none."""
+    none = F.from_json(F.lit("{}"), "map<string, string>")
+    kept = F.coalesce(found, none)
+    if renames:
+        names = F.create_map(*[F.lit(name) for pair in renames.items() for name in pair])
+        kept = F.map_filter(kept, lambda name, _: F.map_contains_key(names, name))
+        kept = F.transform_keys(kept, lambda name, _: F.element_at(names, name))
+    else:
+        kept = none
+    if texts:
+        kept = F.map_concat(kept, F.create_map(*[F.lit(text) for pair in texts.items() for text in pair]))
+    ordered = F.map_from_entries(F.array_sort(F.map_entries(kept)))
+    return F.when(F.size(kept) > 0, ordered)
+
+
+def _overwrite(table: LakeTable, rows: DataFrame, commit: Commit) -> None:
+    with committed_by_spark(table, commit):
+        said = {"userMetadata": commit.user_metadata(), "maxRecordsPerFile": str(FILE_ROWS_MAX)}
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").options(**said).save(
+            spark_path(table)
+        )
