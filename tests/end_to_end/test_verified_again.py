@@ -89,7 +89,7 @@ def test_value_that_was_altered_in_the_lake_is_found_told_and_mended(
 
         published_until(pipeline, lambda: "rows of it differ" in running.log, "the doubt")
         assert "differs from its source" in log.read_text()
-        assert shown.value("walbridge_verify_unequal_tables_total") == 1
+        assert shown.value("walbridge_verify_unequal_tables_total") >= 1  # again, until the lake calls it stale
         published_until(pipeline, lambda: shown.value("walbridge_verify_tables", result="equal") == 2, "equal tables")
         assert next(row["v"] for row in pipeline.contents("t") if row["id"] == 42) == 42
         wait_until(lambda: "2 of 2 tables equal" in said(), "status to tell it", FOUND_S)
