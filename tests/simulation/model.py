@@ -21,9 +21,12 @@ from tests.simulation.world import Finished, Violation, World
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.control.cut import Cut, PartitionRange, chain_break, count_mismatch, decode_cut
 from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
+from walbridge.schemas.control.progress_record import decode_progress, progress_key
 from walbridge.schemas.position import Position
 from walbridge.schemas.settings import Topics
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
+
+SLOT = "s"
 
 
 @lru_cache(maxsize=256)
@@ -130,7 +133,19 @@ class Model:
             if place[0] in self._topics and entries and self._last_offset(place) < entries[-1].offset:
                 raise Violation(f"I7: records of {place} that no cut names")
         if self._cuts not in done:
+            self._check_progress_alone(done)
+
+    def _check_progress_alone(self, done: Committed) -> None:
+        """Why a stream is lost is kept so; where the pipeline stands, a cut tells."""
+        if done.keys() != {(self._progress, 0)}:
             raise Violation("a commit without a cut")
+        key, previous = progress_key(SLOT), self._previous
+        stands = (0, CONSISTENT_POINT) if previous is None else (previous.cut_id, previous.end_lsn)
+        for entry in done[self._progress, 0]:
+            if entry.key == key and entry.value is not None:
+                progress = decode_progress(entry.value)
+                if (progress.cut_id, progress.end_lsn) != stands:
+                    raise Violation("progress moves without a cut")
 
     def _last_offset(self, place: Place) -> int:
         return self._ends.get(place, 0) - 1

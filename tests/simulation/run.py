@@ -13,7 +13,7 @@ from tests.simulation.copied import CopiedSource
 from tests.simulation.copied_reader import CopiedReader
 from tests.simulation.early import prepare_some
 from tests.simulation.history import CONSISTENT_POINT, TABLES, Transaction, make_history
-from tests.simulation.model import Model
+from tests.simulation.model import SLOT, Model
 from tests.simulation.postgres import DATABASE, SYSTEM_ID, TIMELINE, VERSION, Server
 from tests.simulation.seams import installed
 from tests.simulation.world import Crash, Finished, Violation, World
@@ -68,7 +68,7 @@ def settings_of(
     """Small limits, so that small histories reach them. ``tells_more``: what topics have by setting alone."""
     return Settings(
         name="p",
-        postgres=Postgres(dsn=SecretStr("simulated"), slot="s", two_phase=two_phase),
+        postgres=Postgres(dsn=SecretStr("simulated"), slot=SLOT, two_phase=two_phase),
         topics=Topics(
             partitions=partitions, tombstones=tells_more, transaction_block=tells_more, source_sequence=tells_more
         ),
