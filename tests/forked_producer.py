@@ -20,7 +20,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -85,6 +84,10 @@ class Template:
         self._pids: dict[int, int] = {}
         self._codes: dict[int, int] = {}
 
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
     def start(self, arguments: Sequence[str], environ: Mapping[str, str], log: int) -> ForkedProducer:
         """Start one that writes to the file ``log``."""
         number = next(self._numbers)
@@ -124,10 +127,14 @@ class Template:
         return True
 
 
-@cache
+_of_this_process: list[Template] = []
+
+
 def template() -> Template:
-    """That of this process."""
-    return Template()
+    """That of this process; a new one where the last has died, so that one test fails of it and not all that follow."""
+    if not _of_this_process or _of_this_process[-1].has_ended:
+        _of_this_process.append(Template())
+    return _of_this_process[-1]
 
 
 def _serve(channel: socket.socket) -> int:
