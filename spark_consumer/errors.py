@@ -16,6 +16,10 @@ from walbridge.schemas.errors import COPY_AGAIN, OperatorError, RetryableError, 
 
 FIND_THE_WRITER = "find who else writes to this topic"
 CHANGED_FROM_OUTSIDE = f"the topic was changed from outside: {COPY_AGAIN}"
+GRANT_READ = (
+    "grant the job's principal Read on topics <name>.* and on group walbridge-<name>: walbridge init --acls prints the "
+    "commands"
+)
 _WITHOUT_CHECKPOINT = "delete the folder _checkpoint in the lake: what has been applied is known without it"
 _DATA_LOSS = "failOnDataLoss|KAFKA_DATA_LOSS"
 _KAFKA = r"org\.apache\.kafka\.common\.errors\."
@@ -29,7 +33,7 @@ _OPERATOR_CAUSES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(rf"{_KAFKA}\w*AuthorizationException"),
         "Kafka does not allow the Spark job to read",
-        "grant READ and DESCRIBE on the pipeline's topics, and READ on the group walbridge-<name>",
+        GRANT_READ,
     ),
     (
         re.compile(r"java\.lang\.OutOfMemoryError"),

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, OperatorError, RetryableError
 from walbridge.schemas.settings import Compression, Settings, flatten
-from walbridge.spark_consumer.errors import class_name, messages, told_by_name
+from walbridge.spark_consumer.errors import GRANT_READ, class_name, messages, told_by_name
 from walbridge.spark_consumer.kafka.large_records import close_consumer
 from walbridge.spark_consumer.kafka.ranges import Place
 
@@ -169,7 +169,9 @@ class KafkaClient:
             refusal = f"{class_name(cause)}: {cause.getMessage()}"
             return OperatorError(
                 f"Kafka at {self._bootstrap_servers} refuses: {refusal}",
-                remedy="check [kafka] bootstrap_servers and [kafka.spark]",
+                remedy=GRANT_READ
+                if "Authorization" in refusal
+                else "check [kafka] bootstrap_servers and [kafka.spark]",
             )
         # A stopped container takes its name along, and each attempt makes a new client.
         if _NAMELESS in messages(cause):
