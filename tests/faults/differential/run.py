@@ -92,8 +92,9 @@ class Differential:
             if next(transactions[which], "ended") == "ended":
                 del transactions[which]
             self._kill_or_start()
-        self._dead_for = 0
-        self._kill_or_start()
+        if self._running is None:  # what is compared now waits for it
+            self._dead_for = 0
+            self._kill_or_start()
 
     def _kill_or_start(self) -> None:
         if self._running is None:
