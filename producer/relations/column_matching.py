@@ -47,14 +47,17 @@ def described_columns(relation: Relation, facts: TableFacts | None) -> list[Colu
 
 def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
     """Columns that are told for the first time, and that the catalogue may know no more: one of their name and type is
-    there now, and a column came and went of which the stream told nothing yet."""
+    there now, and a column came and went of which the stream told nothing yet; or one came before it and is there under
+    another name, which would have been told with it."""
     candidates = _candidates(facts, versions)
     if facts is None or candidates is None or _same_columns(relation, versions) is not None:
         return []
     ever = {column.attnum for version in versions for column in version.table.columns}
-    untold = candidates - ever - {column.attnum for column in facts.columns}
+    there = {column.attnum for column in facts.columns}
+    untold = candidates - ever - there
     numbers = _possible([each.attnum if each else None for each in described_columns(relation, facts)], facts)
-    if not untold or len(candidates) == len(numbers):
+    beside = candidates - ever - {*numbers} - untold
+    if not (untold or beside) or len(candidates) == len(numbers):
         return []  # each has its own by their order
     found = []
     for place, (column, number) in enumerate(zip(relation.columns, numbers, strict=True)):
@@ -62,7 +65,9 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
         behind = min(
             (each for each in numbers[place:] if each is not None and each in ever), default=max(candidates) + 1
         )
-        if number is not None and number not in ever and any(before < each < behind for each in untold):
+        if number is None or number in ever:
+            continue
+        if any(before < each < behind for each in untold) or any(before < each < number for each in beside):
             found.append(column.name)
     return found
 

@@ -21,7 +21,7 @@ from tests.producer.relations.announcements import (
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, numeric_typmod
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.column_matching import unfilled_columns
+from walbridge.producer.relations.column_matching import uncertain_columns, unfilled_columns
 from walbridge.producer.relations.relation_cache import RelationCache, describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 
@@ -99,6 +99,16 @@ def test_column_of_which_nobody_can_tell_what_older_rows_have_is_uncertain(
 ) -> None:
     """I8: it has another type by now, which the value was made to fit."""
     assert unfilled_columns(announcement("f", *told), now, recorded((announcement("f", "a", "b"), AB))) == expected
+
+
+@pytest.mark.parametrize(("renamed", "expected"), [(3, ["c"]), (4, [])])
+def test_column_under_the_name_of_one_that_is_called_otherwise_by_now_is_uncertain(
+    renamed: int, expected: list[str]
+) -> None:
+    """I8: c came, was renamed, and another c came: had this been told, the first one would have been, too."""
+    now = catalogue(("a", 1), ("b", 2), ("d", renamed), ("c", 7 - renamed), last=4)
+    versions = recorded((announcement("f", "a", "b"), AB))
+    assert uncertain_columns(announcement("f", "a", "b", "c"), now, versions) == expected
 
 
 def test_column_that_may_be_the_one_with_a_value_is_uncertain() -> None:
