@@ -26,7 +26,9 @@ class World:
         clock = SimpleNamespace(monotonic=lambda: self.now_s, time=lambda: self.now_s)
         monkeypatch.setattr(source_gauges, "time", clock)
         self.stream: Any = SimpleNamespace(received=0, confirmed=100)
-        self.watch: Any = SimpleNamespace(samples=WalSamples(), seen=None, seen_s=1000.0, settled=0, is_answered=False)
+        self.watch: Any = SimpleNamespace(
+            samples=WalSamples(), seen=None, seen_s=1000.0, settled=0, is_answered=False, begin_anew=lambda: None
+        )
         self.gauges = SourceGauges("p")
         self.gauges.watch = cast("WalWatch", self.watch)
 
