@@ -214,7 +214,7 @@ _TABLES = f"""
              SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND {_KEY}
              AND i.indimmediate AND i.indislive
              AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident))),
-           CASE WHEN a.atthasmissing THEN array_to_string(a.attmissingval, '') END
+           CASE WHEN a.atthasmissing THEN array_to_string(a.attmissingval, '') END, a.attgenerated <> ''
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     WHERE c.oid = ANY (%s) ORDER BY c.oid, a.attnum"""

@@ -119,6 +119,8 @@ class ColumnFacts:
     in_primary_key: bool
     in_replica_identity: bool
     missing_value: str | None
+    is_generated: bool = False
+    """It may not be published, and is not told then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def uncertain_columns(relation: Relation, facts: TableFacts | None, versions: Se
     there = {column.attnum for column in facts.columns}
     untold = candidates - ever - there
     numbers = _possible([each.attnum if each else None for each in described_columns(relation, facts)], facts)
-    beside = candidates - ever - {*numbers} - untold
+    beside = {each.attnum for each in facts.columns if not each.is_generated} & candidates - ever - {*numbers}
     if not (untold or beside) or len(candidates) == len(numbers):
         return []  # each has its own by their order
     found = []

@@ -111,6 +111,14 @@ def test_column_under_the_name_of_one_that_is_called_otherwise_by_now_is_uncerta
     assert uncertain_columns(announcement("f", "a", "b", "c"), now, versions) == expected
 
 
+def test_column_that_comes_behind_a_generated_one_is_certain() -> None:
+    """No copy is due: what is not published is never told."""
+    columns = catalogue(("a", 1), ("b", 2), ("generated", 3), ("c", 4), last=4).columns
+    now = TableFacts("f", (*columns[:2], replace(columns[2], is_generated=True), columns[3]), 4)
+    versions = recorded((announcement("f", "a", "b"), AB))
+    assert uncertain_columns(announcement("f", "a", "b", "c"), now, versions) == []
+
+
 def test_column_that_may_be_the_one_with_a_value_is_uncertain() -> None:
     """I8: two came and one of them went, or was renamed: which one the stream tells nobody knows."""
     columns = (*AB.columns, replace(catalogue(("d", 4), last=4).columns[0], missing_value="7"))
