@@ -13,7 +13,7 @@ from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.encoding.copied_rows import CopiedBlock, EncodedRow
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.errors import UnfitRow, unfit_row
+from walbridge.producer.errors.rows import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro.codec import long_bytes

@@ -11,7 +11,8 @@ from typing import Any
 
 import psycopg
 
-from walbridge.producer import errors
+from walbridge.producer.errors.publications import not_published, publication_gone
+from walbridge.producer.errors.tables import dropped_meanwhile
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
 from walbridge.producer.kafka.topics import TopicAdmin
@@ -45,7 +46,7 @@ def initialise(settings: Settings, role: str | None, say: Callable[[str], None],
         ensure_publications(connection, settings, (lambda line: None) if is_prepared else say)
         tables = catalog.published_tables(connection, settings.postgres.publication_names)
         if not tables:
-            raise errors.not_published(settings.postgres.publication_names)
+            raise not_published(settings.postgres.publication_names)
         refuse_unfit_identities(connection, settings, tables)
         specs = [*control_topics(settings), *_data_topics(connection, settings, tables)]
         counts = retry_at_start(lambda: TopicAdmin(settings).ensure(specs), timeout_s)
@@ -83,7 +84,7 @@ def ensure_publications(connection: psycopg.Connection[Any], settings: Settings,
     missing = [name for name in names if not catalog.publication_exists(connection, name)]
     refuse_unfit_server(connection, settings)
     if missing and slot.inspect(connection, settings.postgres.slot) is not None:
-        raise errors.publication_gone(missing)
+        raise publication_gone(missing)
     ensure_publication(connection, settings)
     for name in names:
         say(f"publication {name}: {'created' if name in missing else 'exists'}")
@@ -96,7 +97,7 @@ def _data_topics(
     for table in tables:
         facts = catalog.table_facts(connection, table.relation_id)
         if facts is None:
-            raise errors.dropped_meanwhile(table.qualified_name)
+            raise dropped_meanwhile(table.qualified_name)
         relation = announced(table, facts)
         types = catalog.type_facts(connection, {column.type_oid for column in relation.columns})
         topic = data_topic(settings.name, table.namespace, table.name, settings.topics.names)

@@ -13,7 +13,7 @@ import structlog
 from walbridge.producer.batch.progress import Batch, ProgressTracker, TableBatch
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import Headers, KafkaRecord, RecordWriter, TransactionSource, plain_tails
-from walbridge.producer.errors import row_too_large
+from walbridge.producer.errors.rows import row_too_large
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_progress
 from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
 from walbridge.producer.kafka.topic_specs import record_limit

@@ -21,7 +21,7 @@ from walbridge.producer.encoding.transcoder import (
     text_array,
     text_map,
 )
-from walbridge.producer.errors import ON_UNKNOWN_VALUE, copied_again
+from walbridge.producer.errors.remedies import ON_UNKNOWN_VALUE, copied_again
 from walbridge.producer.pgoutput.messages import Delete, Insert, Update
 from walbridge.producer.pgoutput.tuple_data import fill
 from walbridge.schemas.avro.codec import long_bytes, string_value

@@ -9,7 +9,8 @@ names of its own. So it is compared across restarts too; a progress without it t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from walbridge.producer import errors
+from walbridge.producer.errors.publications import operations_missing, publication_gone, publication_remade
+from walbridge.producer.errors.topics import topic_gone, topic_remade
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.producer.postgres.publications.combined_publications import (
@@ -90,12 +91,12 @@ class Baseline:
             OperatorError: changes of all tables may be missing.
         """
         if gone := [name for name in names if name not in now.oids]:
-            raise errors.publication_gone(gone)
+            raise publication_gone(gone)
         if remade := [name for name in names if now.oids[name] not in self.publications]:
-            raise errors.publication_remade(remade)
+            raise publication_remade(remade)
         if now.missing_operations:
             is_told_later = all(map(has_version, self._members.values()))
-            raise errors.operations_missing(names, now.missing_operations, is_told_later=is_told_later)
+            raise operations_missing(names, now.missing_operations, is_told_later=is_told_later)
         return self._members.keys() - now.members.keys()
 
     def is_of(self, now: PublicationState) -> bool:
@@ -152,9 +153,9 @@ class Baseline:
         """
         for topic, an_id in self.control_topics.items():
             if topic not in topics:
-                raise errors.topic_gone(topic)
+                raise topic_gone(topic)
             if topics[topic].topic_id != an_id:
-                raise errors.topic_remade(topic)
+                raise topic_remade(topic)
 
 
 def _concerned(before: str, token: str, now: PublicationState) -> list[str]:

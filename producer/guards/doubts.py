@@ -10,9 +10,22 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
+from walbridge.producer.errors.publications import (
+    generated_columns_changed,
+    membership_changed,
+    named_otherwise,
+    publication_altered,
+)
+from walbridge.producer.errors.tables import (
+    column_added_with_values,
+    found_unequal,
+    labels_changed,
+    partition_not_sent,
+    partitions_changed,
+    table_rewritten,
+)
 from walbridge.producer.guards import altered_types, rewrites
 from walbridge.producer.guards.baseline import GENERATED_OPTION, Baseline
 from walbridge.producer.guards.rewrites import as_text, by_relation, from_text
@@ -66,7 +79,7 @@ class Doubts:
     def write(self, relation_id: int, xid: int) -> None:
         """The stream brings the first change of this table behind a TRUNCATE, in this transaction."""
         if self._truncations.xid_of(relation_id) == xid and len(self._known(relation_id).files) > 1:
-            self.add({relation_id: errors.table_rewritten(self._name(relation_id))})
+            self.add({relation_id: table_rewritten(self._name(relation_id))})
 
     def add(self, reasons: Mapping[int, OperatorError], options: Mapping[str, str] = NO_OPTIONS) -> None:
         """These tables are not current.
@@ -84,7 +97,7 @@ class Doubts:
 
     def find_unequal(self, relation_ids: Iterable[int], options: Mapping[str, str]) -> None:
         """Somebody compared these with their source, and rows of them differ in the lake. As ``add``."""
-        self.add({each: errors.found_unequal(self._name(each)) for each in relation_ids}, options)
+        self.add({each: found_unequal(self._name(each)) for each in relation_ids}, options)
 
     def has_untold(self, option: str) -> bool:
         """Whether this option is to be remembered with what is doubted, and is not yet."""
@@ -111,20 +124,16 @@ class Doubts:
         """Whether tables are members for another reason, or with other columns, or were meanwhile."""
         changed, followed = baseline.changed(now), set(self._tracker.progress.relation_ids)
         otherwise = baseline.named_otherwise(now) & followed
-        self.add({each: errors.named_otherwise([*now.oids], self._name(each)) for each in otherwise})
-        self.add(
-            {each: errors.membership_changed(changed[each], self._name(each)) for each in changed.keys() & followed}
-        )
+        self.add({each: named_otherwise([*now.oids], self._name(each)) for each in otherwise})
+        self.add({each: membership_changed(changed[each], self._name(each)) for each in changed.keys() & followed})
         if baseline.has_other_generated_columns(now):
             concerned = with_generated_columns(self._connection, self._tracker.progress.relation_ids)
             self.add(
-                {each: errors.generated_columns_changed([*now.oids], self._name(each)) for each in concerned},
+                {each: generated_columns_changed([*now.oids], self._name(each)) for each in concerned},
                 {GENERATED_OPTION: str(now.generated_columns)},
             )
         altered = baseline.altered(now)
-        self.add(
-            {each: errors.publication_altered(altered[each], self._name(each)) for each in altered.keys() & followed}
-        )
+        self.add({each: publication_altered(altered[each], self._name(each)) for each in altered.keys() & followed})
         if new := {each: token for each, token in baseline.unversioned(now).items() if each not in self._doubted}:
             tables = self._tracker.progress.tables
             self._tracker.remember_tables({each: replace(tables[each], membership=new[each]) for each in new})
@@ -166,7 +175,7 @@ class Doubts:
             if reason is not None:
                 reasons[relation_id] = reason
             elif new := self._rewritten(relation_id, known[relation_id], now, may_be_truncated=False):
-                unexplained[relation_id] = new, errors.table_rewritten(self._name(relation_id))
+                unexplained[relation_id] = new, table_rewritten(self._name(relation_id))
             elif relation_id in self._doubted or relation_id in untold:
                 continue
             elif tables[relation_id].storage != as_text(now):
@@ -235,15 +244,15 @@ class Doubts:
         """Why the table may not equal its source any more."""
         before, files = by_relation(known), by_relation(now)
         if not all(file.is_logged for file in now.files if file.relation_id != relation_id):
-            return errors.partition_not_sent(self._name(relation_id))
+            return partition_not_sent(self._name(relation_id))
         if before and self._is_other_tree(relation_id, before, files):
-            return errors.partitions_changed(self._name(relation_id))
+            return partitions_changed(self._name(relation_id))
         if self._rewritten(relation_id, known, now, may_be_truncated=True):
-            return errors.table_rewritten(self._name(relation_id))
+            return table_rewritten(self._name(relation_id))
         if filled & files.keys():
-            return errors.column_added_with_values(self._name(relation_id))
+            return column_added_with_values(self._name(relation_id))
         if relation_id in altered or altered_types.is_printed_otherwise(known, now):
-            return errors.labels_changed(self._name(relation_id))
+            return labels_changed(self._name(relation_id))
         return None
 
     def _is_other_tree(self, root: int, before: Mapping[int, TableFile], now: Mapping[int, TableFile]) -> bool:

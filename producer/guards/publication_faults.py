@@ -6,7 +6,7 @@ ends the stream where columns differ. What it sends where filters differ by oper
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from walbridge.producer.errors import publish_all, the_publications
+from walbridge.producer.errors.publications import publish_all, the_publications
 from walbridge.producer.postgres.facts import Membership, PublishedTable
 from walbridge.producer.postgres.publications.combined_publications import (
     have_one_filter,

@@ -6,7 +6,7 @@ they speak of can be mended only while it has not happened: later the WAL lacks 
 
 from collections.abc import Iterator, Sequence
 
-from walbridge.producer.errors import row_filter_loses_values
+from walbridge.producer.errors.publications import row_filter_loses_values
 from walbridge.producer.guards.partitions import identity_faults, unsent_faults
 from walbridge.producer.guards.publication_faults import (
     combination_faults,

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import structlog
 
-from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
+from walbridge.producer.errors.publications import other_publication
+from walbridge.producer.errors.topics import metadata_gone
 from walbridge.producer.guards.altered_tables import AlteredTable, AlteredTables
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import Doubts
@@ -61,7 +62,7 @@ def refuse_unknown(tables: Tables, copied: Iterable[int], metadata: str) -> None
     """
     known = tables.versions.names(copied)
     if missing := [str(relation_id) for relation_id in copied if relation_id not in known]:
-        raise errors.metadata_gone(metadata, missing)
+        raise metadata_gone(metadata, missing)
 
 
 def _snapshot_of(state: PublicationState) -> Snapshot | None:
@@ -226,7 +227,7 @@ class SourceWatch:
         now = publication_state(self._connection, names, progress.relation_ids)
         followed = names_in(progress.options["publication_names"]) if "publication_names" in progress.options else names
         if {*followed} != {*names}:
-            raise errors.other_publication(names, followed)
+            raise other_publication(names, followed)
         gone = baseline.dropped(names, now)
         for relation_id in now.members.keys() & self._left.keys():
             del self._left[relation_id]  # it is back

@@ -18,8 +18,15 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from walbridge.producer import errors
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.errors.topics import (
+    format_set,
+    partitions_set,
+    table_topic_gone,
+    table_topic_remade,
+    topic_given_up,
+    topic_grown,
+)
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.kafka.topic_found import TopicFound
@@ -107,17 +114,17 @@ class TopicWatch:
         is_known = known.topic == topic
         here = found.get(topic)
         if is_known and known.topic_id == GIVEN_UP:
-            return errors.topic_given_up(table, topic)
+            return topic_given_up(table, topic)
         if here is None:
-            return errors.table_topic_gone(table, topic)
+            return table_topic_gone(table, topic)
         if is_known and known.topic_id not in (None, here.topic_id):
-            return errors.table_topic_remade(table, topic)
+            return table_topic_remade(table, topic)
         counts = self._tables.topics.partition_counts_of(relation_id, topic)
         if counts and here.partition_count not in counts:
-            return errors.topic_grown(table, topic, here.partition_count, max(counts))
+            return topic_grown(table, topic, here.partition_count, max(counts))
         registry = self._tables.registry
         if registry.is_other_format(record):
-            return errors.format_set(table, topic, format_name(record.framing), format_name(registry.wanted))
+            return format_set(table, topic, format_name(record.framing), format_name(registry.wanted))
         return None
 
     def _compare_setting(self) -> None:
@@ -139,9 +146,7 @@ class TopicWatch:
             }
         )
         reasons = {
-            each: errors.partitions_set(
-                record.table.qualified_name, record.topic, record.partition_count, self._partitions
-            )
+            each: partitions_set(record.table.qualified_name, record.topic, record.partition_count, self._partitions)
             for each, record in concerned.items()
             if each in progress.relation_ids
         }

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeVar
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from walbridge.producer.errors import another_runs
+from walbridge.producer.errors.servers import another_runs
 from walbridge.producer.kafka.client_config import refusing_properties, transactional_config
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.errors import KafkaAway, OperatorError

@@ -19,7 +19,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import Headers
-from walbridge.producer.errors import another_runs, may_not_write, record_too_large, row_too_large
+from walbridge.producer.errors.rows import record_too_large, row_too_large
+from walbridge.producer.errors.servers import another_runs
+from walbridge.producer.errors.topics import may_not_write
 from walbridge.producer.kafka.deliveries import Delivered, Deliveries, Span, Unsent
 from walbridge.producer.kafka.instance import SERVE_S, SLICE_S, Instance, opened
 from walbridge.runtime.kill_points import kill_point

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from walbridge.producer.errors import BINARY_OFF
+from walbridge.producer.errors.remedies import BINARY_OFF
 from walbridge.producer.postgres import certificates
 from walbridge.producer.postgres.interruptible import hung_up_after
 from walbridge.runtime.back_off import BackOff

@@ -7,7 +7,8 @@ import json
 
 import structlog
 
-from walbridge.producer import errors
+from walbridge.producer.errors.publications import publication_missing
+from walbridge.producer.errors.servers import not_utf8, wal_level_too_low
 from walbridge.producer.pgoutput.options import STREAMING_SINCE, Streaming, StreamWishes, start_options
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
@@ -64,9 +65,9 @@ def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:
     """
     stream_options(settings, connection.info.server_version)
     if (level := catalog.setting(connection, "wal_level")) != "logical":
-        raise errors.wal_level_too_low(level)
+        raise wal_level_too_low(level)
     if (encoding := catalog.setting(connection, "server_encoding")) == "SQL_ASCII":
-        raise errors.not_utf8(encoding)
+        raise not_utf8(encoding)
     if (missing := _missing_publication(connection, settings)) is not None and (
         # Beside a slot it was there before: making it again would hide a gap, and the guards know what mends that.
         slot.inspect(connection, settings.postgres.slot) is None
@@ -93,5 +94,5 @@ def ensure_publication(connection: SqlConnection, settings: Settings) -> None:
 def _missing_publication(connection: SqlConnection, settings: Settings) -> OperatorError | None:
     for publication in settings.postgres.publication_names:
         if not settings.postgres.publication_tables and not catalog.publication_exists(connection, publication):
-            return errors.publication_missing(publication)
+            return publication_missing(publication)
     return None

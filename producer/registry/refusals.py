@@ -3,7 +3,8 @@
 A registry's own words are left out: they may repeat what it was sent (I10).
 """
 
-from walbridge.producer.errors import UnfitTable, copied_again
+from walbridge.producer.errors.remedies import copied_again
+from walbridge.producer.errors.tables import UnfitTable
 from walbridge.schemas.errors import OperatorError
 
 _SINGLE_OBJECT = 'set [topics] format = "single-object", which copies each table into a topic that needs no registry'

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import structlog
 
-from walbridge.producer.errors import format_set
+from walbridge.producer.errors.topics import format_set
 from walbridge.producer.registry import refusals
 from walbridge.producer.registry.client import Registry
 from walbridge.runtime.kill_points import kill_point

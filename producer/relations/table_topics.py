@@ -6,7 +6,8 @@ records keeps the topic that they are in; a topic is made or compared once a ses
 
 from collections.abc import Iterable, Mapping
 
-from walbridge.producer.errors import key_lost, topic_grown
+from walbridge.producer.errors.tables import key_lost
+from walbridge.producer.errors.topics import topic_grown
 from walbridge.producer.kafka.topic_specs import data_topic_spec
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation

@@ -13,7 +13,8 @@ import structlog
 
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.errors import column_uncertain, dropped_meanwhile, not_published
+from walbridge.producer.errors.publications import not_published
+from walbridge.producer.errors.tables import column_uncertain, dropped_meanwhile
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topics import TopicAdmin

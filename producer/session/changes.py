@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, UnknownValue, event_count, records_of
-from walbridge.producer.errors import UnfitRow, unfit_row
+from walbridge.producer.errors.rows import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy

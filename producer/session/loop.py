@@ -15,7 +15,7 @@ from functools import partial
 
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.errors import UnfitTable
+from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.table_requests import TableRequests
 from walbridge.producer.pgoutput.decoder import decode_message, decoders_for

@@ -13,7 +13,7 @@ from dataclasses import replace
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.errors import UnfitTable
+from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.registry.refusals import UnfitSchema
 from walbridge.producer.relations.table_names import Name

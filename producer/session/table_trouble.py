@@ -16,7 +16,8 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.troubles import after_trouble, is_copied_too_often
-from walbridge.producer.errors import TableRewritten, TopicLost, UnfitTable
+from walbridge.producer.errors.tables import TableRewritten, UnfitTable
+from walbridge.producer.errors.topics import TopicLost
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.table_copies import TableCopies

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from walbridge.producer.encoding.record import TransactionSource
-from walbridge.producer.errors import split_differs
+from walbridge.producer.errors.publications import split_differs
 from walbridge.producer.pgoutput.frames import wal_start
 from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
 from walbridge.schemas.avro.codec import string_value

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import Struct
 
-from walbridge.producer.errors import spool_full, spool_unwritable
+from walbridge.producer.errors.disks import spool_full, spool_unwritable
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.settings import Settings

@@ -18,7 +18,7 @@ UNDECODABLE = (
 UI = "tests/walbridge/ui/test_ui.py::test_each_refusal_is_mended_by_its_remedy"
 
 FOLLOWED: dict[str, str] = {
-    "producer/errors.py:found_unequal": (
+    "producer/errors/tables.py:found_unequal": (
         "tests/faults/test_table_in_doubt.py::"
         "test_producer_that_stops_for_a_table_that_differs_goes_on_once_its_remedy_was_followed"
     ),
@@ -68,7 +68,7 @@ FOLLOWED: dict[str, str] = {
     "walbridge/tables/known.py:unknown": OFFLINE
     + "test_table_that_several_schemas_have_is_named_with_its_schema_and_an_unknown_one_by_a_name_that_is_known",
     "walbridge/tail.py:parse_position": OFFLINE + "test_position_is_given_as_tail_prints_it",
-    "producer/errors.py:may_not_write": LOCKED_KAFKA,
+    "producer/errors/topics.py:may_not_write": LOCKED_KAFKA,
     "producer/kafka/instance.py:_refuse_definite": LOCKED_KAFKA,
     "producer/kafka/partition_log.py:_unreadable": LOCKED_KAFKA,
     "producer/kafka/topics.py:_sorted": LOCKED_KAFKA,
@@ -76,36 +76,36 @@ FOLLOWED: dict[str, str] = {
     "producer/postgres/connection.py:by_sqlstate": LOCKED_POSTGRES,
     "producer/postgres/connection.py:retry_at_start": NOT_TRUSTED,
     "producer/registry/refusals.py:registry_not_trusted": NOT_TRUSTED,
-    "producer/errors.py:key_lost": (
+    "producer/errors/tables.py:key_lost": (
         "tests/faults/test_unfit_rows.py::"
         "test_table_that_loses_its_key_over_several_partitions_is_stale_until_it_has_one_again"
     ),
-    "producer/errors.py:named_otherwise": (
+    "producer/errors/publications.py:named_otherwise": (
         "tests/faults/test_unsaid_rows.py::test_tables_are_copied_anew_when_the_publication_names_them_otherwise"
     ),
-    "producer/errors.py:not_published": SQL,
-    "producer/errors.py:operations_missing": SQL,
-    "producer/errors.py:other_publication": (
+    "producer/errors/publications.py:not_published": SQL,
+    "producer/errors/publications.py:operations_missing": SQL,
+    "producer/errors/publications.py:other_publication": (
         "tests/faults/test_copy_all.py::test_settings_that_no_slot_fits_are_followed_by_a_new_one"
     ),
-    "producer/errors.py:partition_not_sent": (
+    "producer/errors/tables.py:partition_not_sent": (
         "tests/faults/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
     ),
-    "producer/errors.py:publication_altered": (
+    "producer/errors/publications.py:publication_altered": (
         "tests/faults/test_guards_publication.py::"
         "test_publication_that_was_altered_and_altered_back_has_its_tables_copied_again"
     ),
-    "producer/errors.py:publication_missing": SQL,
-    "producer/errors.py:publication_remade": GUARDS,
-    "producer/errors.py:row_filter_loses_values": SQL,
-    "producer/errors.py:row_too_large": (
+    "producer/errors/publications.py:publication_missing": SQL,
+    "producer/errors/publications.py:publication_remade": GUARDS,
+    "producer/errors/publications.py:row_filter_loses_values": SQL,
+    "producer/errors/rows.py:row_too_large": (
         "tests/faults/test_refusals_tables.py::"
         "test_row_larger_than_allowed_is_refused_and_named_by_table_key_columns_and_place"
     ),
-    "producer/errors.py:table_topic_gone": (
+    "producer/errors/topics.py:table_topic_gone": (
         "tests/faults/test_topic_lost.py::test_producer_stops_for_the_topic_of_one_table_where_settings_say_so"
     ),
-    "producer/errors.py:topic_remade": GUARDS,
+    "producer/errors/topics.py:topic_remade": GUARDS,
     "producer/follow.py:read_own_progress": (
         "tests/faults/test_guards.py::test_progress_that_was_emptied_under_a_producer_is_mended_as_its_refusal_says"
     ),
@@ -227,33 +227,33 @@ NOT_FOLLOWED_YET = frozenset(
         "producer/encoding/record.py:_keyless",
         "producer/encoding/record.py:_without_old_row",
         "producer/encoding/record.py:insert",
-        "producer/errors.py:another_runs",
-        "producer/errors.py:column_added_with_values",
-        "producer/errors.py:column_uncertain",
-        "producer/errors.py:dropped_meanwhile",
-        "producer/errors.py:format_set",
-        "producer/errors.py:generated_columns_changed",
-        "producer/errors.py:labels_changed",
-        "producer/errors.py:membership_changed",
-        "producer/errors.py:metadata_gone",
-        "producer/errors.py:not_utf8",
-        "producer/errors.py:partitions_changed",
-        "producer/errors.py:partitions_set",
-        "producer/errors.py:publication_gone",
-        "producer/errors.py:record_too_large",
-        "producer/errors.py:set_aside_full",
-        "producer/errors.py:set_aside_unwritable",
-        "producer/errors.py:slot_has_producer",
-        "producer/errors.py:split_differs",
-        "producer/errors.py:spool_full",
-        "producer/errors.py:spool_unwritable",
-        "producer/errors.py:table_rewritten",
-        "producer/errors.py:table_topic_remade",
-        "producer/errors.py:topic_given_up",
-        "producer/errors.py:topic_gone",
-        "producer/errors.py:topic_grown",
-        "producer/errors.py:unfit_row",
-        "producer/errors.py:wal_level_too_low",
+        "producer/errors/servers.py:another_runs",
+        "producer/errors/tables.py:column_added_with_values",
+        "producer/errors/tables.py:column_uncertain",
+        "producer/errors/tables.py:dropped_meanwhile",
+        "producer/errors/topics.py:format_set",
+        "producer/errors/publications.py:generated_columns_changed",
+        "producer/errors/tables.py:labels_changed",
+        "producer/errors/publications.py:membership_changed",
+        "producer/errors/topics.py:metadata_gone",
+        "producer/errors/servers.py:not_utf8",
+        "producer/errors/tables.py:partitions_changed",
+        "producer/errors/topics.py:partitions_set",
+        "producer/errors/publications.py:publication_gone",
+        "producer/errors/rows.py:record_too_large",
+        "producer/errors/disks.py:set_aside_full",
+        "producer/errors/disks.py:set_aside_unwritable",
+        "producer/errors/servers.py:slot_has_producer",
+        "producer/errors/publications.py:split_differs",
+        "producer/errors/disks.py:spool_full",
+        "producer/errors/disks.py:spool_unwritable",
+        "producer/errors/tables.py:table_rewritten",
+        "producer/errors/topics.py:table_topic_remade",
+        "producer/errors/topics.py:topic_given_up",
+        "producer/errors/topics.py:topic_gone",
+        "producer/errors/topics.py:topic_grown",
+        "producer/errors/rows.py:unfit_row",
+        "producer/errors/servers.py:wal_level_too_low",
         "producer/follow.py:follow_once",
         "producer/guards/publication_faults.py:combination_faults",
         "producer/guards/publication_faults.py:unsent_operations",

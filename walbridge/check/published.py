@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
-from walbridge.producer import errors
+from walbridge.producer.errors.publications import not_published, operations_missing, publication_missing
 from walbridge.producer.guards.replica_identity import filter_faults, partition_faults, publication_faults
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, classified
@@ -181,15 +181,15 @@ def publication_findings(
         if settings.postgres.publication_tables:
             yield advice(PUBLICATION, f"publication {name} does not exist yet", "walbridge init")
         else:
-            yield refused(PUBLICATION, errors.publication_missing(name))
+            yield refused(PUBLICATION, publication_missing(name))
         return
     if not tables and not is_followed:
-        yield refused(PUBLICATION, errors.not_published([name]))
+        yield refused(PUBLICATION, not_published([name]))
     else:
         yield ok(PUBLICATION, f"{name} publishes {', '.join(facts.kinds) or 'nothing'} of {_tables(len(tables))}")
     quoted = sql.Identifier(name).as_string(None)
     if is_single and not is_followed and (missing := [kind for kind in _KINDS if kind not in facts.kinds]):
-        yield refused(PUBLICATION, errors.operations_missing([name], missing))
+        yield refused(PUBLICATION, operations_missing([name], missing))
     if facts.all_tables or facts.by_schema:
         yield ok(PUBLICATION, f"{name} takes in every table that is created later: it is copied when it comes")
     if facts.has_partitioned and not facts.via_root:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import psycopg
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
-from walbridge.producer import errors
+from walbridge.producer.errors.servers import not_utf8, wal_level_too_low
 from walbridge.producer.postgres.connection import SqlConnection, classified
 
 AREA = "server"
@@ -69,7 +69,7 @@ def server_findings(facts: ServerFacts, *, slot_exists: bool) -> Iterator[Findin
         )
     yield _wal_level(facts)
     if facts.encoding == "SQL_ASCII":
-        yield refused(AREA, errors.not_utf8(facts.encoding))
+        yield refused(AREA, not_utf8(facts.encoding))
     yield _slots(facts, slot_exists)
     yield _walsenders(facts)
     yield _sender_timeout(facts)
@@ -91,7 +91,7 @@ def _version(facts: ServerFacts) -> Finding:
 
 def _wal_level(facts: ServerFacts) -> Finding:
     if facts.wal_level != "logical":
-        return refused(AREA, errors.wal_level_too_low(facts.wal_level))
+        return refused(AREA, wal_level_too_low(facts.wal_level))
     return ok(AREA, "wal_level = logical")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from walbridge.check.finding import Finding, ok, refused, warning
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.troubles import after_trouble
-from walbridge.producer.errors import TableRewritten
+from walbridge.producer.errors.tables import TableRewritten
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher

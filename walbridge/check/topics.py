@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from walbridge.check.finding import Finding, Severity, advice, error, ok, refused, warning
-from walbridge.producer.errors import topic_gone
+from walbridge.producer.errors.topics import topic_gone
 from walbridge.producer.kafka.client_config import client_config
 from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
 from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin

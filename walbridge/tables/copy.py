@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from walbridge.producer.errors import the_publications
+from walbridge.producer.errors.publications import the_publications
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, TableProgress
 from walbridge.schemas.control.table_request import COPY, TableRequest, read_until, to_copy

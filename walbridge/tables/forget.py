@@ -7,7 +7,7 @@ delete it.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from walbridge.producer.errors import the_publications
+from walbridge.producer.errors.publications import the_publications
 from walbridge.schemas.control.table_request import FORGET, TableRequest
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings

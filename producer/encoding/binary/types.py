@@ -20,7 +20,8 @@ from walbridge.producer.encoding.binary.containers import (
     vector_reader,
 )
 from walbridge.producer.encoding.binary.reader import Reader
-from walbridge.producer.errors import BINARY_OFF, UnfitTable
+from walbridge.producer.errors.remedies import BINARY_OFF
+from walbridge.producer.errors.tables import UnfitTable
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.table_schema import TableSchema
 

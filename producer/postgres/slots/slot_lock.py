@@ -26,7 +26,7 @@ from datetime import datetime
 import psycopg
 import structlog
 
-from walbridge.producer.errors import slot_has_producer
+from walbridge.producer.errors.servers import slot_has_producer
 from walbridge.producer.postgres.connection import SqlConnection, classified, connect_sql, has_input
 from walbridge.producer.postgres.interruptible import NoStop, Stop, connecting
 from walbridge.schemas.errors import RetryableError

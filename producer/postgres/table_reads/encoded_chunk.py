@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.encoding.copied_rows import RowEncoder, RowFormat
-from walbridge.producer.errors import spool_unwritable
+from walbridge.producer.errors.disks import spool_unwritable
 from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers
 from walbridge.producer.postgres.copy_workers.protocol import RangeWanted
 from walbridge.producer.postgres.table_reads.chunk_reader import TableRead

@@ -12,7 +12,7 @@ from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.copied_rows import EncodedRow
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
-from walbridge.producer.errors import UnfitRow, unfit_row
+from walbridge.producer.errors.rows import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.messages import Delete
 from walbridge.producer.relations.tables import Tables
 from walbridge.runtime.kill_points import kill_point

@@ -23,7 +23,7 @@ from walbridge.producer.copying.copy_state import Chunk, TableState
 from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.window import Void
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.errors import UnfitRow
+from walbridge.producer.errors.rows import UnfitRow
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.table_reads.copy_protocol import TableFound
 from walbridge.producer.session.copies.arrival import Arrival

@@ -9,7 +9,7 @@ import pytest
 
 from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import ITEMS, ORDERS
-from walbridge.producer.errors import TopicLost
+from walbridge.producer.errors.topics import TopicLost
 from walbridge.producer.guards import look_pace, topic_watch
 from walbridge.schemas.control.table_progress import GIVEN_UP
 from walbridge.schemas.errors import KafkaAway, OperatorError

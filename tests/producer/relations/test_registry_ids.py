@@ -9,7 +9,7 @@ import pytest
 
 from tests.producer.registry.answering import FirstRegistered, answering
 from tests.schemas.strategies import column, table
-from walbridge.producer.errors import UnfitTable
+from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.registry.refusals import UnfitSchema
 from walbridge.producer.relations.registry_ids import RegistryIds
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace

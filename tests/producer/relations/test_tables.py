@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from tests.producer.kept import CONNECTION, INT4, ITEMS, ORDERS, TEXT, XID, Kept, catalogue, relation
-from walbridge.producer.errors import UnfitTable
+from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.pgoutput.messages import RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.schemas.control.metadata_record import RelationRecord

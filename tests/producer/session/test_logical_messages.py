@@ -15,7 +15,7 @@ from tests.producer.kept import Kept
 from tests.producer.streaming_progress import SPLIT, STREAMING
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.record import TransactionSource
-from walbridge.producer.errors import row_too_large
+from walbridge.producer.errors.rows import row_too_large
 from walbridge.producer.pgoutput.messages import LogicalMessage
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.logical_messages import LogicalMessages, MessageWriter

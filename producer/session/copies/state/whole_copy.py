@@ -16,7 +16,8 @@ from walbridge.producer.copying.set_aside import SetAside
 from walbridge.producer.copying.visibility import Before
 from walbridge.producer.copying.window import Void
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, event_count, records_of
-from walbridge.producer.errors import set_aside_full, set_aside_unwritable, unfit_row
+from walbridge.producer.errors.disks import set_aside_full, set_aside_unwritable
+from walbridge.producer.errors.rows import unfit_row
 from walbridge.producer.pgoutput.messages import Delete, Insert, Update
 from walbridge.producer.postgres.table_reads.copy_protocol import (
     Answer,

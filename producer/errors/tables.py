@@ -1,0 +1,89 @@
+"""What happened to a table that its stream does not say, with the remedy of each."""
+
+from walbridge.producer.errors.remedies import copied_again
+from walbridge.schemas.errors import OperatorError
+
+
+class TableRewritten(OperatorError):
+    """Rows that were there may have other values. Owners do that on purpose, so it may come as often as they like."""
+
+
+def table_rewritten(table: str) -> TableRewritten:
+    """Postgres sends no change of the rows that it rewrites."""
+    return TableRewritten(
+        f"table {table} was rewritten, or a partition of it was rewritten or emptied: its rows may have other values, "
+        "which were not sent",
+        remedy=copied_again(table),
+    )
+
+
+def found_unequal(table: str) -> OperatorError:
+    """Whatever brought that about: nobody knows which of its other rows are right."""
+    return OperatorError(
+        f"table {table} in the lake was compared with its source, and rows of it differ",
+        remedy=copied_again(table),
+    )
+
+
+def partitions_changed(table: str) -> TableRewritten:
+    """Postgres sends nothing of the rows that come and go with a partition."""
+    return TableRewritten(
+        f"partitions of table {table} were attached, detached or dropped: their rows came and went unsaid",
+        remedy=copied_again(table),
+    )
+
+
+def partition_not_sent(table: str) -> TableRewritten:
+    """What is read of it now changes unsaid."""
+    return TableRewritten(
+        f"a partition of table {table} is unlogged or a foreign table: Postgres never sends its changes",
+        remedy="ALTER TABLE ... SET LOGGED, or detach it",
+    )
+
+
+def labels_changed(table: str) -> TableRewritten:
+    """Postgres sends no change of the rows that hold them."""
+    return TableRewritten(
+        f"a type of table {table} was altered: labels or attributes that its rows hold are others now",
+        remedy=copied_again(table),
+    )
+
+
+def column_added_with_values(table: str) -> TableRewritten:
+    """Postgres sends no change of the rows that were there."""
+    return TableRewritten(
+        f"table {table} got a column with a default, or a column was dropped and added again: the value of rows that "
+        "were there was not sent",
+        remedy=copied_again(table),
+    )
+
+
+def dropped_meanwhile(table: str) -> OperatorError:
+    """Between the look at the publication and the look at the table."""
+    return OperatorError(f"table {table} was dropped meanwhile", remedy="run the same command again")
+
+
+class UnfitTable(OperatorError):
+    """A version of a table with which nothing can be published. A copy begins once a person has mended that."""
+
+
+def key_lost(table: str, partition_count: int) -> UnfitTable:
+    """I3: over several partitions rows have no order but that of their key."""
+    return UnfitTable(
+        f"table {table} has no key any more, but its topic has {partition_count} partitions, over which rows without a "
+        "key have no order",
+        remedy=f"give it a primary key again; {copied_again(table)}",
+    )
+
+
+class UncertainColumn(UnfitTable, TableRewritten):
+    """A copy mends it, however often it comes."""
+
+
+def column_uncertain(table: str, column: str) -> UncertainColumn:
+    """What came under its name may be the values of another column, or read otherwise by now."""
+    return UncertainColumn(
+        f"column {column} of table {table} was told when the catalogue had another one, which may have its name, "
+        "or another type of it",
+        remedy=copied_again(table),
+    )
