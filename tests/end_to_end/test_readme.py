@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.documents import PAGES, ROOT, blocks
 from tests.fix_postgres import Database
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
+from walbridge.embedded.server_process import free_port
 
 TABLES = """
 CREATE TABLE customers (id int PRIMARY KEY, name text); CREATE TABLE orders (id int PRIMARY KEY, amount numeric(10,2));
@@ -84,12 +86,12 @@ def newcomer(tmp_path: Path, database: Database) -> Iterator[Newcomer]:
 
 
 @contextlib.contextmanager
-def running(newcomer: Newcomer, commands: str) -> Iterator[None]:
-    """Both programs, until the block ends; then they stop in order."""
+def running(newcomer: Newcomer, commands: str, log_name: str = "log") -> Iterator[None]:
+    """Programs, one a line, until the block ends; then they stop in order."""
     started = []
     try:
         for number, command in enumerate(commands.splitlines()):
-            with (newcomer.folder / f"log-{number}").open("wb") as log:
+            with (newcomer.folder / f"{log_name}-{number}").open("wb") as log:
                 words = shlex.split(command, comments=True)
                 started.append(
                     subprocess.Popen(words, cwd=newcomer.folder, env=newcomer.environ, stdout=log, stderr=log)
@@ -97,11 +99,20 @@ def running(newcomer: Newcomer, commands: str) -> Iterator[None]:
         yield
         for process in started:
             process.terminate()
-        assert [process.wait(STEP_S) for process in started] == [0, 0]
+        assert {process.wait(STEP_S) for process in started} == {0}
     finally:
         for process in started:
             process.kill()
             process.wait()
+
+
+def is_answered(port: int) -> bool:
+    """Whether a page is served there, and not only refused."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=STEP_S) as page:
+            return b"<html" in page.read()
+    except OSError:
+        return False
 
 
 def test_steps_of_the_readme_work_literally_and_in_order(
@@ -120,7 +131,10 @@ def test_steps_of_the_readme_work_literally_and_in_order(
 
     with running(newcomer, programs):
         wait_until(is_published, "the first copy in the lake", COPIED_S)
-        status, verify = watch.splitlines()
+        status, verify, page = watch.splitlines()
         assert newcomer.run(status).count("current since") == 2
         assert newcomer.run(verify).count(" equal ") == 2
+        port = free_port()
+        with running(newcomer, page.replace("#", f"--port {port} #"), "page"):
+            wait_until(lambda: is_answered(port), "the status page", STEP_S)
         assert re.search(r"\b1\b", newcomer.run(read))
