@@ -118,7 +118,7 @@ class TopicAdmin:
         if not self._heard:
             return KafkaAway(f"Kafka at {where} cannot be reached: {error.str()}")
         heard = self._heard[0]
-        if heard.code() in _REFUSED:
+        if _is_refusal(heard):
             return KafkaRefuses(f"Kafka at {where} does not let walbridge in: {heard.str()}")
         return KafkaAway(f"Kafka at {where} cannot be reached: {error.str()} ({heard.str()})")
 
@@ -267,6 +267,12 @@ def _partition_faults(specs: Iterable[TopicSpec], counts: Mapping[str, int]) -> 
                 remedy="if this pipeline has not begun, delete that topic or give the pipeline another name; "
                 f"else {COPY_AGAIN}",
             )
+
+
+def _is_refusal(heard: KafkaError) -> bool:
+    """Also a certificate that fails while the client reads, which it tells as it tells a broken connection."""
+    text = heard.str()
+    return heard.code() in _REFUSED or ("SSL routines:" in text and "unexpected eof" not in text)
 
 
 def _portions(specs: Iterable[TopicSpec]) -> Iterator[list[TopicSpec]]:

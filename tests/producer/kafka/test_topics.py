@@ -14,7 +14,7 @@ from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.partition_log import SILENCE_S, PartitionLog
 from walbridge.producer.kafka.topic_specs import TopicSpec
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.schemas.errors import KafkaAway, OperatorError
+from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
 
 SPEC = TopicSpec("p.cuts", 1, {"cleanup.policy": "delete"})
@@ -180,3 +180,30 @@ def test_many_metadata_records_are_all_written_and_wait_in_portions(monkeypatch:
     MetadataWriter(settings(), lambda: None, 0).write([cast(Any, SimpleNamespace(key=key)) for key in keys])
 
     assert (written, portions) == (keys, [200, 200, 50])
+
+
+@pytest.mark.parametrize(
+    ("heard", "kind"),
+    [
+        (KafkaError(KafkaError._SSL, "SSL handshake failed: certificate verify failed"), KafkaRefuses),
+        (KafkaError(KafkaError._TRANSPORT, "error:0A000086:SSL routines::certificate verify failed"), KafkaRefuses),
+        (KafkaError(KafkaError._TRANSPORT, "error:0A000126:SSL routines::unexpected eof while reading"), KafkaAway),
+        (KafkaError(KafkaError._TRANSPORT, "Connect to ipv4#127.0.0.1:1 failed: Connection refused"), KafkaAway),
+    ],
+    ids=["ssl", "ssl told as transport", "gone within the handshake", "nobody listens"],
+)
+def test_broker_that_is_not_trusted_is_told_as_such_with_whatever_code_the_client_says_it(
+    heard: KafkaError, kind: type[KafkaAway]
+) -> None:
+    """librdkafka raises a certificate that fails as either, by the moment at which it sees it."""
+    admin = TopicAdmin(settings())
+
+    def silent(**_: object) -> None:
+        admin._hear(heard)
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    admin._admin = cast("Any", SimpleNamespace(list_topics=silent, poll=lambda _: admin._hear(heard)))
+    with pytest.raises(KafkaAway) as raised:
+        admin.partition_counts()
+
+    assert type(raised.value) is kind
