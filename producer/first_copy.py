@@ -20,6 +20,7 @@ from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.copied_rows import RowFormat
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.first_copy_table import TableOfCopy, commit, end_silent_batch
+from walbridge.producer.guards.foreign_rows import refuse_foreign_rows
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.postgres import catalog
@@ -72,6 +73,7 @@ def first_copy(
     published = catalog.published_tables(connection, settings.postgres.publication_names)
     tables.refuse_unfit(published, connection, progress.tables)
     refuse_unfit_identities(connection, settings, published)
+    refuse_foreign_rows(connection, settings, published)
     kill_point("copy:before-creating")
     out.publish_progress(replace(progress, state="creating"))
     kill_point("copy:creating")
@@ -91,6 +93,7 @@ def first_copy(
         with Snapshot(dsn, created.snapshot) as snapshot:
             if catalog.published_tables(snapshot.connection, settings.postgres.publication_names) != published:
                 raise RetryableError("the publication was changed while its copy was about to begin")
+            refuse_foreign_rows(snapshot.connection, settings, published)  # as of the rows that are read
             snapshot.lock(published)
             _refuse_altered(snapshot, connection, published)
             writers = tables.prepare_copy(published, connection, progress.tables)

@@ -46,6 +46,8 @@ class Postgres(_Section):
     """Values in their types' binary format, which makes the same events; Postgres 14 or newer."""
     origin: Literal["any", "none"] = "any"
     """``none``: nothing that replication from elsewhere wrote to this server, so that pipelines in a ring end."""
+    copy_foreign_rows: bool = False
+    """With ``origin = "none"``: copy also tables that a subscription writes to, with its rows as they are then."""
     messages: bool = False
     """Publish logical messages (``pg_logical_emit_message``) on ``<p>.messages``; Postgres 14 or newer."""
     message_prefixes: tuple[str, ...] = ()

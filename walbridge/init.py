@@ -13,6 +13,7 @@ import psycopg
 
 from walbridge.producer.errors.publications import not_published, publication_gone
 from walbridge.producer.errors.tables import dropped_meanwhile
+from walbridge.producer.guards.foreign_rows import refuse_foreign_rows
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
 from walbridge.producer.kafka.topics import TopicAdmin
@@ -48,6 +49,8 @@ def initialise(settings: Settings, role: str | None, say: Callable[[str], None],
         if not tables:
             raise not_published(settings.postgres.publication_names)
         refuse_unfit_identities(connection, settings, tables)
+        if slot.inspect(connection, settings.postgres.slot) is None:  # else it was copied, or its start refuses
+            refuse_foreign_rows(connection, settings, tables)
         specs = [*control_topics(settings), *_data_topics(connection, settings, tables)]
         counts = retry_at_start(lambda: TopicAdmin(settings).ensure(specs), timeout_s)
         for name, count in counts.items():

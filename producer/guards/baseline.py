@@ -23,6 +23,8 @@ from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, pai
 from walbridge.schemas.control.table_progress import TableProgress
 
 _PUBLICATION, _TOPICS, GENERATED_OPTION = (f"{OWN_OPTIONS}{name}" for name in ("publication", "topics", "generated"))
+ORIGIN_OPTION = f"{OWN_OPTIONS}origin"
+"""Changes of which origins the lake has: as ``postgres.origin``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from walbridge.producer.errors.topics import metadata_gone
 from walbridge.producer.guards.altered_tables import AlteredTable, AlteredTables
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import Doubts
+from walbridge.producer.guards.foreign_rows import compare_origin, refuse_foreign_rows
 from walbridge.producer.guards.look_pace import LookPace
 from walbridge.producer.guards.partitions import identity_faults
 from walbridge.producer.guards.replica_identity import refuse_unfit_identities
@@ -131,6 +132,7 @@ class SourceWatch:
         kept = [each for each in recorded if each.table.relation_id not in lost]
         self._tables.topics.check(kept)
         self._tables.registry.compare(kept)
+        compare_origin(self._connection, self._settings, self._tables, self._tracker, self.doubts)
         self.look()
         published = published_tables_unless_locked(self._connection, self._publications)
         if published is None:
@@ -359,6 +361,10 @@ class SourceWatch:
         """
         refuse_unreadable(self._connection, self._settings, tables)
         refuse_unfit_identities(self._connection, self._settings, tables)
+
+    def refuse_foreign_rows(self, tables: Sequence[PublishedTable]) -> None:
+        """As ``foreign_rows.refuse_foreign_rows``, before a copy of these."""
+        refuse_foreign_rows(self._connection, self._settings, tables)
 
     def take_dropped(self, lsn: Lsn) -> set[int]:
         """Tables of which nothing comes after ``lsn``. Each is returned only once."""

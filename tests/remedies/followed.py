@@ -15,6 +15,7 @@ ADMINISTRATOR = "tests/walbridge/test_administrator.py::"
 UNDECODABLE = (
     "tests/faults/test_copy_all.py::test_change_that_postgres_cannot_decode_is_left_behind_by_a_copy_of_all_tables"
 )
+RING = "tests/faults/test_foreign_rows.py::test_servers_that_replicate_to_each_other_have_a_pipeline_each"
 UI = "tests/walbridge/ui/test_ui.py::test_each_refusal_is_mended_by_its_remedy"
 
 FOLLOWED: dict[str, str] = {
@@ -22,6 +23,11 @@ FOLLOWED: dict[str, str] = {
         "tests/faults/test_table_in_doubt.py::"
         "test_producer_that_stops_for_a_table_that_differs_goes_on_once_its_remedy_was_followed"
     ),
+    "producer/errors/origins.py:foreign_rows_copied": (
+        "tests/faults/test_foreign_rows.py::test_table_that_a_subscription_writes_to_is_copied_once_the_settings_say_so"
+    ),
+    "producer/errors/origins.py:foreign_rows_held": RING,
+    "producer/errors/origins.py:foreign_rows_left_out": RING,
     "producer/guards/start.py:_refuse_other_database": OFFLINE
     + "test_dsn_of_another_server_database_or_timeline_is_pointed_at_the_right_one",
     "producer/guards/start.py:_refuse_other_history": OFFLINE

@@ -13,6 +13,7 @@ from psycopg import sql
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.producer.errors.publications import not_published, operations_missing, publication_missing
+from walbridge.producer.guards.foreign_rows import foreign_row_faults
 from walbridge.producer.guards.replica_identity import filter_faults, partition_faults, publication_faults
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, classified
@@ -229,8 +230,12 @@ def table_findings(
     for finding in chain(*(judged(case, facts) for case in table_cases(connection, tables)), unfit):
         found += 1
         yield finding
+    coming = [table for table in tables if table.relation_id not in named]
+    for fault in foreign_row_faults(connection, settings, coming):
+        found += 1
+        yield refused(TABLES, fault)
     names = []
-    for table in (table for table in tables if table.relation_id not in named):
+    for table in coming:
         try:
             names.append(data_topic(settings.name, table.namespace, table.name, settings.topics.names))
             table_path(table.namespace, table.name)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from walbridge.producer.guards.foreign_rows import refuse_foreign_rows
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.table_reads.key_order import Bound, KeyOrder, KeyUnreadable, key_order, printed_keys
@@ -39,6 +40,7 @@ def copy_keys(settings: Settings, name: str, file: Path, *, wait: bool, say: Say
     table = chosen_table(settings, name, seen)
     _refuse_other_than_current(table, seen.progress)
     with connect_sql(dsn_of(settings), "walbridge copy") as connection:
+        refuse_foreign_rows(connection, settings, [_published(table, seen)])
         keys = list(dict.fromkeys(_keys(connection, _published(table, seen), file)))
     if sum(map(len, keys)) > KEYS_BYTES_MAX:
         raise OperatorError(

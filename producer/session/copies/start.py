@@ -53,6 +53,7 @@ class CopyStart:
                 raise _without_order(found.table)
             topic = self._topic_of(found.table)
             self._watch.refuse_unfit([found.table])
+            self._watch.refuse_foreign_rows([found.table])
             return self._tables.announce(found.table, found.facts, found.types, topic)
         except OperatorError as error:
             raise Refused(error) from None
