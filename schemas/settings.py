@@ -48,6 +48,8 @@ class Postgres(_Section):
     """``none``: nothing that replication from elsewhere wrote to this server, so that pipelines in a ring end."""
     copy_foreign_rows: bool = False
     """With ``origin = "none"``: copy also tables that a subscription writes to, with its rows as they are then."""
+    archives: bool = False
+    """Follow tables of which publications leave out deletes, updates or truncates: they do not equal the source."""
     messages: bool = False
     """Publish logical messages (``pg_logical_emit_message``) on ``<p>.messages``; Postgres 14 or newer."""
     message_prefixes: tuple[str, ...] = ()

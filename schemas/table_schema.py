@@ -49,11 +49,18 @@ class TableSchema:
     columns: tuple[Column, ...]
     root_relation_id: int | None = None
     """Of a partitioned table, through which its partitions are published: its own."""
+    operations: tuple[str, ...] | None = None
+    """Of an archive: what comes of insert, update, delete and truncate; None: all of it does."""
 
     @property
     def is_root(self) -> bool:
         """Whether it has partitions, whose rows may come and go with them: Postgres sends nothing of that."""
         return self.root_relation_id is not None
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether it comes to hold rows that the source has otherwise, or not any more."""
+        return self.operations is not None
 
     @property
     def key_columns(self) -> tuple[Column, ...]:

@@ -108,7 +108,9 @@ class PlanRunner:
         if not plan.tables and state.is_idle(row):
             return self.publish_idle(state.passed(plan, relations, row))
         troubles = [*plan.troubles, *troubles]
-        _report_troubles(troubles, row, self._requests.ask(plan.epoch.slot, troubles))
+        # What a copy of an archive would take away nobody can bring back.
+        mended = [each for each in troubles if not _is_archive(relations, each)]
+        _report_troubles(troubles, row, self._requests.ask(plan.epoch.slot, mended))
         kill_point("job:before-publish")
         self.manifest.append(row)
         kill_point("job:published")
@@ -222,6 +224,11 @@ class PlanRunner:
             tells_all=self._tells_all,
             appliers=self._appliers,
         )
+
+
+def _is_archive(relations: Relations, trouble: TableTrouble) -> bool:
+    known = relations.get(trouble.schema_id)
+    return known is not None and known.table.is_archive
 
 
 def _report_troubles(troubles: Iterable[TableTrouble], row: CutRow, asked: Collection[int]) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
+from walbridge.schemas.control.table_progress import CURRENT
 from walbridge.spark_consumer.delta.manifest.published import published, published_at
-from walbridge.spark_consumer.plan.readable_tables import CURRENT, readable_tables
+from walbridge.spark_consumer.plan.readable_tables import readable_tables
 
 __all__ = ["CURRENT", "published", "published_at", "tables_at"]
 

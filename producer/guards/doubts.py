@@ -32,6 +32,7 @@ from walbridge.producer.guards.rewrites import as_text, by_relation, from_text
 from walbridge.producer.guards.truncations import Truncations
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage
+from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.publications.publication import insert_lsn, with_generated_columns
 from walbridge.producer.postgres.table_files import added_columns, are_empty, table_storages
 from walbridge.producer.postgres.used_types import used_types
@@ -174,7 +175,9 @@ class Doubts:
             reason = self._reason(relation_id, known[relation_id], now, filled, altered)
             if reason is not None:
                 reasons[relation_id] = reason
-            elif new := self._rewritten(relation_id, known[relation_id], now, may_be_truncated=False):
+            elif new := self._rewritten(
+                relation_id, known[relation_id], now, may_be_truncated=self._hides_truncates(relation_id)
+            ):
                 unexplained[relation_id] = new, table_rewritten(self._name(relation_id))
             elif relation_id in self._doubted or relation_id in untold:
                 continue
@@ -292,6 +295,12 @@ class Doubts:
                 truncated_by=file.made_by if may_be_truncated else self._truncations.xid_of(relation_id),
             )
         ]
+
+    def _hides_truncates(self, relation_id: int) -> bool:
+        """Whether a table may be emptied without a word, and its archive is as it should be."""
+        table = self._tracker.progress.tables.get(relation_id)
+        operations = operations_in(table.membership) if table is not None else None
+        return operations is not None and "truncate" not in operations
 
     def _known(self, relation_id: int) -> TableStorage:
         table = self._tracker.progress.tables.get(relation_id)

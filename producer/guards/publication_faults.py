@@ -11,6 +11,7 @@ from walbridge.producer.postgres.facts import Membership, PublishedTable
 from walbridge.producer.postgres.publications.combined_publications import (
     have_one_filter,
     have_one_list,
+    is_archivable,
     missing_operations,
 )
 from walbridge.schemas.errors import OperatorError
@@ -46,6 +47,19 @@ def unsent_operations(tables: Iterable[PublishedTable]) -> Iterator[OperatorErro
                 f"{the_publications(names)} {verb} not publish {', '.join(missing)} of table {table.qualified_name}: "
                 "such changes do not come",
                 remedy=publish_all(names[:1]),
+            )
+
+
+def archive_faults(tables: Iterable[PublishedTable]) -> Iterator[OperatorError]:
+    """One for each table that not even an archive can be made of."""
+    for table in tables:
+        if not is_archivable(table.memberships):
+            names = [member.publication for member in table.memberships]
+            missing = ", ".join(missing_operations(table.memberships))
+            yield OperatorError(
+                f"{the_publications(names)} publish{'es' if len(names) == 1 else ''} no {missing} of table "
+                f"{table.qualified_name}: an archive takes inserts at least, and deletes beside updates alone",
+                remedy=f"{publish_all(names[:1])} or ALTER PUBLICATION {quoted(names[0])} SET (publish = 'insert');",
             )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from walbridge.producer.errors.publications import row_filter_loses_values
 from walbridge.producer.guards.partitions import identity_faults, unsent_faults
 from walbridge.producer.guards.publication_faults import (
+    archive_faults,
     combination_faults,
     sends_by_order,
     shared_tree_fault,
@@ -17,6 +18,7 @@ from walbridge.producer.guards.publication_faults import (
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees, shared_trees
+from walbridge.producer.postgres.publications.combined_publications import publishes
 from walbridge.producer.postgres.publications.row_filters import LossyFilter, lossy_filters
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -38,8 +40,12 @@ def refuse_unfit_identities(connection: SqlConnection, settings: Settings, table
 
 def publication_faults(settings: Settings, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
     """Tables of which several publications do not publish one and the same, or too little."""
-    if len(settings.postgres.publication_names) > 1:  # else what is missing is missing of all tables
+    are_several = len(settings.postgres.publication_names) > 1
+    if settings.postgres.archives:
+        yield from archive_faults(tables)
+    elif are_several:  # else what is missing is missing of all tables
         yield from unsent_operations(tables)
+    if are_several:
         yield from combination_faults(tables)
 
 
@@ -63,7 +69,8 @@ def filter_faults(
     connection: SqlConnection, settings: Settings, tables: Sequence[PublishedTable]
 ) -> Iterator[OperatorError]:
     """Tables whose row filter makes an INSERT of an UPDATE, without what it left alone (I6)."""
-    for lossy in lossy_filters(connection, settings.postgres.publication_names, tables):
+    updated = [table for table in tables if publishes(table.memberships, "update")]
+    for lossy in lossy_filters(connection, settings.postgres.publication_names, updated):
         yield row_filter_loses_values(lossy.table.qualified_name, lossy.columns, _mend(lossy))
 
 

@@ -30,6 +30,7 @@ from walbridge.producer.postgres.catalog import published_tables_unless_locked, 
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
+from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.publications.publication import (
     insert_lsn,
     next_xid,
@@ -118,6 +119,7 @@ class SourceWatch:
         """
         progress = self._tracker.progress
         self._tables.partition_sessions.begin(progress.floor)
+        self._tables.archives |= {each: operations_in(table.membership) for each, table in progress.tables.items()}
         baseline = Baseline.of(progress)
         if baseline is None:
             # Written by earlier code: what there is now is all that can be compared with later.
@@ -226,7 +228,7 @@ class SourceWatch:
         if baseline is None:
             return
         names = self._publications
-        now = publication_state(self._connection, names, progress.relation_ids)
+        now = self._state(progress.relation_ids)
         followed = names_in(progress.options["publication_names"]) if "publication_names" in progress.options else names
         if {*followed} != {*names}:
             raise other_publication(names, followed)
@@ -245,7 +247,7 @@ class SourceWatch:
             # Changes count as of when they were made: an open or prepared transaction may hold some.
             xid = shown_xid(self._connection) if self.only_looks else next_xid(self._connection)
             self._left |= dict.fromkeys(new, xid)
-            now = publication_state(self._connection, names, progress.relation_ids)
+            now = self._state(progress.relation_ids)
         for relation_id in leaving:
             if now.oldest_xid >= self._left[relation_id]:
                 self._leaving[relation_id] = now.lsn
@@ -257,6 +259,11 @@ class SourceWatch:
         self._tables.versions.notice_types(progress.relation_ids, self._connection)
         trees = partition_trees(self._connection, progress.relation_ids)
         self.doubts.add(dict(identity_faults(trees)))
+
+    def _state(self, relation_ids: Iterable[int]) -> PublicationState:
+        """Of the publications; where archives are followed nothing is missing of all tables."""
+        now = publication_state(self._connection, self._publications, relation_ids)
+        return replace(now, missing_operations=()) if self._settings.postgres.archives else now
 
     def _notice_names(self, now: PublicationState) -> None:
         """A commit is in the WAL before the catalogue shows it, and who renames a table keeps all others from it."""
@@ -310,7 +317,7 @@ class SourceWatch:
         baseline = Baseline.of(self._tracker.progress)
         if baseline is None:
             return
-        now = publication_state(self._connection, self._publications, [relation_id])
+        now = self._state([relation_id])
         if now.missing_operations:
             self.look()  # which refuses that
         if baseline.is_of(now):

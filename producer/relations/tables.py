@@ -21,6 +21,7 @@ from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
+from walbridge.producer.postgres.publications.combined_publications import archived_operations
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
 from walbridge.producer.relations.column_matching import retyped_columns, uncertain_columns, unfilled_columns
@@ -73,6 +74,8 @@ class Tables:
         self._writers: dict[int, RecordWriter] = {}
         self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()
+        self.archives: dict[int, tuple[str, ...] | None] = {}
+        """What comes of a table, as ``TableSchema.operations``: the stream does not say it."""
         self._names = TableNames()
         self._readers = type_readers(connection, self._settings)
         """With ``binary``: of the types of this session."""
@@ -224,6 +227,7 @@ class Tables:
             OperatorError: the topic is not what it must be.
         """
         self._names.tell(table.relation_id, (table.namespace, table.name))
+        self.archives[table.relation_id] = archived_operations(table.memberships)
         record = self._record(announced(table, facts), facts, types, topic)
         self._foreign.pop(table.relation_id, None)
         self._facts.forget()
@@ -291,6 +295,7 @@ class Tables:
         """
         versions = self._cache.versions_of(relation.relation_id)
         table = describe(relation, facts, types, versions)
+        table = replace(table, operations=self.archives.get(relation.relation_id))
         self.topics.refuse_lost_key(table)
         record = self._version(table, self.topics.place_of(relation, table, topic))
         self.versions.write(types, [record])
@@ -308,7 +313,8 @@ class Tables:
             relation = announced(table, facts)
             types = self._facts.types_of(relation)
             all_types |= types
-            described.append(describe(relation, facts, types))
+            self.archives[table.relation_id] = operations = archived_operations(table.memberships)
+            described.append(replace(describe(relation, facts, types), operations=operations))
         return described, all_types
 
     def _version(self, table: TableSchema, place: TopicPlace) -> RelationRecord:

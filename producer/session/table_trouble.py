@@ -121,7 +121,8 @@ class TableTrouble:
         table = relation.table
         relation_id, name = table.relation_id, table.qualified_name
         known = self._out.tracker.progress.tables.get(relation_id, TableProgress(relation_id, "", relation.topic))
-        may_copy = is_mended_by_copy and self._policy == "copy"
+        # A copy of an archive would take away what its source has no more: an operator has to ask for that.
+        may_copy = is_mended_by_copy and self._policy == "copy" and not table.is_archive
         after = after_trouble(
             known,
             name,

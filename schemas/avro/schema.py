@@ -17,6 +17,8 @@ from walbridge.schemas.topics import avro_name
 
 Json = Any
 
+OPERATIONS_PROPERTY = "walbridge.operations"
+"""Of the envelope: as ``TableSchema.operations``."""
 _NULL_STRING: Json = ["null", "string"]
 _TEXT_BY_COLUMN: Json = ["null", {"type": "map", "values": "string"}]
 
@@ -81,7 +83,7 @@ def value_schema(pipeline: str, table: TableSchema, revision: int = 0) -> Json:
             {"name": "before_exceptional", "type": _TEXT_BY_COLUMN, "default": None},
             *revision_field(revision),
         ],
-    }
+    } | ({} if table.operations is None else {OPERATIONS_PROPERTY: [*table.operations]})
 
 
 def revision_field(revision: int) -> list[Json]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from walbridge.schemas.avro.codec import decode_control, encode_control
 from walbridge.schemas.avro.framing import CONFLUENT, SINGLE_OBJECT, Framing, registry_frame_id
+from walbridge.schemas.avro.schema import OPERATIONS_PROPERTY
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, type_of_avro
 from walbridge.schemas.table_schema import Column, TableSchema
@@ -130,11 +131,13 @@ def decode_metadata(value: bytes) -> RelationRecord | TypeRecord:
         facts = TypeFacts(**kept | {"enum_labels": tuple(record["enum_labels"]), "fields": fields})
         return TypeRecord(facts, record["version"])
     try:
-        avro_fields = json.loads(record["value_schema"])["fields"][0]["type"][1]["fields"]
+        envelope = json.loads(record["value_schema"])
+        avro_fields = envelope["fields"][0]["type"][1]["fields"]
+        operations = tuple(envelope[OPERATIONS_PROPERTY]) if OPERATIONS_PROPERTY in envelope else None
         columns = tuple(_column(column, field) for column, field in zip(record["columns"], avro_fields, strict=True))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ProtocolError(f"the value schema of {record['namespace']}.{record['name']} is no Envelope") from error
-    table = TableSchema(**{name: record[name] for name in _TABLE_FIELDS}, columns=columns)
+    table = TableSchema(**{name: record[name] for name in _TABLE_FIELDS}, columns=columns, operations=operations)
     of_version = _RECORD_FIELDS if name == "Relation" else _FRAMED_FIELDS
     if any((record.get(each) or 0) < 0 for each in ("value_registry_id", "key_registry_id")):
         raise ProtocolError(f"a registry's id of {record['namespace']}.{record['name']} is below 0")

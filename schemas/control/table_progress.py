@@ -18,6 +18,8 @@ QUARANTINED, DROPPED = "quarantined", "dropped"
 """States. ``current``: every change is published. ``stale``: its changes are left out, and why is known.
 ``quarantined``: likewise, and it is not copied before an operator says so. ``dropped``: it left the
 publication, or was dropped."""
+ARCHIVE = "archive"
+"""Not here, but wherever people and readers look: of a table that is current, and of which not all operations come."""
 
 GIVEN_UP = ""
 """In place of a topic's id: nothing is written to that topic any more, the table's next copy goes into another one."""

@@ -189,7 +189,7 @@ class Application:
             TableError: this plan found already that it does not, and was killed before it said so.
         """
         table = self._relation(self.table_plan.segments[-1].schema_id).table
-        if table.is_root or not (self.tells_all and self.table_plan.follows_source):
+        if table.is_root or table.is_archive or not (self.tells_all and self.table_plan.follows_source):
             return Existence.UNKNOWN
         for commit in commits:
             if commit.plan == self.commit.plan and commit.expected is not None:

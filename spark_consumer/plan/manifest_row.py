@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from walbridge.schemas.control.cut import Epoch
-from walbridge.schemas.control.table_progress import DROPPED
+from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT, DROPPED
 from walbridge.schemas.position import parse_lsn
 from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.segments import TableHead
@@ -49,14 +49,15 @@ class TableEntry:
     @property
     def is_live(self) -> bool:
         """Whether the table goes on, as far as the lake can tell; one in trouble keeps its name."""
-        return self.state in ("current", "copying") or self.copy_from is not None or self.why is not None
+        return self.state in (CURRENT, ARCHIVE, "copying") or self.copy_from is not None or self.why is not None
 
     @property
     def head(self) -> TableHead | None:
         """As plans take it; None where the table does not exist yet."""
         if self.version is None:
             return None
-        return TableHead(self.relation_id, self.topic, self.path, self.version, self.schema_id, self.state, self.since)
+        state = CURRENT if self.state == ARCHIVE else self.state
+        return TableHead(self.relation_id, self.topic, self.path, self.version, self.schema_id, state, self.since)
 
 
 @dataclass(frozen=True, slots=True)

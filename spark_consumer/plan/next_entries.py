@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
 from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.manifest_row import TableEntry
 from walbridge.spark_consumer.plan.plan import SUPERSEDED, TableHead, TablePlan
@@ -39,7 +40,8 @@ def planned_entry(table: TablePlan, relations: Relations) -> TableEntry:
 def applied_entry(head: TableHead, before: TableEntry | None, end_lsn: int, relations: Relations) -> TableEntry:
     """Of a table that a plan has written, up to ``end_lsn``."""
     table = relations[head.schema_id].table
-    unchanged = before is not None and before.state == head.state
+    state = ARCHIVE if head.state == CURRENT and table.is_archive else head.state
+    unchanged = before is not None and before.state == state
     since = before.since if before is not None and unchanged else end_lsn
     return TableEntry(
         head.relation_id,
@@ -49,7 +51,7 @@ def applied_entry(head: TableHead, before: TableEntry | None, end_lsn: int, rela
         head.path,
         head.version,
         head.schema_id,
-        head.state,
+        state,
         since,
     )
 
@@ -79,7 +81,7 @@ def copying_entry(relation_id: int, copy: CopyFrom, before: TableEntry | None, r
     state, since = before.state, before.since
     if state == SUPERSEDED or before.relation_id != relation_id:
         state, since = STALE, before.since if state in (*LEFT, SUPERSEDED) else copy.start.commit_lsn
-    elif state == "current" and not table.key_columns:
+    elif state in (CURRENT, ARCHIVE) and not table.key_columns:
         # Its changes wait until its rows are read, and are not in the topic before.
         state, since = "copying", copy.start.commit_lsn
     if before.relation_id == relation_id:

@@ -6,12 +6,11 @@ that belongs to the row; or the refusal of a table whose rows do not equal the s
 
 from collections.abc import Collection, Mapping
 
+from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
 from walbridge.schemas.errors import OperatorError, copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
 from walbridge.spark_consumer.plan.segments import LEFT
-
-CURRENT = "current"
 
 
 class UnreadableTable(OperatorError):
@@ -57,6 +56,11 @@ def _refuse_other_states(entry: TableEntry, end_lsn: int, states: Collection[str
         raise UnreadableTable(
             f"table {name} is being copied at {format_lsn(end_lsn)}: the lake has no state of it yet",
             remedy="leave it out with tables=..., or wait for its copy: walbridge status",
+        )
+    if entry.state not in states and entry.state == ARCHIVE:
+        raise UnreadableTable(
+            f"table {name} is an archive: not all changes of it come, so it does not equal the source",
+            remedy=f"leave it out with tables=..., or accept it with states=('{CURRENT}', '{ARCHIVE}')",
         )
     if entry.state not in states:
         raise UnreadableTable(

@@ -28,6 +28,9 @@ FOLLOWED: dict[str, str] = {
     ),
     "producer/errors/origins.py:foreign_rows_held": RING,
     "producer/errors/origins.py:foreign_rows_left_out": RING,
+    "producer/guards/publication_faults.py:archive_faults": (
+        "tests/end_to_end/test_archives.py::test_operations_that_no_archive_can_be_made_of_are_refused"
+    ),
     "producer/guards/start.py:_refuse_other_database": OFFLINE
     + "test_dsn_of_another_server_database_or_timeline_is_pointed_at_the_right_one",
     "producer/guards/start.py:_refuse_other_history": OFFLINE

@@ -73,11 +73,17 @@ def column(
 
 
 def relation(
-    columns: Sequence[Column], *, name: str = "t", identity: str = "d", relation_id: int = 16400, revision: int = 0
+    columns: Sequence[Column],
+    *,
+    name: str = "t",
+    identity: str = "d",
+    relation_id: int = 16400,
+    revision: int = 0,
+    operations: tuple[str, ...] | None = None,
 ) -> RelationRecord:
     """A relation version; attnums count from 1 where a column has none."""
     numbered = tuple(each if each.attnum else replace(each, attnum=place) for place, each in enumerate(columns, 1))
-    table = TableSchema(relation_id, "public", name, identity, numbered)
+    table = TableSchema(relation_id, "public", name, identity, numbered, operations=operations)
     value, key = value_schema(PIPELINE, table, revision), key_schema(PIPELINE, table, revision)
     return RelationRecord(
         table,

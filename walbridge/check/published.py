@@ -190,7 +190,10 @@ def publication_findings(
         yield ok(PUBLICATION, f"{name} publishes {', '.join(facts.kinds) or 'nothing'} of {_tables(len(tables))}")
     quoted = sql.Identifier(name).as_string(None)
     if is_single and not is_followed and (missing := [kind for kind in _KINDS if kind not in facts.kinds]):
-        yield refused(PUBLICATION, operations_missing([name], missing))
+        if not settings.postgres.archives:
+            yield refused(PUBLICATION, operations_missing([name], missing))
+        elif "insert" in facts.kinds:
+            yield ok(PUBLICATION, f"{name} leaves out {', '.join(missing)}: its tables are archives")
     if facts.all_tables or facts.by_schema:
         yield ok(PUBLICATION, f"{name} takes in every table that is created later: it is copied when it comes")
     if facts.has_partitioned and not facts.via_root:

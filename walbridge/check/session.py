@@ -19,6 +19,7 @@ from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import table_names
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.start import known_relations, transactional_id
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord
@@ -103,7 +104,7 @@ def _doubted(settings: Settings, known: TableProgress, name: str, at: Lsn, reaso
         name,
         at,
         reason.what,
-        may_copy=settings.producer.on_table_error == "copy",
+        may_copy=settings.producer.on_table_error == "copy" and operations_in(known.membership) is None,
         now_s=time.time(),
         counts=not isinstance(reason, TableRewritten),
     )

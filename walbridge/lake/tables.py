@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
 from walbridge.lake.table import LakeTable, unreadable
+from walbridge.schemas.control.table_progress import CURRENT
 from walbridge.schemas.position import format_lsn
 from walbridge.spark_consumer.delta.manifest import published as manifest
 from walbridge.spark_consumer.delta.manifest.published import At
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
-from walbridge.spark_consumer.plan.readable_tables import CURRENT, readable_tables
+from walbridge.spark_consumer.plan.readable_tables import readable_tables
 
 
 class LakeTables(Mapping[str, LakeTable]):

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable, Iterable
 
 from walbridge.lake.table import unreadable
+from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
 from walbridge.schemas.errors import foreign_lake
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.delta.manifest.published import published_at
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.spark_consumer.plan.readable_tables import CURRENT
 from walbridge.sql.lake_catalog import LakeCatalog
 from walbridge.sql.result import CSV, JSON, TABLE, csv_lines, json_lines, result, table_lines
 
@@ -37,7 +37,8 @@ def sql(
     catalog = LakeCatalog(lake, row, text, options, states)
     for name, table in catalog.tables.items():
         if table.state != CURRENT:
-            say(f"table {name} is {table.state}: it does not equal the source")
+            state = "an archive" if table.state == ARCHIVE else table.state
+            say(f"table {name} is {state}: it does not equal the source")
     with catalog.connected() as connection:
         found = result(connection, text, form, lambda columns: catalog.read_only(connection, columns))
         if found is not None:

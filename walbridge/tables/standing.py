@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from walbridge.producer.copying.copy_share import TableSize
+from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.quantities import bytes_text
-from walbridge.schemas.control.table_progress import COPYING, CURRENT, TableCopy, TableProgress
+from walbridge.schemas.control.table_progress import ARCHIVE, COPYING, CURRENT, TableCopy, TableProgress
 from walbridge.schemas.control.table_request import to_copy
 from walbridge.schemas.position import format_lsn
 from walbridge.tables.known import KnownTable
@@ -54,10 +55,12 @@ def standings(look: Look, lake: Mapping[int, LakeEntry] | None) -> list[TableSta
 
 def _standing(table: KnownTable, look: Look, lake: Mapping[int, LakeEntry], *, is_asked: bool) -> TableStanding:
     standing = table.progress or TableProgress(table.relation_id, NEW)
+    is_archive = standing.state == CURRENT and operations_in(standing.membership) is not None
+    state = ARCHIVE if is_archive else standing.state
     return TableStanding(
         table.relation_id,
         table.name,
-        standing.state,
+        state,
         table.topic,
         standing.since,
         standing.why,
@@ -78,7 +81,11 @@ def state_text(standing: TableStanding) -> str:
     asked = ", to be copied again" if standing.is_asked and standing.state != COPYING else ""
     if standing.state == COPYING:
         return f"copying{share_text(standing.share)}"
-    since = "" if standing.since is None or standing.state in (CURRENT, NEW) else f" since {format_lsn(standing.since)}"
+    since = (
+        ""
+        if standing.since is None or standing.state in (CURRENT, ARCHIVE, NEW)
+        else f" since {format_lsn(standing.since)}"
+    )
     why = f": {standing.why}" if standing.why else ""
     return f"{standing.state}{since}{asked}{why}"
 
@@ -109,7 +116,7 @@ def _row(standing: TableStanding, *, lake_is_known: bool) -> list[str]:
     row = [
         standing.name,
         state_text(standing),
-        _keys_text(standing.copy) if standing.state == CURRENT else copy_text(standing.copy),
+        _keys_text(standing.copy) if standing.state in (CURRENT, ARCHIVE) else copy_text(standing.copy),
     ]
     row.append(f"topic {standing.topic}" if standing.topic else "no topic")
     return [*row, _lake_text(standing.lake)] if lake_is_known else row

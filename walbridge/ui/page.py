@@ -209,7 +209,7 @@ def _counts(rows: Sequence[TableRow]) -> str:
 
 
 def _table(row: TableRow) -> Html:
-    level = "busy" if row.is_copied else "good" if row.state == "current" else "attention"
+    level = "busy" if row.is_copied else "good" if row.state in ("current", "archive") else "attention"
     name = tag("th", row.name, scope="row")
     mark = tag("span", MARKS[level], aria_hidden="true", class_="mark")
     state = tag("td", tag("span", mark, row.state, class_=f"badge {level}"), _progress(row), data_label="state")
@@ -220,7 +220,7 @@ def _table(row: TableRow) -> Html:
 def _progress(row: TableRow) -> Html:
     if row.rows is None:
         return NOTHING
-    again = "copied again, " if row.state == "current" else ""
+    again = "copied again, " if row.state in ("current", "archive") else ""
     share = "" if row.share is None else f"about {row.share:.0%}, "
     bar = NOTHING
     if row.share is not None:

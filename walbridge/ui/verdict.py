@@ -15,7 +15,7 @@ from walbridge.ui.history import peers, programs
 GOOD, BUSY, ATTENTION, BAD, OFF = "good", "busy", "attention", "bad", "off"
 MARKS = {GOOD: "✓", BUSY: "↻", ATTENTION: "!", BAD: "✕", OFF: "■"}
 """Shape beside colour: not everybody tells the colours apart."""
-CURRENT, COPYING = "current", "copying"
+CURRENT, ARCHIVE, COPYING = "current", "archive", "copying"
 KAFKA_LATE_S, LAKE_LATE_S = 300.0, 900.0
 """As in the alert rules."""
 VERBS = {"producer": "walbridge produce", "Spark job": "walbridge materialize"}
@@ -98,7 +98,7 @@ def _program(who: str, words: LastWords) -> Iterator[Verdict]:
 
 def _tables(standing: Standing) -> Iterator[Verdict]:
     rows = table_rows(standing)
-    others = [row for row in rows if row.state not in (CURRENT, COPYING)]
+    others = [row for row in rows if row.state not in (CURRENT, ARCHIVE, COPYING)]
     copying = [row for row in rows if row.is_copied]
     first_copy = not isinstance(standing.published, Silent) and standing.published.state not in (None, "streaming")
     if others:
@@ -122,13 +122,13 @@ def table_rows(standing: Standing) -> list[TableRow]:
             found[left.table] = TableRow(left.table, left.state, _lsn(left.since_lsn), left.why)
         for copy in standing.published.copying:
             known = found.get(copy.table, TableRow(copy.table, COPYING))
-            state = CURRENT if known.state == CURRENT else COPYING
+            state = known.state if known.state in (CURRENT, ARCHIVE) else COPYING
             found[copy.table] = replace(known, state=state, share=copy.share, rows=copy.rows)
     return sorted(found.values(), key=lambda row: (_rank(row), row.name))
 
 
 def _rank(row: TableRow) -> int:
-    return 1 if row.is_copied else 2 if row.state == CURRENT else 0
+    return 1 if row.is_copied else 2 if row.state in (CURRENT, ARCHIVE) else 0
 
 
 def _lsn(lsn: int | None) -> str | None:

@@ -17,7 +17,7 @@ from walbridge.schemas.settings import Settings, flatten
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.verify.comparison import Differences, Verdict, bucket_digits, differences
 from walbridge.verify.lake import Lake, LakeTable, PublishedCut
-from walbridge.verify.report import TableResult, as_text, readable_key
+from walbridge.verify.report import ARCHIVE, TableResult, as_text, readable_key
 from walbridge.verify.report import as_json as as_json_text
 from walbridge.verify.source import Connection, Source, SourceTable, connected, current_lsn, snapshot
 
@@ -51,7 +51,7 @@ def verify(
     """
     results = compare(settings, tables, timeout_s)
     out(as_json_text(results) if as_json else as_text(results))
-    return 0 if all(result.equal for result in results) else 1
+    return 0 if all(result.passes for result in results) else 1
 
 
 class NotInLake(OperatorError):
@@ -134,9 +134,8 @@ def _one_round(
 def _state(head: LakeTable | None) -> str:
     if head is None:
         return "no longer in the lake"
-    return (
-        head.state if head.state == "current" or head.since is None else f"{head.state} since {format_lsn(head.since)}"
-    )
+    is_told = head.since is not None and head.state not in ("current", ARCHIVE)
+    return f"{head.state} since {format_lsn(head.since or 0)}" if is_told else head.state
 
 
 def _found(now: Source, lake: Lake, table: SourceTable, head: LakeTable, trial: _Trial) -> tuple[Differences, bool]:

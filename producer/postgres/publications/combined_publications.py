@@ -60,6 +60,25 @@ def missing_operations(memberships: Iterable[Membership]) -> tuple[str, ...]:
     return tuple(operation for operation in OPERATIONS if operation not in published)
 
 
+def publishes(memberships: Iterable[Membership], operation: str) -> bool:
+    """Whether one of them does; what is not told counts as published."""
+    members = [*memberships]
+    return not members or operation not in missing_operations(members)
+
+
+def archived_operations(memberships: Iterable[Membership]) -> tuple[str, ...] | None:
+    """What comes of a table that is an archive; None of one of which all operations come."""
+    missing = missing_operations(memberships)
+    return tuple(each for each in OPERATIONS if each not in missing) if missing and len(missing) < 4 else None
+
+
+def is_archivable(memberships: Iterable[Membership]) -> bool:
+    """Whether the lake comes to hold each row that comes, as it came last: a row must come before what changes it, and
+    be deleted as it was updated."""
+    missing = missing_operations(memberships)
+    return "insert" not in missing and not ("update" in missing and "delete" not in missing)
+
+
 def have_one_filter(memberships: Iterable[Membership]) -> bool:
     """Whether the same rows are sent for all operations."""
     return len({*filters_of(memberships).values()}) <= 1
@@ -105,7 +124,7 @@ def membership_text(found: Sequence[FoundMember], *, is_single: bool) -> str | N
     named = sorted((each for each in members if not each.is_unnamed), key=lambda each: each.oid)
     if not named:
         return NAMED_OTHERWISE
-    if is_single:
+    if is_single and set(named[0].operations) == set(OPERATIONS):
         return named[0].text
     return " ".join(f"{each.oid}={','.join(each.operations)}={each.text}" for each in named)
 
@@ -118,6 +137,13 @@ def has_version(membership: str) -> bool:
 def without_version(membership: str) -> str:
     """What makes the table a member, whatever was altered and altered back."""
     return " ".join(each.partition(_VERSION)[0] for each in membership.split(" "))
+
+
+def operations_in(membership: str | None) -> tuple[str, ...] | None:
+    """What the publications publish of it together, as ``archived_operations``."""
+    parts = [part.split("=") for part in (membership or "").split() if "=" in part]
+    told = {operation for _, operations, *_ in parts for operation in operations.split(",")}
+    return tuple(each for each in OPERATIONS if each in told) if parts and not told >= {*OPERATIONS} else None
 
 
 def changed_members(before: str, now: str) -> set[int]:

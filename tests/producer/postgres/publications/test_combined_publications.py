@@ -13,14 +13,17 @@ from walbridge.producer.postgres.publications.combined_publications import (
     NAMED_OTHERWISE,
     OPERATIONS,
     FoundMember,
+    archived_operations,
     changed_members,
     filters_of,
     generated_text,
     has_version,
     have_one_filter,
     have_one_list,
+    is_archivable,
     membership_text,
     missing_operations,
+    operations_in,
     row_filter_of,
     sent_by_name,
     without_version,
@@ -158,3 +161,43 @@ def test_publication_that_was_written_anew_is_told_unless_earlier_code_knew_no_v
 def test_generated_columns_are_told_of_each_of_several_publications() -> None:
     assert generated_text({16400: "s"}) == "s"
     assert generated_text({16400: "s", 16300: "n"}) == "16300=n 16400=s"
+
+
+@pytest.mark.parametrize(
+    ("publish", "archived", "is_archive"),
+    [
+        ([ALL], None, True),
+        ([("insert",)], ("insert",), True),
+        ([("insert", "truncate")], ("insert", "truncate"), True),
+        ([("insert", "update")], ("insert", "update"), True),
+        ([("insert", "update", "delete")], ("insert", "update", "delete"), True),
+        ([("insert",), ("update", "delete", "truncate")], None, True),
+        ([("insert", "delete")], ("insert", "delete"), False),
+        ([("update", "delete")], ("update", "delete"), False),
+        ([()], None, False),
+    ],
+)
+def test_archive_takes_inserts_at_least_and_deletes_beside_updates_alone(
+    publish: list[tuple[str, ...]], archived: tuple[str, ...] | None, is_archive: bool
+) -> None:
+    """A row must be there before it is changed, and must be deleted as it is there."""
+    members = [member(operations=operations) for operations in publish]
+
+    assert archived_operations(members) == archived
+    assert is_archivable(members) == is_archive
+
+
+@pytest.mark.parametrize("operations", [ALL, ROWS, ("insert",), ("insert", "update")])
+@pytest.mark.parametrize("is_single", [True, False])
+def test_membership_tells_which_operations_come(operations: tuple[str, ...], is_single: bool) -> None:
+    found = [FoundMember(7, operations, "5+6", is_below_root=False, is_unnamed=False, version="42")]
+    text = membership_text(found, is_single=is_single)
+
+    assert text is not None
+    assert operations_in(text) == (None if operations == ALL else operations)
+    assert operations_in(without_version(text)) == operations_in(text)
+    assert operations_in("*@42") is operations_in(NAMED_OTHERWISE) is operations_in(None) is None
+    both = membership_text([*found, FoundMember(8, ("delete", "truncate"), "9", False, False)], is_single=False)
+    assert operations_in(both) == (
+        None if "update" in operations else tuple(each for each in ALL if each in {*operations, "delete", "truncate"})
+    )
