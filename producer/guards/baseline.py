@@ -17,6 +17,7 @@ from walbridge.producer.postgres.publications.combined_publications import (
     NAMED_OTHERWISE,
     changed_members,
     has_version,
+    tells_more,
     without_version,
 )
 from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, pairs
@@ -124,7 +125,10 @@ class Baseline:
         return {
             each: _concerned(before, token, now)
             for each, before, token in self._compared(now)
-            if without_version(before) == without_version(token) and has_version(before) and before != token
+            if without_version(before) == without_version(token)
+            and has_version(before)
+            and before != token
+            and not tells_more(before, token)
         }
 
     def unversioned(self, now: PublicationState) -> dict[int, str]:
@@ -133,7 +137,7 @@ class Baseline:
         return {
             each: token
             for each, before, token in self._compared(now)
-            if not has_version(before) and before == without_version(token) != token
+            if tells_more(before, token) or (not has_version(before) and before == without_version(token) != token)
         }
 
     def _compared(self, now: PublicationState) -> Iterator[tuple[int, str, str]]:

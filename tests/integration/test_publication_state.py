@@ -15,6 +15,7 @@ from walbridge.producer.guards.replica_identity import partition_faults
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.publications import publication
+from walbridge.producer.postgres.publications.combined_publications import NAMED_OTHERWISE
 from walbridge.producer.postgres.publications.publication import next_xid, publication_state, shown_xid
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Postgres, Settings
@@ -108,6 +109,40 @@ def test_membership_tells_of_a_publication_that_was_altered_and_altered_back(dat
     for statement in altered.split(";"):
         database.execute(statement)
     assert _membership(database) != before
+
+
+KEPT = (
+    "GRANT SELECT ON t TO PUBLIC",
+    "TRUNCATE t",
+    "ALTER TABLE t ADD COLUMN more int DEFAULT 1",
+    "ALTER TABLE t ALTER v TYPE bigint",
+    "ALTER TABLE t RENAME v TO w",
+    "ANALYZE t",
+    "VACUUM FULL t",
+    "VACUUM FULL pg_attribute",
+    "ALTER TABLE t DROP COLUMN more",
+)
+
+
+@pytest.mark.parametrize("members", ["FOR ALL TABLES", "FOR TABLE t, p"])
+@pytest.mark.parametrize("major", [13, 15, 18])
+def test_membership_tells_of_a_table_that_was_a_partition_of_a_published_root_for_a_while(
+    postgres_version: Callable[[int], PostgresServer], major: int, members: str
+) -> None:
+    """I7: its changes came under the root's name meanwhile. Whatever else is done to a table tells nothing."""
+    with new_database(postgres_version(major)) as database:
+        columns = "(id int PRIMARY KEY, v int)"
+        database.execute(f"CREATE TABLE t {columns}; CREATE TABLE p {columns} PARTITION BY RANGE (id)")
+        database.execute(f"CREATE PUBLICATION p {members} WITH (publish_via_partition_root = true)")
+        before = _membership(database)
+        database.execute("ALTER TABLE p ATTACH PARTITION t DEFAULT")
+        assert _membership(database) == NAMED_OTHERWISE
+        database.execute("ALTER TABLE p DETACH PARTITION t")
+        after = _membership(database)
+        assert after != before
+        for statement in KEPT:
+            database.execute(statement)
+            assert _membership(database) == after, statement
 
 
 def test_membership_tells_of_a_table_that_left_its_schema_or_its_parent_and_came_back(database: Database) -> None:

@@ -280,6 +280,9 @@ class Watch:
     def sends_partitions_of(self, table: TableProgress) -> bool:
         return True
 
+    def refuse_foreign_rows(self, tables: Sequence[PublishedTable]) -> None:
+        """No subscription writes to them."""
+
     def refuse_unfit(self, tables: Sequence[PublishedTable]) -> None:
         if self.unfit is not None:
             raise self.unfit

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from walbridge.producer.postgres.facts import Membership
 
 EVERY_TABLE, NAMED_OTHERWISE = "*", "as another"
-_VERSION = "@"
+_VERSION, _COLUMNS = "@", "^"
 OPERATIONS = ("insert", "update", "delete", "truncate")
 _ROW_OPERATIONS = OPERATIONS[:3]
 
@@ -144,6 +144,13 @@ def operations_in(membership: str | None) -> tuple[str, ...] | None:
     parts = [part.split("=") for part in (membership or "").split() if "=" in part]
     told = {operation for _, operations, *_ in parts for operation in operations.split(",")}
     return tuple(each for each in OPERATIONS if each in told) if parts and not told >= {*OPERATIONS} else None
+
+
+def tells_more(before: str, now: str) -> bool:
+    """Whether the same is told as before, and of columns, too, which earlier code left out."""
+    if before == now:
+        return False
+    return before == " ".join(each.partition(_COLUMNS)[0] for each in now.split(" "))
 
 
 def changed_members(before: str, now: str) -> set[int]:

@@ -9,7 +9,9 @@ What is altered and altered back reads as before, but was written anew: the row 
 name or its owner, that of a dependency by SET SCHEMA, that of a parent by DETACH and ATTACH. So a membership has the
 transactions that wrote these rows (``xmin``) as its version. Vacuum, freezing and VACUUM FULL leave them as they are; a
 dump gives other oids; they come again after 2^32 transactions. Rows that name a table are never updated, only deleted
-and made again. Source: publicationcmds.c, pg_depend.c (changeDependencyFor), tablecmds.c.
+and made again. Where partitions come as their root, a table that is none may have been one meanwhile, and then
+each of its columns was written anew: so its oldest column is in there, too. Source: publicationcmds.c, pg_depend.c
+(changeDependencyFor), tablecmds.c (MergeAttributesIntoExisting, RemoveInheritance).
 """
 
 from collections.abc import Iterable
@@ -55,6 +57,10 @@ _IN_SCHEMA = f"""
                  WHERE d.classid = 'pg_class'::regclass AND d.objid = f.relid AND d.objsubid = 0
                  AND d.refclassid = 'pg_namespace'::regclass OFFSET 0) d
                WHERE d.refobjid IN (SELECT s.pnnspid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid)"""
+# ATTACH and DETACH PARTITION write all columns of the table anew, in pg_attribute; what else alters a table leaves one.
+_COLUMNS = """CASE WHEN p.pubviaroot AND NOT c.relispartition THEN '^' || (
+             SELECT a.xmin::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+             ORDER BY age(a.xmin) DESC, a.attnum LIMIT 1) ELSE '' END"""
 _MEMBERS = f"""
     SELECT c.oid, n.nspname, c.relname, p.oid, CASE WHEN p.puballtables THEN '{EVERY_TABLE}' ELSE (
              SELECT string_agg(m.oid::text, '+' ORDER BY m.oid) FROM (
@@ -65,7 +71,7 @@ _MEMBERS = f"""
                SELECT i.inhrelid AS relid, i.xmin AS written FROM pg_inherits i
                WHERE c.relispartition AND i.inhrelid IN (SELECT f.relid FROM {_FAMILY} f) AND NOT EXISTS (
                  SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)
-               %s) w) END)
+               %s) w) END) || %s
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN pg_publication p
     WHERE p.pubname = ANY (%%s) AND c.oid = ANY (%%s) AND c.relpersistence = 'p'"""
 
@@ -107,10 +113,11 @@ def publication_state(
     version = connection.info.server_version
     by_schema = (_BY_SCHEMA, _PARENT_BY_SCHEMA, _IN_SCHEMA) if version >= 150000 else ("", "", "")
     below_root = _BELOW_ROOT % by_schema[1] if version >= 130000 else "false, false"
+    columns = _COLUMNS if version >= 130000 else "''"
     own = _PUBLICATIONS.format(generated="pubgencols::text" if version >= 180000 else "'n'")
     names, relation_ids = list(publications), list(relation_ids)
     there = rows_of(connection, own, (names,))
-    found = rows_of(connection, _MEMBERS % (by_schema[0], below_root, by_schema[2]), (names, relation_ids))
+    found = rows_of(connection, _MEMBERS % (by_schema[0], below_root, by_schema[2], columns), (names, relation_ids))
     ((lsn, oldest_xid, written_by_now),) = rows_of(connection, _NOW, (names,))
     if written_by_now != [written for *_, written, _ in there]:
         # One was altered, dropped or made again between: members of one are no members of the other.

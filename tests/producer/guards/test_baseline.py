@@ -83,6 +83,19 @@ def test_membership_that_earlier_code_wrote_down_is_no_doubt_and_to_be_written_a
     assert BASELINE.unversioned(replace(now, members=dict(now.members) | {1: "16410@754"})).keys() == {2, 3}
 
 
+def test_columns_that_earlier_code_did_not_write_down_are_no_doubt_and_others_later_are() -> None:
+    """I7: a table that was a partition for a while has other ones."""
+    before = replace(BASELINE, tables={1: replace(TABLES[1], membership="7=insert=5@754 8=delete=6@755")})
+    now = replace(NOW, members={1: "7=insert=5@754^700 8=delete=6@755"})
+    assert (before.changed(now), before.altered(now), before.unversioned(now)) == ({}, {}, now.members)
+    known = replace(BASELINE, tables={1: replace(TABLES[1], membership=now.members[1])})
+    assert (known.altered(now), known.unversioned(now)) == ({}, {})
+    for text in ("7=insert=5@754^760 8=delete=6@755", "7=insert=5@754^700 8=delete=6@756"):
+        assert known.altered(replace(now, members={1: text})).keys() == {1}
+        assert known.unversioned(replace(now, members={1: text})) == {}
+    assert before.altered(replace(now, members={1: "7=insert=5@756^700 8=delete=6@755"})).keys() == {1}
+
+
 @pytest.mark.parametrize(
     ("now", "words"),
     [
