@@ -22,6 +22,7 @@ from tests.schemas.strategies import column, table
 from tests.wait import wait_until
 from walbridge.producer.copying.visibility import Before
 from walbridge.producer.encoding.copied_rows import RowFormat
+from walbridge.producer.postgres.copy_workers import worker as copy_worker
 from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers, worker_count
 from walbridge.producer.postgres.copy_workers.process import DEATHS_MAX
 from walbridge.producer.postgres.copy_workers.protocol import Beginning, PieceWanted
@@ -52,7 +53,7 @@ KINDS = {
 
 
 def published(database: Database, row_filter: str | None = None) -> PublishedTable:
-    relation_id, kind = database.rows("SELECT oid::int, relkind FROM pg_class WHERE relname = 't'")[0]
+    relation_id, kind = database.rows("SELECT oid::int, relkind FROM pg_class WHERE oid = 'public.t'::regclass")[0]
     return PublishedTable(relation_id, "public", "t", "d", ("id", "v"), row_filter, kind == "p")
 
 
@@ -166,6 +167,25 @@ def test_piece_cannot_be_begun_once_the_locks_are_gone(database: Database) -> No
             worker.read(wanted)
         with pytest.raises(RetryableError):
             snapshot.refuse_lost()
+
+
+@pytest.mark.parametrize("step", ["lock", "copied_blocks"])
+def test_piece_of_a_table_whose_schema_is_renamed_is_not_handed_over(database: Database, step: str) -> None:
+    """I8: a worker would find another table by its name, also behind its lock."""
+    database.execute("CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'x')")
+    database.execute("CREATE SCHEMA staging; CREATE TABLE staging.t (LIKE t); INSERT INTO staging.t VALUES (2, 'y')")
+    of, meant = published(database), getattr(copy_worker, step)
+
+    def step_after_the_swap(*arguments: object) -> object:
+        database.execute("ALTER SCHEMA public RENAME TO old; ALTER SCHEMA staging RENAME TO public")
+        return meant(*arguments)
+
+    with shown(database) as snapshot, worker_at(database.dsn) as worker, pytest.MonkeyPatch.context() as patch:
+        snapshot.lock([of])
+        wanted = PieceWanted(snapshot.export(), Piece(of), FORMAT)
+        patch.setattr(copy_worker, step, step_after_the_swap)
+        with pytest.raises(RetryableError, match=r"public\.t is another one"):
+            worker.read(wanted)
 
 
 def test_worker_holds_nothing_between_two_pieces(database: Database) -> None:
@@ -301,6 +321,24 @@ def test_chunk_that_workers_read_in_parts_is_a_range_of_the_key(
     assert chunk.bound == Bound((str(ids[-1]),))
     assert chunk.is_last == (rows_max > 3000)
     assert all(encoded)
+
+
+def test_chunk_that_ends_by_its_bytes_is_read_though_no_worker_reads_any_of_it(database: Database) -> None:
+    """What the end of its range cancels holds the lock that is asked for behind it."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    database.execute("INSERT INTO t SELECT i, repeat('x', 900) FROM generate_series(1, 9000) i")
+    of = published(database)
+    elsewhere = CopyWorkers(2, Beginning(make_conninfo(database.dsn, dbname="nowhere"), tempfile.gettempdir()))
+    with elsewhere, ChunkReader(database.dsn) as reader, reader.read(of) as read_of:
+        before = Before(0, array("I"))
+        wanted = ChunkWanted(of, shape_of(read_of), before, None, None, 8000, 400_000, FORMAT)
+        _, chunk = chunk_answers(read_of, wanted, tempfile.gettempdir(), lambda: True, elsewhere)
+        assert isinstance(chunk, ChunkRead)
+        chunk.rows.close()
+
+    assert 0 < chunk.row_count < 4000
+    assert chunk.bound == Bound((str(chunk.row_count),))
+    assert not chunk.is_last
 
 
 @pytest.mark.parametrize(

@@ -126,24 +126,36 @@ NOTICED = {
         test_first_copy.test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_barriers,
     ),
     "a chunk that workers read is of two states": Noticed(
-        Mutant(encoded_chunk._by_workers, "part.bound != following.after", "False"),
+        Mutant(encoded_chunk._joined, "part.bound != following.after", "False"),
         test_encoded_chunk.test_parts_of_another_state_are_not_put_together,
     ),
     "a chunk that workers read was altered on the way": Noticed(
-        Mutant(encoded_chunk._by_workers, "read.refuse_lost()", "pass"),
-        test_encoded_chunk.test_chunk_whose_lock_was_lost_on_the_way_is_not_handed_over,
+        Mutant(encoded_chunk.chunk_answers, "read.refuse_lost()", "pass"),
+        partial(test_encoded_chunk.test_chunk_whose_lock_was_lost_on_the_way_is_not_handed_over, ()),
     ),
     "a chunk that workers read lacks the part of one that died": Noticed(
-        Mutant(encoded_chunk._by_workers, " or _range(read, each.after, each.rows_max, wanted, folder, is_wanted)", ""),
+        Mutant(
+            encoded_chunk._joined,
+            "part = _range(read, each.after, each.rows_max, bytes_left, wanted.row_format, folder, is_wanted)",
+            "pass",
+        ),
         test_encoded_chunk.test_part_that_no_worker_read_is_read_in_the_snapshot_itself,
     ),
     "a chunk that workers read has the rows behind a gap": Noticed(
         Mutant(
-            encoded_chunk._by_workers,
-            "                break\n            if following is not None and part.bound != following.after:",
-            "                pass\n            elif following is not None and part.bound != following.after:",
+            encoded_chunk._joined,
+            "            return\n        if following is not None and part.bound != following.after:",
+            "            pass\n        elif following is not None and part.bound != following.after:",
         ),
         test_encoded_chunk.test_part_that_ends_by_its_bytes_ends_the_chunk_and_the_next_one_goes_on_there,
+    ),
+    "a chunk that workers read goes on behind its bytes": Noticed(
+        Mutant(encoded_chunk._joined, "bytes_left <= 0", "False"),
+        partial(test_encoded_chunk.test_part_with_which_a_chunk_has_its_bytes_ends_it_whoever_reads_the_parts, ()),
+    ),
+    "rows of a table that got the name of another are copied": Noticed(
+        Mutant(snapshot.refuse_renamed, "found != table.relation_id", "False"),
+        partial(test_snapshot.test_rows_do_not_count_where_the_name_is_another_tables_before_or_behind_them, 2),
     ),
     "rows that a type cannot hold are not copied": Noticed(
         Mutant(OpenBatch.send_copied, "self.send(writer, record)", "pass"),

@@ -32,7 +32,13 @@ from walbridge.producer.postgres.copy_workers.protocol import (
 from walbridge.producer.postgres.table_reads.chunk_reader import LOCK_WAIT_S, KeyRange
 from walbridge.producer.postgres.table_reads.pieces import read_by_pages
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool
-from walbridge.producer.postgres.table_reads.snapshot import begin_in, copied_blocks, copy_statement, lock
+from walbridge.producer.postgres.table_reads.snapshot import (
+    begin_in,
+    copied_blocks,
+    copy_statement,
+    lock,
+    refuse_renamed,
+)
 from walbridge.runtime.kill_points import kill_point
 
 CANCEL_S = 2.0
@@ -60,6 +66,7 @@ class Worker:
             # Whoever waits to alter the table waits for the producer, which holds it: to wait behind would be for ever.
             connection.execute(f"SET LOCAL lock_timeout = {LOCK_WAIT_S * 1000:.0f}".encode())
             lock(connection, wanted.table)
+            refuse_renamed(connection, wanted.table)
             if isinstance(wanted, PieceWanted):
                 handed = self._piece(connection, wanted, spool)
             else:
@@ -68,6 +75,7 @@ class Worker:
                 connection.execute("COMMIT")
             else:
                 connection.close()
+            refuse_renamed(self._connected(), wanted.table)
             spool.finish()
         except BaseException:
             spool.close()

@@ -37,14 +37,16 @@ from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.table_reads.key_order import Bound, KeyOrder, key_order, set_bound, set_listed
 from walbridge.producer.postgres.table_reads.snapshot import (
     SILENT_S,
+    another_table,
     copied,
     copied_blocks,
     copy_statement,
     export_snapshot,
     lock,
+    refuse_renamed,
     select_statement,
 )
-from walbridge.schemas.errors import ProtocolError, RetryableError
+from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn, parse_lsn
 
 LOCK_WAIT_S = 1.0
@@ -72,6 +74,9 @@ _BY_INDEX = "; ".join(
         "jit": "off",
     }.items()
 )
+
+_RANGE = "range_of_rows"
+"""The savepoint before a range: one that ends by its bytes is cancelled, and its transaction goes on."""
 
 
 class ChunkReader:
@@ -147,7 +152,7 @@ class TableRead:
             _AS_OF.encode(), (table.namespace, table.name)
         ).fetchall()
         if relation_id != table.relation_id:
-            raise RetryableError(f"table {table.qualified_name} is another one by now")
+            raise another_table(table)
         self.insert_lsn: Lsn = parse_lsn(insert_lsn)
         self.storage: list[tuple[Any, ...]] = catalog.storage_of(connection, [table.relation_id])
         self.key: KeyOrder | None = key_order(connection, table.relation_id, table.column_names)
@@ -162,8 +167,10 @@ class TableRead:
         return export_snapshot(self._connection)
 
     def refuse_lost(self) -> None:
-        """Raises RetryableError where the connection ended, and with it the lock."""
-        _execute(self._connection, "SELECT 1")
+        """Raises RetryableError where the connection ended, and with it the lock; or where what was read by the table's
+        name may be another one's. To be asked behind the last row that counts."""
+        if self._connection.pgconn.transaction_status != pq.TransactionStatus.ACTIVE:
+            refuse_renamed(self._connection, self.table)
 
     def range_after(self, after: Bound | None, rows_max: int, bytes_max: int) -> "KeyRange":
         """The next rows in the key's order; from the first one where ``after`` is None."""
@@ -266,15 +273,19 @@ class KeyRange:
                 yield tuple_of_line(line, column_count)
 
     def blocks(self) -> Iterator[list[bytes]]:
-        """Lines of COPY's text format, none after a silence."""
-        _execute(self._connection, _BY_INDEX)
+        """Lines of COPY's text format, none after a silence. The transaction has its lock and its snapshot behind them,
+        unless the server takes longer than ``CANCEL_S`` to end what is cancelled."""
         if self._after is not None:
             set_bound(self._connection, self._table, self._key, self._after)
+        _execute(self._connection, f"{_BY_INDEX}; SAVEPOINT {_RANGE}")
         for condition in [None] if self._after is None else self._key.ranges_after():
             yield from self._blocks_of(condition)
             if self._is_full:
-                return
-        self.is_end = True
+                break
+        else:
+            self.is_end = True
+        if self._connection.pgconn.transaction_status != pq.TransactionStatus.ACTIVE:
+            _execute(self._connection, f"ROLLBACK TO SAVEPOINT {_RANGE}; RELEASE SAVEPOINT {_RANGE}")
 
     @property
     def bound(self) -> Bound | None:
@@ -317,8 +328,8 @@ def _execute(connection: SqlConnection, statement: str) -> None:
 
 
 def _cancel(connection: SqlConnection) -> None:
-    """End the COPY that runs, and with it the transaction. What the server sends after ``CANCEL_S`` nobody reads:
-    a connection that is not idle then is closed by ``ChunkReader.read``."""
+    """End the COPY that runs, and with it what came since the savepoint. What the server sends after ``CANCEL_S``
+    nobody reads: a connection that is not idle then is closed by ``ChunkReader.read``."""
     pgconn, deadline = connection.pgconn, time.monotonic() + CANCEL_S
     with contextlib.suppress(psycopg.Error):
         connection.cancel_safe(timeout=CANCEL_S)

@@ -222,6 +222,7 @@ class CopyReader:
                 rows, size_bytes = [], 0
         if rows and ahead.add(size_bytes):
             yield RowsRead(tuple(rows), size_bytes)
+        read.refuse_lost()
         yield WholeRead(read.insert_lsn)
 
     def _chunk(self, reader: ChunkReader, number: int, wanted: ChunkWanted) -> Iterator[Answer]:

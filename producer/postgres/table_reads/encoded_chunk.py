@@ -5,12 +5,13 @@ rows in files, so that memory is bounded by a block of them.
 
 Parts of a chunk are ranges of its key's order in one snapshot: the key of the n-th row is looked up first, one worker
 reads n rows and another one those behind that key. So the parts are the chunk's rows, whoever reads them; a part that
-ends before its n rows, since they are large, ends the chunk. A worker can begin a part only while the read is there
-that exported the snapshot, and with it the lock; that it still is, is asked for at the end.
+ends before its n rows, since they are large, ends the chunk, and so does one with which the chunk has its bytes. A
+worker can begin a part only while the read is there that exported the snapshot, and with it the lock; that it still
+is, is asked for at the end.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from walbridge.producer.copying.visibility import Snapshot
@@ -69,6 +70,11 @@ def chunk_answers(
         return
     row_count, size_bytes = sum(part.row_count for part in parts), sum(part.size_bytes for part in parts)
     rows = RowSpools([part.spool for part in parts])
+    try:
+        read.refuse_lost()
+    except BaseException:
+        rows.close()
+        raise
     yield ChunkRead(rows, read.insert_lsn, row_count, size_bytes, parts[-1].bound, parts[-1].is_last)
 
 
@@ -76,19 +82,20 @@ def _by_itself(read: TableRead, wanted: ChunkWanted, folder: str, is_wanted: Cal
     if wanted.asked is not None:
         encoded = _encoded(read.listed_blocks(wanted.asked), wanted.row_format, folder, is_wanted)
         return None if encoded is None else _Part(*encoded, None, is_last=False)
-    return _range(read, wanted.after, wanted.rows_max, wanted, folder, is_wanted)
+    return _range(read, wanted.after, wanted.rows_max, wanted.bytes_max, wanted.row_format, folder, is_wanted)
 
 
 def _range(
     read: TableRead,
     after: Bound | None,
     rows_max: int,
-    wanted: ChunkWanted,
+    bytes_max: int,
+    row_format: RowFormat,
     folder: str,
     is_wanted: Callable[[], bool],
 ) -> _Part | None:
-    rows = read.range_after(after, rows_max, wanted.bytes_max)
-    encoded = _encoded(rows.blocks(), wanted.row_format, folder, is_wanted)
+    rows = read.range_after(after, rows_max, bytes_max)
+    encoded = _encoded(rows.blocks(), row_format, folder, is_wanted)
     return None if encoded is None else _Part(*encoded, rows.bound, rows.is_end)
 
 
@@ -132,16 +139,10 @@ def _by_workers(
             elif not is_wanted():
                 workers.close()
                 return []
-        for each, following in zip(ranges, [*ranges[1:], None], strict=True):
-            part = _part_of(answers[each.after]) or _range(read, each.after, each.rows_max, wanted, folder, is_wanted)
+        for part in _joined(read, wanted, ranges, answers, folder, is_wanted):
             if part is None:
                 return []
             found.append(part)
-            if part.row_count < each.rows_max and not (part.is_last and following):
-                break
-            if following is not None and part.bound != following.after:
-                raise RetryableError(f"parts of table {read.table.qualified_name} are not of one state")
-        read.refuse_lost()
         is_whole = True
     finally:
         kept = [id(part.spool) for part in found if is_whole]
@@ -149,6 +150,30 @@ def _by_workers(
             if spool is not None and id(spool) not in kept:
                 spool.close()
     return found
+
+
+def _joined(
+    read: TableRead,
+    wanted: ChunkWanted,
+    ranges: list[RangeWanted],
+    answers: Mapping[Bound | None, Answered],
+    folder: str,
+    is_wanted: Callable[[], bool],
+) -> Iterator[_Part | None]:
+    """The parts up to the one that ends the chunk; None for one that is not wanted any more."""
+    bytes_left = wanted.bytes_max
+    for each, following in zip(ranges, [*ranges[1:], None], strict=True):
+        if (part := _part_of(answers[each.after])) is None:
+            read.refuse_lost()
+            part = _range(read, each.after, each.rows_max, bytes_left, wanted.row_format, folder, is_wanted)
+        yield part
+        if part is None or (part.row_count < each.rows_max and not (part.is_last and following)):
+            return
+        if following is not None and part.bound != following.after:
+            raise RetryableError(f"parts of table {read.table.qualified_name} are not of one state")
+        bytes_left -= part.size_bytes
+        if bytes_left <= 0:
+            return
 
 
 def _ranges(read: TableRead, wanted: ChunkWanted, count: int) -> list[RangeWanted]:

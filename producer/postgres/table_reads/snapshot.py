@@ -53,6 +53,7 @@ class Snapshot:
         """
         for table in tables:
             lock(self._connection, table)
+            refuse_renamed(self._connection, table)
 
     def export(self) -> str:
         """Its name, by which other connections see the same for as long as this one has its locks."""
@@ -79,9 +80,11 @@ class Snapshot:
 
         Raises:
             OperatorError: the role may not read it.
-            RetryableError: the connection ended.
+            RetryableError: the connection ended, or the rows may be another table's: none of them counts.
         """
-        return copied(self._connection, copy_statement(table, among), table)
+        refuse_renamed(self._connection, table)
+        yield from copied(self._connection, copy_statement(table, among), table)
+        refuse_renamed(self._connection, table)
 
 
 def export_snapshot(connection: psycopg.Connection[Any]) -> str:
@@ -125,6 +128,33 @@ def lock(connection: psycopg.Connection[Any], table: PublishedTable) -> None:
         raise RetryableError(f"table {table.qualified_name} is gone") from None
     except psycopg.Error as error:
         raise classified(error) from None
+
+
+def refuse_renamed(connection: psycopg.Connection[Any], table: PublishedTable) -> None:
+    """See that the table's name is still its own.
+
+    LOCK and COPY find a table by its name, and renaming a schema waits for no lock of its tables. So this is asked
+    before and behind what was found by a name, on the same connection: to_regclass goes by the names of now, not by the
+    snapshot's, and what a connection knows of them only grows newer.
+
+    Source: PostgreSQL ``namespace.c``, ``RangeVarGetRelidExtended``.
+
+    Raises:
+        RetryableError: it is another table's, or nobody's; or the connection ended.
+    """
+    try:
+        ((found,),) = connection.execute("SELECT to_regclass(%s)::oid", (table.quoted_name,)).fetchall()
+    except psycopg.errors.InsufficientPrivilege:
+        found = None  # of the schema that has the name now
+    except psycopg.Error as error:
+        raise classified(error) from None
+    if found != table.relation_id:
+        raise another_table(table)
+
+
+def another_table(table: PublishedTable) -> RetryableError:
+    """Only a new look at the publication will do."""
+    return RetryableError(f"table {table.qualified_name} is another one by now")
 
 
 def copied(

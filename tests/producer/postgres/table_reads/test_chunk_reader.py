@@ -89,6 +89,33 @@ def test_range_ends_after_the_row_that_reaches_its_bytes_and_its_connection_stay
     assert following == [b"4", b"5"]
 
 
+def test_read_whose_range_ended_by_its_bytes_holds_its_lock_and_its_snapshot(
+    filled: Database, reader: ChunkReader
+) -> None:
+    """I8: another part of the chunk is read there, and the lock is asked for behind the last one."""
+    filled.execute("INSERT INTO t SELECT i, repeat('v', 100) FROM generate_series(10, 100000) i")
+    with reader.read(table_t(filled)) as read:
+        cut = read.range_after(None, NO_LIMIT, 300)
+        assert first_fields(cut) == [b"1", b"2", b"3"]
+        filled.execute("UPDATE t SET a = -a WHERE a = 4")
+        assert read.export()
+        assert first_fields(read.range_after(cut.bound, 2, NO_LIMIT)) == [b"4", b"5"]
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            filled.execute("SET lock_timeout = 1; TRUNCATE t")
+        read.refuse_lost()
+
+
+def test_read_of_a_table_whose_schema_is_renamed_does_not_count(filled: Database, reader: ChunkReader) -> None:
+    """I8: its parts may be of two tables."""
+    with reader.read(table_t(filled)) as read:
+        cut = read.range_after(None, 3, NO_LIMIT)
+        assert len(first_fields(cut)) == 3
+        filled.execute("ALTER SCHEMA public RENAME TO old; CREATE SCHEMA public; CREATE TABLE t (LIKE old.t)")
+        assert first_fields(read.whole()) == []
+        with pytest.raises(RetryableError, match=r"public\.t is another one"):
+            read.refuse_lost()
+
+
 def test_row_larger_than_the_bytes_of_a_range_is_a_range_of_its_own(filled: Database, reader: ChunkReader) -> None:
     with reader.read(table_t(filled)) as read:
         assert first_fields(read.range_after(bound_of("3"), 100, 1)) == [b"4"]

@@ -43,12 +43,15 @@ def number_of(bound: Bound | None) -> int:
 
 
 class Range:
-    """Rows of the numbers behind one."""
+    """Rows of the numbers behind one, up to the one that reaches a limit."""
 
-    def __init__(self, after: Bound | None, rows_max: int) -> None:
-        first = number_of(after)
-        self._numbers = range(first + 1, min(first + rows_max, ROWS) + 1)
-        self.is_end = first + rows_max > ROWS
+    def __init__(self, after: Bound | None, rows_max: int, bytes_max: int) -> None:
+        first, size = number_of(after), 0
+        self._numbers: list[int] = []
+        while first + len(self._numbers) < ROWS and len(self._numbers) < rows_max and size < bytes_max:
+            self._numbers.append(first + len(self._numbers) + 1)
+            size += len(line(self._numbers[-1]))
+        self.is_end = len(self._numbers) < rows_max and size < bytes_max
         self.bound = at(self._numbers[-1]) if self._numbers else at(first)
 
     def blocks(self) -> Iterator[list[bytes]]:
@@ -81,7 +84,7 @@ class Read:
 
     def range_after(self, after: Bound | None, rows_max: int, bytes_max: int) -> Range:
         self.ranges.append((number_of(after), rows_max))
-        return Range(after, rows_max)
+        return Range(after, rows_max, bytes_max)
 
 
 class Spool:
@@ -121,7 +124,7 @@ class Workers:
             if after in self.unread:
                 yield Answered(each, None)
                 continue
-            rows = Range(each.after, 5 if after in self.short else each.rows_max)
+            rows = Range(each.after, 5 if after in self.short else each.rows_max, each.bytes_max)
             (lines,) = rows.blocks()
             spool = Spool(lines)
             self.spools.append(spool)
@@ -132,14 +135,19 @@ class Workers:
 
 
 def answered(
-    workers: Workers, read: Read | None = None, rows_max: int = 600, after: int = 0, is_wanted: bool = True
+    workers: Workers | None,
+    read: Read | None = None,
+    rows_max: int = 600,
+    after: int = 0,
+    is_wanted: bool = True,
+    bytes_max: int = 10**6,
 ) -> ChunkRead | None:
     seen = cast(TableRead, read or Read())
     begin = at(after) if after else None
     before = Before(0, array("I"))
-    wanted = ChunkWanted(TABLE, shape_of(seen), before, begin, None, rows_max, 10**6, FORMAT)
+    wanted = ChunkWanted(TABLE, shape_of(seen), before, begin, None, rows_max, bytes_max, FORMAT)
     folder = tempfile.gettempdir()
-    _, *rest = chunk_answers(seen, wanted, folder, lambda: is_wanted, cast(CopyWorkers, workers))
+    _, *rest = chunk_answers(seen, wanted, folder, lambda: is_wanted, cast("CopyWorkers | None", workers))
     chunk = rest[0] if rest else None
     assert chunk is None or isinstance(chunk, ChunkRead)
     return chunk
@@ -184,6 +192,19 @@ def test_part_that_ends_by_its_bytes_ends_the_chunk_and_the_next_one_goes_on_the
     assert all(spool.is_closed for spool in workers.spools)
 
 
+@pytest.mark.parametrize("unread", [(), (0,), (200,), (400,), (0, 200, 400)])
+def test_part_with_which_a_chunk_has_its_bytes_ends_it_whoever_reads_the_parts(unread: tuple[int, ...]) -> None:
+    """I9: a chunk is one Kafka transaction, and each part alone may have its bytes."""
+    workers, rows = Workers(unread=unread), 250
+    bytes_max = sum(len(line(number)) for number in range(1, rows + 1))
+    chunk = answered(workers, bytes_max=bytes_max)
+
+    assert chunk is not None
+    assert numbers(chunk) == list(range(1, (rows if 200 in unread else 400) + 1))
+    assert not chunk.is_last
+    assert all(spool.is_closed for spool in workers.spools)
+
+
 def test_parts_of_another_state_are_not_put_together() -> None:
     """I8"""
     workers = Workers(shifts=True)
@@ -193,14 +214,15 @@ def test_parts_of_another_state_are_not_put_together() -> None:
     assert all(spool.is_closed for spool in workers.spools)
 
 
-def test_chunk_whose_lock_was_lost_on_the_way_is_not_handed_over() -> None:
+@pytest.mark.parametrize("unread", [(), (200,), None], ids=["by workers", "one part by none", "without workers"])
+def test_chunk_whose_lock_was_lost_on_the_way_is_not_handed_over(unread: tuple[int, ...] | None) -> None:
     """I8: a worker may have begun its part when the table was another one already."""
-    read, workers = Read(), Workers()
+    read, workers = Read(), None if unread is None else Workers(unread=unread)
     read.is_lost = True
     with pytest.raises(RetryableError, match="connection ended"):
         answered(workers, read)
 
-    assert all(spool.is_closed for spool in workers.spools)
+    assert workers is None or all(spool.is_closed for spool in workers.spools)
 
 
 def test_workers_are_ended_where_their_chunk_is_not_wanted_any_more() -> None:

@@ -1,5 +1,7 @@
 """Lines of COPY's text format to the tuples that the stream would send."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -125,13 +127,19 @@ def test_copy_of_some_rows_has_their_condition_beside_the_row_filter() -> None:
 
 
 class Connection:
-    """Keeps the statements that it is told."""
+    """Keeps the statements that it is told. ``named``: the relation that a name is found to be of."""
 
-    def __init__(self) -> None:
+    def __init__(self, named: int | None = 1) -> None:
         self.statements: list[str] = []
+        self.named = named
 
-    def execute(self, statement: str | sql.Composed) -> None:
-        self.statements.append(statement if isinstance(statement, str) else statement.as_string(None))
+    def execute(self, statement: str | sql.Composed, parameters: tuple[object, ...] = ()) -> "Connection":
+        told = statement if isinstance(statement, str) else statement.as_string(None)
+        self.statements.append(told % tuple(map(repr, parameters)))
+        return self
+
+    def fetchall(self) -> list[tuple[int | None]]:
+        return [(self.named,)]
 
 
 def test_snapshot_is_read_only_as_of_its_name_and_shows_rows_that_policies_hide() -> None:
@@ -155,17 +163,88 @@ def test_lock_is_of_the_table_alone_but_of_all_partitions_of_a_root() -> None:
         patch.setattr(snapshot, "connect_sql", lambda *_: connection)
         Snapshot("dsn", "1").lock([published(), published(name="root", is_partitioned=True)])
 
-    assert connection.statements[-2:] == [
+    assert [each for each in connection.statements if each.startswith("LOCK")] == [
         'LOCK TABLE ONLY "s"."t" IN ACCESS SHARE MODE',
         'LOCK TABLE "s"."root" IN ACCESS SHARE MODE',
     ]
 
 
+@pytest.mark.parametrize("named", [2, None], ids=["another table's", "nobody's"])
+def test_lock_of_a_name_that_is_another_tables_by_now_is_not_enough(named: int | None) -> None:
+    """I8: the table that was meant could be truncated while it is copied."""
+    connection = Connection(named)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "connect_sql", lambda *_: connection)
+        with pytest.raises(RetryableError, match=r"table s\.t is another one"):
+            Snapshot("dsn", "1").lock([published()])
+
+    assert connection.statements[-2:] == [
+        'LOCK TABLE ONLY "s"."t" IN ACCESS SHARE MODE',
+        'SELECT to_regclass(\'"s"."t"\')::oid',
+    ]
+
+
+@pytest.mark.parametrize("renamed_at", [0, 2], ids=["before", "behind"])
+def test_rows_do_not_count_where_the_name_is_another_tables_before_or_behind_them(renamed_at: int) -> None:
+    """I8: a schema is renamed whatever locks its tables have."""
+    connection = Connection()
+    rows = iter([b"1", b"2"])
+
+    def copied(*_: object) -> Iterator[bytes]:
+        for number, row in enumerate(rows, 1):
+            yield row
+            if number == renamed_at:
+                connection.named = 2
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "connect_sql", lambda *_: connection)
+        patch.setattr(snapshot, "copied", copied)
+        seen = Snapshot("dsn", "1")
+        connection.named = 2 if renamed_at == 0 else 1
+        with pytest.raises(RetryableError, match="another one"):
+            list(seen.rows(published()))
+
+    assert len(list(rows)) == (2 if renamed_at == 0 else 0)
+
+
+SWAPPED = "ALTER SCHEMA live RENAME TO old; ALTER SCHEMA staging RENAME TO live"
+
+
+@pytest.fixture
+def in_live(database: Database) -> PublishedTable:
+    """A table, and another one that waits to take its name."""
+    for schema, value in (("live", 1), ("staging", 2)):
+        database.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.t (a int PRIMARY KEY, v text)")
+        database.execute(f"INSERT INTO {schema}.t SELECT {value} + i * 10, 'x' FROM generate_series(1, 500) i")
+    relation_id = database.value("SELECT 'live.t'::regclass::oid")
+    return published(relation_id=relation_id, namespace="live", column_names=("a", "v"))
+
+
+def test_schema_that_is_renamed_begins_the_copy_again(database: Database, in_live: PublishedTable) -> None:
+    """I8: LOCK and COPY take whatever table has the name, and renaming a schema waits for no lock."""
+    with database.connect() as connection, connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        (name,) = connection.execute("SELECT pg_export_snapshot()").fetchone()  # type: ignore[misc]
+        with Snapshot(database.dsn, name) as seen:
+            seen.lock([in_live])
+            database.execute(SWAPPED)
+            seen.connection.execute("SELECT FROM pg_language")  # a lock that is new to a backend has it hear the news
+            with pytest.raises(RetryableError, match=r"live\.t is another one"):
+                list(seen.rows(in_live))
+            with pytest.raises(RetryableError, match=r"live\.t is another one"):
+                seen.lock([in_live])
+
+
 def test_copy_that_finds_no_row_for_a_while_says_so(database: Database) -> None:
     """Whoever reads it may end a batch meanwhile, or stop."""
     database.execute("CREATE TABLE s (a int); INSERT INTO s VALUES (1), (2)")
+    relation_id = database.value("SELECT 's'::regclass::oid")
     slow = published(
-        namespace="public", name="s", column_names=("a",), row_filter=f"pg_sleep({2 * SILENT_S}) IS NOT NULL"
+        relation_id=relation_id,
+        namespace="public",
+        name="s",
+        column_names=("a",),
+        row_filter=f"pg_sleep({2 * SILENT_S}) IS NOT NULL",
     )
     with database.connect() as connection, connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -185,7 +264,8 @@ def test_table_whose_rows_a_policy_hides_from_the_role_is_refused_and_not_copied
     database.execute("CREATE TABLE s (a int); INSERT INTO s VALUES (1), (2); ALTER TABLE s ENABLE ROW LEVEL SECURITY")
     database.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'x'; GRANT SELECT ON s TO {role}")
     database.execute(f"CREATE POLICY one ON s FOR SELECT TO {role} USING (a = 1)")
-    table = published(namespace="public", name="s", column_names=("a",))
+    relation_id = database.value("SELECT 's'::regclass::oid")
+    table = published(relation_id=relation_id, namespace="public", name="s", column_names=("a",))
     with database.connect() as connection, connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         (name,) = connection.execute("SELECT pg_export_snapshot()").fetchone()  # type: ignore[misc]
