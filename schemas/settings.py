@@ -111,6 +111,8 @@ class Topics(_Section):
     """Whether events from now on have Debezium's ``source.sequence``."""
     transaction_block: bool = False
     """Whether events from now on have Debezium's ``transaction``."""
+    transaction_topic: bool = False
+    """Whether begin and end of each transaction from now on are told on ``<p>.transaction``, as Debezium does."""
     tombstones: bool = False
     """Whether a record of its key without a value follows each delete from now on, as Kafka's compaction asks for."""
     registry_url: str | None = None

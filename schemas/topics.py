@@ -96,6 +96,11 @@ def messages_topic(pipeline: str) -> str:
     return f"{pipeline}.messages"
 
 
+def transaction_topic(pipeline: str) -> str:
+    """The topic of what tells where transactions begin and end."""
+    return f"{pipeline}.transaction"
+
+
 def data_topic(pipeline: str, namespace: str, name: str, names: Mapping[str, str] | None = None) -> str:
     """The topic of a table; ``names`` are the operator's ``[topics.names]``: table → topic.
 

@@ -37,7 +37,14 @@ from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.table_names import qualified
-from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic, status_topic
+from walbridge.schemas.topics import (
+    cuts_topic,
+    data_topic,
+    metadata_topic,
+    progress_topic,
+    status_topic,
+    transaction_topic,
+)
 
 ANSWER_S = 10.0
 LEAVE_S = 2.0
@@ -168,7 +175,8 @@ def _asked(settings: Settings, connection: SqlConnection) -> InKafka:
     named = {data_topic(settings.name, each.namespace, each.name, settings.topics.names) for each in published}
     # Metadata last: it is what tells a second run which topics are ours.
     name = settings.name
-    control = [status_topic(name), progress_topic(name), cuts_topic(name), metadata_topic(name)]
+    own = transaction_topic, status_topic, progress_topic, cuts_topic, metadata_topic
+    control = [topic(name) for topic in own]
     ours = [*sorted(recorded | named), *control]
     foreign = {name for name in existing if name.startswith(f"{settings.name}.")} - set(ours)
     progress = newest_progress(settings, existing, all_tables=False)

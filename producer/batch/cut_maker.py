@@ -12,6 +12,7 @@ from typing import Protocol
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.batch.progress import Batch
 from walbridge.producer.pgoutput.messages import Begin, Commit
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.relations.tables import Tables
@@ -88,8 +89,12 @@ class CutMaker:
         """End of the last whole transaction, also of one without published changes, which ends no batch."""
         self.last_cut_s = time.monotonic()
 
-    def end_transaction(self, commit: Commit) -> None:
-        """Note the end of a transaction that was not skipped, and close the batch if it is full."""
+    def end_transaction(self, commit: Commit, tell: Callable[[Batch], None] = lambda batch: None) -> None:
+        """Note the end of a transaction that was not skipped, and close the batch if it is full.
+
+        Args:
+            tell: given the batch that holds its last part.
+        """
         self._ended = commit.end_lsn
         out = self._out
         if not out.is_open:
@@ -103,6 +108,7 @@ class CutMaker:
         batch.transactions += 1
         batch.commit_lsn, batch.commit_time_us = commit.commit_lsn, commit.commit_time_us
         batch.end_lsn = commit.end_lsn
+        tell(batch)
         if out.is_full:
             self.close()
 

@@ -26,7 +26,7 @@ from walbridge.schemas.control.progress_record import Progress, Split
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.topics import cuts_topic, progress_topic
+from walbridge.schemas.topics import cuts_topic, progress_topic, transaction_topic
 
 log = structlog.get_logger()
 
@@ -46,6 +46,7 @@ class OpenBatch:
     ) -> None:
         self._limits = settings.producer
         self._cuts, self._progress = cuts_topic(settings.name), progress_topic(settings.name)
+        self._transactions = transaction_topic(settings.name)
         self._settings = settings
         self._publisher = publisher
         self._metadata = metadata
@@ -255,7 +256,8 @@ class OpenBatch:
         """Commit the open Kafka transaction.
 
         1. Every row is acknowledged and its offset known.
-        2. Progress with the tables that changed, then the cut as the last record, go into the same transaction.
+        2. What tells begins and ends, progress with the tables that changed, and the cut as the last record go into
+           the same transaction.
         3. Kafka commits: all of it, or none.
         4. Only then is the progress ours, and its floor confirmable (I1).
 
@@ -266,7 +268,8 @@ class OpenBatch:
         ranges = self._publisher.delivered_ranges()
         kill_point("produce:rows-acknowledged")
         progress, cut = records(ranges, self._metadata.end_offset)
-        self._publisher.commit([*self._records(progress), ControlRecord(self._cuts, None, encode_cut(cut))])
+        told = [ControlRecord(self._transactions, key, value) for key, value in self.batch.boundaries]
+        self._publisher.commit([*told, *self._records(progress), ControlRecord(self._cuts, None, encode_cut(cut))])
         kill_point("produce:committed")
         self.tracker.committed(progress)
         self.is_open = False

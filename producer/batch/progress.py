@@ -61,6 +61,8 @@ class Batch:
     """Tables that are followed no more from here on, by relation id."""
     last_message_lsn: Lsn | None = None
     """Of the last logical message outside of transactions."""
+    boundaries: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Keys and values of what tells where transactions begin and end, in order."""
     barriers_max: int = 0
     """The most barriers of one table, counted as they come: it is asked once a row."""
 
@@ -70,6 +72,11 @@ class Batch:
         if entry is None:
             entry = self.tables[relation_id] = TableBatch(relation_id, topic)
         return entry
+
+    def add_boundary(self, record: tuple[bytes, bytes]) -> None:
+        """What tells where a transaction begins or ends, counted: batches of small ones hold many of them (I9)."""
+        self.boundaries.append(record)
+        self.byte_count += len(record[1])
 
     def add_barrier(self, relation_id: int, topic: str, barrier: Barrier) -> None:
         """A barrier of a table, counted."""

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from walbridge.runtime.heap import record_bytes_max
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic, status_topic
+from walbridge.schemas.topics import (
+    cuts_topic,
+    messages_topic,
+    metadata_topic,
+    progress_topic,
+    status_topic,
+    transaction_topic,
+)
 
 FRAMING_BYTES = 256
 """More than a batch (61 bytes) and a record in it (36) take around key, value and headers."""
@@ -53,6 +60,12 @@ def data_topic_spec(settings: Settings, topic: str, *, has_key: bool) -> TopicSp
         SIZE: str(message_bytes_max(settings)),
     }
     return TopicSpec(topic, settings.topics.partitions if has_key else 1, config, fixed_partitions=not has_key)
+
+
+def event_topics_of_no_table(settings: Settings) -> list[str]:
+    """Beside those of tables, by setting."""
+    asked_for = (settings.postgres.messages, messages_topic), (settings.topics.transaction_topic, transaction_topic)
+    return [topic(settings.name) for is_asked_for, topic in asked_for if is_asked_for]
 
 
 def message_bytes_max(settings: Settings) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from walbridge.producer.errors.tables import key_lost
 from walbridge.producer.errors.topics import topic_grown
-from walbridge.producer.kafka.topic_specs import data_topic_spec
+from walbridge.producer.kafka.topic_specs import data_topic_spec, event_topics_of_no_table
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.facts import PublishedTable
@@ -18,7 +18,7 @@ from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import DROPPED, TableProgress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import TableSchema
-from walbridge.schemas.topics import data_topic, messages_topic
+from walbridge.schemas.topics import data_topic
 
 
 class TableTopics:
@@ -60,8 +60,7 @@ class TableTopics:
             and before.topic is not None
             and before.state != DROPPED
         }
-        messages = [messages_topic(self._settings.name)] if self._settings.postgres.messages else []
-        return first_topics(named, own, messages)
+        return first_topics(named, own, event_topics_of_no_table(self._settings))
 
     def place_of(self, relation: Relation, table: TableSchema, topic: str | None) -> TopicPlace:
         """A table that is followed has its topic: what became of that is for the source watch to say, and it is never

@@ -38,6 +38,7 @@ from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import TableSchema
+from walbridge.schemas.topics import transaction_topic
 
 log = structlog.get_logger()
 
@@ -101,6 +102,14 @@ class Tables:
         self.versions.write({}, [record])
         self._publisher.expect(record)
         return record
+
+    def ensure_transaction_topic(self) -> None:
+        """The topic of begins and ends is there.
+
+        Raises:
+            OperatorError: it is not what it must be.
+        """
+        self.topics.ensure({transaction_topic(self._settings.name): False})
 
     def writer(self, relation_id: int) -> RecordWriter:
         """The writer of an announced relation.

@@ -67,7 +67,7 @@ class FastPath:
             return False
         transactions.unhashed.append(data)
         out.send_plain(writer, *encoded)
-        if transaction.tells_more:
+        if transaction.events is not None:
             transaction.count(writer.relation.table.relation_id, 1)
         transaction.ordinal += 1
         return True

@@ -40,6 +40,7 @@ from walbridge.producer.session.replay import Replay
 from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.producer.session.transaction_boundaries import TransactionBoundaries
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.waits import PATIENCE_S
 from walbridge.schemas.errors import RetryableError
@@ -82,6 +83,7 @@ class Session:
             XLOG_DATA_HEADER_BYTES,
             tells_sequence=settings.topics.source_sequence,
             tells_transaction=settings.topics.transaction_block,
+            counts_events=settings.topics.transaction_topic,
         )
         self._fast_path = FastPath(out, self._transactions)
         followed = FollowedTables(tables, self._fast_path, self._transactions, progress.relation_ids)
@@ -112,6 +114,7 @@ class Session:
             on_ending=self._on_ending,
         )
         self._messages = LogicalMessages(settings, tables, out)
+        self._boundaries = TransactionBoundaries(settings, tables)
         self._copies: TableCopies | None = None
         if reader is not None:
             leave = partial(self._trouble.leave, is_mended_by_copy=False)
@@ -288,7 +291,7 @@ class Session:
         # A transaction without published changes moves the LSN too; before Postgres 15 the server sends all of them.
         self._stream.note_received(message.end_lsn)
         if not transaction.skipped:
-            self._cuts.end_transaction(message)
+            self._cuts.end_transaction(message, partial(self._boundaries.end, transaction))
         self._step_copies()
 
     def _step_copies(self) -> None:
@@ -315,7 +318,9 @@ class Session:
             self._split()
 
     def _split(self) -> None:
-        self._cuts.split(self._transactions.inside().begin, self._transactions.split())
+        transaction = self._transactions.inside()
+        self._boundaries.begin(transaction, self._out.batch)
+        self._cuts.split(transaction.begin, self._transactions.split())
 
 
 _OTHERS: dict[type[Message], Callable[..., None]] = {

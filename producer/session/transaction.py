@@ -7,7 +7,7 @@ the resume inside a split one: its first ``messages_done`` changes are counted a
 the hash must be that of what was published (I4).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from walbridge.producer.encoding.record import TransactionSource
@@ -16,6 +16,7 @@ from walbridge.producer.pgoutput.frames import wal_start
 from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
 from walbridge.schemas.avro.codec import string_value
 from walbridge.schemas.control.progress_record import Split
+from walbridge.schemas.control.transaction_record import transaction_id
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn, Position, format_lsn
 
@@ -37,11 +38,15 @@ class OpenTransaction:
     event_lsn: int = 0
     """Of the change that came last, in the WAL; only kept where events tell it."""
     events: dict[int, int] | None = None
-    """By relation id, how many there are so far; None where events do not tell their transaction."""
+    """By relation id, how many there are so far; None where they are not counted."""
+    waiting: dict[int, int] = field(default_factory=dict)
+    """By relation id, how many of them wait for the copy of their table: they come later, or in its rows."""
+    is_begun: bool = False
+    """Its begin is told, in Kafka or in the open batch."""
     tells_more: bool = False
-    """One of the two is told."""
+    """Events tell their sequence or their transaction."""
     encoded_id: bytes = b""
-    """As Debezium calls the transaction."""
+    """As Debezium calls the transaction; empty where events do not tell it."""
 
     def source_of(self, relation_id: int) -> TransactionSource:
         """``source`` of the next events of this relation, which are of the change that came last."""
@@ -52,10 +57,18 @@ class OpenTransaction:
         others = self.ordinal - events.get(relation_id, 0)
         return TransactionSource(encoded, source.origin_lsn, 0, self.encoded_id, others)
 
-    def count(self, relation_id: int, events: int) -> None:
+    def count(self, relation_id: int, events: int, *, waits: bool = False) -> None:
         """Note events of this relation. ``ordinal`` moves on beside it."""
         if self.events is not None:
             self.events[relation_id] = self.events.get(relation_id, 0) + events
+            if waits:
+                self.waiting[relation_id] = self.waiting.get(relation_id, 0) + events
+
+    @property
+    def published(self) -> dict[int, int]:
+        """By relation id, how many events are in Kafka or in the open batch, as far as they are counted."""
+        counts = ((each, count - self.waiting.get(each, 0)) for each, count in (self.events or {}).items())
+        return {relation_id: count for relation_id, count in counts if count}
 
     @property
     def position(self) -> Position:
@@ -69,6 +82,7 @@ class TransactionTracker:
     Args:
         tells_sequence: events tell the commit before their transaction, and where in the WAL they stand.
         tells_transaction: events tell their transaction, and which of its events they are.
+        counts_events: they are counted also where they do not tell that.
     """
 
     def __init__(
@@ -79,6 +93,7 @@ class TransactionTracker:
         *,
         tells_sequence: bool = False,
         tells_transaction: bool = False,
+        counts_events: bool = False,
     ) -> None:
         self._done = done
         self._split = split
@@ -89,6 +104,7 @@ class TransactionTracker:
         self._hashed = 0
         self._hash = blake2b(digest_size=16)
         self._tells_sequence, self._tells_transaction = tells_sequence, tells_transaction
+        self._counts_events = counts_events or tells_transaction
         self.last_commit: Lsn | None = done if tells_sequence else None
         """Where the newest commit ends; None where no event tells it."""
         self.open: OpenTransaction | None = None
@@ -118,11 +134,15 @@ class TransactionTracker:
         self._hash = blake2b(digest_size=16)
         source = TransactionSource.of(message.final_lsn, message.commit_time_us, message.xid, None)
         events = None
-        if self._tells_transaction:
+        if self._counts_events:
             events = {} if resume is None else None if resume.events is None else dict(resume.events)
         self.open = OpenTransaction(message, skipped, resume, source, follows=self.last_commit, events=events)
-        self.open.tells_more = events is not None or self.last_commit is not None
-        self.open.encoded_id = string_value(f"{message.xid}:{message.final_lsn}") if events is not None else b""
+        if resume is not None:
+            self.open.is_begun, self.open.waiting = resume.is_begun, dict(resume.waiting)
+        tells_transaction = self._tells_transaction and events is not None
+        self.open.tells_more = tells_transaction or self.last_commit is not None
+        if tells_transaction:
+            self.open.encoded_id = string_value(transaction_id(message.xid, message.final_lsn))
         self.publishes = not skipped and resume is None and self._split is None
         return self.open
 
@@ -203,7 +223,8 @@ class TransactionTracker:
         begin = transaction.begin
         digest = self.digest()
         events = None if transaction.events is None else dict(transaction.events)
-        return Split(begin.final_lsn, begin.xid, self._hashed, transaction.ordinal, digest, events)
+        told = transaction.is_begun, dict(transaction.waiting)
+        return Split(begin.final_lsn, begin.xid, self._hashed, transaction.ordinal, digest, events, *told)
 
     def digest(self) -> str:
         """The hash of all bodies since Begin. Those in ``unhashed`` are hashed now, and let go."""

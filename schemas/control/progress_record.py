@@ -43,9 +43,13 @@ _TABLES_OPTION = OWN_OPTIONS + "tables"
 _EVENTS_OPTION = OWN_OPTIONS + "split_events"
 """``Split.events``, behind the place up to which they were counted: older code would keep them for another split.
 Only as it is written."""
+_BEGUN_OPTION = OWN_OPTIONS + "split_begun"
+"""``Split.is_begun`` and ``Split.waiting``, behind the same place."""
 _MEMBERS_1, _LEFT_1 = OWN_OPTIONS + "members", OWN_OPTIONS + "unfollowed"
 """Of format 1: membership by relation id, and the ids of tables that were left for a value that is nowhere."""
 _LEFT_WHY_1 = "a value of a row was nowhere"
+_OF_OPTIONS = frozenset(("events", "is_begun", "waiting"))
+"""Fields of ``Split`` that ``options`` holds: the record's schema is frozen."""
 _BEGINNING = Lsn(0)
 
 
@@ -64,6 +68,10 @@ class Split:
     hash: str
     events: Mapping[int, int] | None = field(default=None, hash=False)
     """By relation id, how many are in Kafka; None where they were not counted."""
+    is_begun: bool = False
+    """Whether its begin is told in Kafka."""
+    waiting: Mapping[int, int] = field(default_factory=dict, hash=False)
+    """By relation id, how many of ``events`` were set aside for the copy of their table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +122,45 @@ def encode_progress(progress: Progress) -> bytes:
     record = {each.name: getattr(progress, each.name) for each in fields(progress) if each.name != "tables"}
     split = progress.split
     record["split"] = split and {
-        each.name: getattr(split, each.name) for each in fields(Split) if each.name != "events"
+        each.name: getattr(split, each.name) for each in fields(Split) if each.name not in _OF_OPTIONS
     }
     record["options"] = progress.options | {_TABLES_OPTION: str(len(progress.tables))} | _events_option(split)
     return encode_control("Progress", record | {"relation_ids": ()})
 
 
 def _events_option(split: Split | None) -> dict[str, str]:
-    if split is None or split.events is None:
+    if split is None:
         return {}
-    counts = " ".join(f"{relation_id}:{count}" for relation_id, count in split.events.items())
-    return {_EVENTS_OPTION: f"{split.commit_lsn}/{split.messages_done}:{split.next_ordinal} {counts}"}
+    options = {}
+    if split.is_begun or split.waiting:
+        options[_BEGUN_OPTION] = _counted(split, int(split.is_begun), split.waiting)
+    if split.events is not None:
+        options[_EVENTS_OPTION] = _counted(split, split.next_ordinal, split.events)
+    return options
 
 
-def _with_events(split: Split, text: str) -> Split:
+def _counted(split: Split, number: int, counts: Mapping[int, int]) -> str:
+    return " ".join((f"{_place_of(split)}:{number}", *(f"{each}:{count}" for each, count in counts.items())))
+
+
+def _place_of(split: Split) -> str:
+    return f"{split.commit_lsn}/{split.messages_done}"
+
+
+def _with_events(split: Split, events: str, begun: str) -> Split:
     """As they were counted, if that is of this very split."""
+    number, counts = _counts(split, events)
+    if number == split.next_ordinal:
+        split = replace(split, events=counts)
+    number, counts = _counts(split, begun)
+    return split if number is None else replace(split, is_begun=bool(number), waiting=counts)
+
+
+def _counts(split: Split, text: str) -> tuple[int | None, dict[int, int]]:
+    """The number behind the split's place, and counts by relation id; None where that is of another split."""
     counted = {name: int(count) for name, count in pairs(text).items()}
-    if counted.pop(f"{split.commit_lsn}/{split.messages_done}", None) != split.next_ordinal:
-        return split
-    return replace(split, events={int(name): count for name, count in counted.items()})
+    number = counted.pop(_place_of(split), None)
+    return number, {} if number is None else {int(name): count for name, count in counted.items()}
 
 
 def decode_progress(value: bytes) -> Progress:
@@ -152,8 +180,9 @@ def _decoded(value: bytes) -> tuple[Progress, int]:
     relation_ids, options = record.pop("relation_ids"), record["options"]
     split = Split(**record["split"]) if record["split"] else None
     count, events = options.pop(_TABLES_OPTION, ""), options.pop(_EVENTS_OPTION, "")
+    begun = options.pop(_BEGUN_OPTION, "")
     try:
-        split = split and _with_events(split, events)
+        split = split and _with_events(split, events, begun)
         if record["format_version"] < FORMAT_VERSION:
             tables = _tables_of_format_1(record["state"], relation_ids, options)
             return Progress(**(record | {"split": split, "tables": tables})), 0

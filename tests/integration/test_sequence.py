@@ -1,5 +1,5 @@
 """What events tell only by setting: ``source.sequence``, against what another slot of the server says of the same
-changes, and ``transaction``."""
+changes, ``transaction``, and the topic of transactions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from tests.fix_producer import ProducerUnderTest
 from tests.integration.test_logical_messages import seen
 from walbridge.schemas.position import parse_lsn
+from walbridge.schemas.topics import transaction_topic
 
 TABLE = "CREATE TABLE t (id int PRIMARY KEY, note text)"
 CHANGES = (
@@ -83,7 +84,7 @@ def test_events_are_counted_in_their_transaction_and_table_also_behind_a_kill_in
 ) -> None:
     """I4: the parts of a transaction that several batches hold are numbered as one."""
     database = telling.database
-    telling.settings["topics"] = {"transaction_block": True, "partitions": 2}
+    telling.settings["topics"] = {"transaction_block": True, "transaction_topic": True, "partitions": 2}
     telling.settings["producer"] = {"batch_rows_max": 50}
     database.execute("CREATE TABLE u (id int PRIMARY KEY)")
     telling.publish("u", name="more")
@@ -100,6 +101,7 @@ def test_events_are_counted_in_their_transaction_and_table_also_behind_a_kill_in
     with telling.topics() as topics:
         telling.caught_up(topics)
         events = [each for each in seen(topics) if each[0].position.ordinal >= 0]
+        boundaries = topics.reader(transaction_topic(telling.name)).read_to_end()
     counted: Counter[tuple[str, str]] = Counter()
     for event, envelope in events:
         told, table = envelope["transaction"], event.relation.table.name
@@ -111,3 +113,15 @@ def test_events_are_counted_in_their_transaction_and_table_also_behind_a_kill_in
             "data_collection_order": counted[an_id, table],
         }
     assert sorted(counted.values()) == [1, 60, 122]
+    found = [(json.loads(each.key() or b""), json.loads(each.value() or b"")) for each in boundaries]
+    large, small = dict.fromkeys(an_id for an_id, _ in counted)
+    assert [(key["id"], told["id"], told["status"], told["event_count"]) for key, told in found] == [
+        (large, large, "BEGIN", None),
+        (large, large, "END", 182),
+        (small, small, "BEGIN", None),
+        (small, small, "END", 1),
+    ]
+    assert found[1][1]["data_collections"] == [
+        {"data_collection": "public.t", "event_count": 122},
+        {"data_collection": "public.u", "event_count": 60},
+    ]

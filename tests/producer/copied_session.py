@@ -44,6 +44,7 @@ from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import COPYING, TableCopy, TableProgress
 from walbridge.schemas.position import Lsn
+from walbridge.schemas.settings import Topics
 
 LATE, LATER = 16_400, 16_410
 """Tables that came after the copy."""
@@ -189,11 +190,18 @@ def copying(*rows_until: str, shape: str = "first", **more: object) -> dict[int,
 class Copied(Streamed):
     """Use by ``copied``. LSNs and xids count up as transactions are received."""
 
-    def __init__(self, progress: Progress, clock: Clock, row_bytes_max: int) -> None:
+    def __init__(self, progress: Progress, clock: Clock, row_bytes_max: int, topics: Topics | None) -> None:
         self.reader, self.clock = Reader(), clock
         reader = cast(CopyReader, self.reader)
         super().__init__(
-            progress, 1000, 2**20, messages=False, unknown="refuse", reader=reader, row_bytes_max=row_bytes_max
+            progress,
+            1000,
+            2**20,
+            messages=False,
+            unknown="refuse",
+            reader=reader,
+            row_bytes_max=row_bytes_max,
+            topics=topics,
         )
         self.kept_watch.xid = XID
         self.facts = {each: found(each).facts for each in NAMES}
@@ -279,13 +287,15 @@ class Copied(Streamed):
 
 
 @contextmanager
-def copied(tables: Mapping[int, TableProgress] | None = None, *, row_bytes_max: int = 2**24) -> Iterator[Copied]:
+def copied(
+    tables: Mapping[int, TableProgress] | None = None, *, row_bytes_max: int = 2**24, topics: Topics | None = None
+) -> Iterator[Copied]:
     """A session at rest; ``tables``: as an earlier one left them."""
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
         for module in (arrival, copied_table, reading, tables_to_copy, whole_copy, whole_steps):
             patch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic, time_ns=time.time_ns))
-        made = Copied(COPIED if tables is None else replace(COPIED, tables=dict(tables)), clock, row_bytes_max)
+        made = Copied(COPIED if tables is None else replace(COPIED, tables=dict(tables)), clock, row_bytes_max, topics)
         try:
             made.feed(Begin(Lsn(210), 7, 70), relation(ORDERS), relation(ITEMS), Commit(Lsn(210), Lsn(220), 7))
             yield made

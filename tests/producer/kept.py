@@ -41,7 +41,7 @@ from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.topics import cuts_topic, free_topic, progress_topic
+from walbridge.schemas.topics import cuts_topic, free_topic, progress_topic, transaction_topic
 
 SETTINGS = Settings(name="p")
 PROGRESS = progress_topic(SETTINGS.name)
@@ -71,6 +71,8 @@ class Batch:
     """Of the control records, in their order."""
     progress: Progress
     cut: Cut | None = None
+    told: list[tuple[str, str]] = field(default_factory=list)
+    """Keys and values of begins and ends of transactions."""
 
 
 class Kafka:
@@ -113,7 +115,12 @@ class Kafka:
         progress = read_back(slot, reversed(self.progress_topic))
         assert progress is not None
         topics = [topic for topic, _, _ in control_records]
-        self.batches.append(Batch(self.rows, topics, progress, None if cut is None else decode_cut(cut)))
+        told = [
+            ((key or b"").decode(), (value or b"").decode())
+            for topic, key, value in control_records
+            if topic == transaction_topic(SETTINGS.name)
+        ]
+        self.batches.append(Batch(self.rows, topics, progress, None if cut is None else decode_cut(cut), told))
         self.happened.append("commit")
 
     def abort(self) -> None:

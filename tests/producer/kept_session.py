@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -125,6 +126,14 @@ class Streamed(Kept):
     def transactions(self) -> list[dict[str, Any] | None]:
         """What each committed row tells of its transaction."""
         return [event["transaction"] for _, event in self._read()]
+
+    @property
+    def boundaries(self) -> list[dict[str, Any]]:
+        """What is told of begins and ends of transactions; the key of each is its id."""
+        told = [each for batch in self.kafka.batches for each in batch.told]
+        values = [json.loads(value) for _, value in told]
+        assert [json.loads(key) for key, _ in told] == [{"id": value["id"]} for value in values]
+        return values
 
     def _read(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Topic and envelope of each committed row."""

@@ -73,11 +73,14 @@ TABLES = st.builds(
     ),
     storage=st.none() | st.text(max_size=20), troubles=st.lists(INT_64, max_size=3).map(tuple),
 )  # fmt: skip
+_BY_TABLE = st.dictionaries(OIDS, COUNTS, max_size=3)
 PROGRESS = st.builds(
     Progress, state=st.sampled_from(["creating", "copying", "streaming"]), system_id=st.text(max_size=20),
     timeline=st.integers(1, 2**31 - 1), slot=st.text(min_size=1, max_size=63), database=pg_names(),
     consistent_point=st.none() | LSNS, cut_id=COUNTS, end_lsn=LSNS, done=LSNS, floor=LSNS,
-    split=st.none() | st.builds(Split, LSNS, OIDS, COUNTS, COUNTS, st.text(max_size=32)),
+    split=st.none() | st.builds(
+        Split, LSNS, OIDS, COUNTS, COUNTS, st.text(max_size=32), st.none() | _BY_TABLE, st.booleans(), _BY_TABLE
+    ),
     tables=st.lists(TABLES, max_size=5).map(lambda tables: {each.relation_id: each for each in tables}),
     options=st.dictionaries(st.text(), st.text(), max_size=3),
     last_message_lsn=st.none() | LSNS, written_at_us=INT_64,

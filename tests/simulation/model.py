@@ -24,7 +24,7 @@ from walbridge.schemas.control.metadata_record import RelationRecord, decode_met
 from walbridge.schemas.control.progress_record import decode_progress, progress_key
 from walbridge.schemas.position import Position
 from walbridge.schemas.settings import Topics
-from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic
+from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic, transaction_topic
 
 SLOT = "s"
 
@@ -80,6 +80,10 @@ class Model:
         self._last: dict[Place, Position] = {}
         self._homes: dict[tuple[str, bytes], int] = {}
         self._previous: Cut | None = None
+        self._boundaries = transaction_topic(name), 0
+        self._told_begins: set[int] = set()
+        """Transactions, by their number in the history."""
+        self._told_ends: set[int] = set()
         self._durable = 0
         self._truncates: list[tuple[int, int, int]] = []
         """Of the cut that is being read."""
@@ -129,6 +133,8 @@ class Model:
             self._read_cut(decode_cut(entry.value))
         if self._may_be_torn:
             return
+        for entry in done.get(self._boundaries, ()):
+            self._read_boundary(entry)
         for place, entries in done.items():
             if place[0] in self._topics and entries and self._last_offset(place) < entries[-1].offset:
                 raise Violation(f"I7: records of {place} that no cut names")
@@ -174,6 +180,25 @@ class Model:
         elif cut.end_lsn != cut.previous_end_lsn:
             raise Violation(f"I8: incomplete cut {cut.cut_id} moves the LSN")
         self._previous = cut
+
+    def _read_boundary(self, entry: Entry) -> None:
+        """BEGIN is told once, with or before the first part of a transaction that is told later; END once, and counts
+        the events of the history, whatever was split or came again (I4)."""
+        told = json.loads(entry.value)
+        n = self._numbers[int(told["id"].rpartition(":")[2])]
+        if told["status"] == "BEGIN":
+            if n in self._told_begins:
+                raise Violation(f"I4: {told} comes twice")
+            self._told_begins.add(n)
+            return
+        counts: dict[str, int] = {}
+        for event in self._events(n):
+            name = f"public.{NAMES[event.relation_id]}"
+            counts[name] = counts.get(name, 0) + 1
+        wanted = [{"data_collection": name, "event_count": count} for name, count in counts.items()]
+        if n not in self._told_begins or n in self._told_ends or told["data_collections"] != wanted:
+            raise Violation(f"I4: {told}, not once behind its BEGIN with {wanted}")
+        self._told_ends.add(n)
 
     def _stop(self, why: str) -> None:
         if self._may_be_torn:
@@ -305,6 +330,9 @@ class Model:
 
     def check_drained(self) -> None:
         """At the end everything is there."""
+        ended = {n for n in range(len(self._history)) if self._told.transaction_topic and self._events(n)}
+        if self._told_ends != ended and not self._may_be_torn:
+            raise Violation(f"I4: other transactions are told than {sorted(ended)}: {sorted(self._told_ends)}")
         if self.durable_lsn() != 1 << 62:
             raise Violation(f"lost: {self._history[self._durable]}")
 

@@ -70,7 +70,11 @@ def settings_of(
         name="p",
         postgres=Postgres(dsn=SecretStr("simulated"), slot=SLOT, two_phase=two_phase),
         topics=Topics(
-            partitions=partitions, tombstones=tells_more, transaction_block=tells_more, source_sequence=tells_more
+            partitions=partitions,
+            tombstones=tells_more,
+            transaction_block=tells_more,
+            transaction_topic=tells_more,
+            source_sequence=tells_more,
         ),
         producer=Producer(
             batch_rows_max=rows_max,

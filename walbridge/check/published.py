@@ -15,6 +15,7 @@ from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.producer.errors.publications import not_published, operations_missing, publication_missing
 from walbridge.producer.guards.foreign_rows import foreign_row_faults
 from walbridge.producer.guards.replica_identity import filter_faults, partition_faults, publication_faults
+from walbridge.producer.kafka.topic_specs import event_topics_of_no_table
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, classified
 from walbridge.producer.postgres.facts import PublishedTable
@@ -27,7 +28,6 @@ from walbridge.schemas.table_names import qualified
 from walbridge.schemas.topics import (
     cuts_topic,
     data_topic,
-    messages_topic,
     metadata_topic,
     progress_topic,
     refuse_topic_collisions,
@@ -246,8 +246,8 @@ def table_findings(
             found += 1
             yield refused(TABLES, refusal)
     try:
-        own = (*_CONTROL_TOPICS, *([messages_topic] if settings.postgres.messages else []))
-        refuse_topic_collisions([*(topic(settings.name) for topic in own), *names])
+        own = (topic(settings.name) for topic in _CONTROL_TOPICS)
+        refuse_topic_collisions([*own, *event_topics_of_no_table(settings), *names])
     except OperatorError as refusal:
         found += 1
         yield refused(TABLES, refusal)

@@ -22,6 +22,7 @@ from walbridge.schemas.control.table_progress import CURRENT, DROPPED
 from walbridge.schemas.errors import RetryableError, copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import transaction_topic
 from walbridge.tables.known import known_tables
 from walbridge.tables.standing import copied_text
 
@@ -142,7 +143,9 @@ def topic_findings(
     specs = [*control_topics(settings), *(_spec(settings, record) for record in data.values())]
     missing = [spec for spec in specs if spec.name not in counts]
     gone = {spec.name for spec in missing if has_progress}
-    there = [spec for spec in specs if spec.name in counts]
+    told = transaction_topic(settings.name)  # where it is gone, it is made again
+    own = [data_topic_spec(settings, told, has_key=False)] if settings.topics.transaction_topic else []
+    there = [spec for spec in (*specs, *own) if spec.name in counts]
     faults = [refused(TOPICS, fault) for fault in TopicAdmin(settings, alters=False).faults(there)]
     yield from faults
     if lost := sorted(gone - tables.keys()):

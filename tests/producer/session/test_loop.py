@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -245,6 +247,84 @@ def test_events_behind_a_part_that_was_not_counted_tell_no_transaction() -> None
     *of_it, after = behind.transactions
     assert set(map(bool, of_it)) == {False}
     assert after == {"id": "78:540", "total_order": 1, "data_collection_order": 1}
+
+
+TOLD = Topics(transaction_topic=True)
+
+
+def begin_of(an_id: str, ts_ms: int = 0) -> dict[str, Any]:
+    return {"status": "BEGIN", "id": an_id, "ts_ms": ts_ms, "event_count": None, "data_collections": None}
+
+
+def end_of(an_id: str, **counts: int) -> dict[str, Any]:
+    collections = [{"data_collection": f"public.{name}", "event_count": count} for name, count in counts.items()]
+    return begin_of(an_id) | {"status": "END", "event_count": sum(counts.values()), "data_collections": collections}
+
+
+def test_begin_and_end_of_transactions_are_told_with_counts_if_asked_for() -> None:
+    """As Debezium counts: a key that changes is two events, a truncate one of each table. One without events is not
+    told."""
+    with streamed(topics=TOLD) as session:
+        session.feed(BEGIN, *MIXED, COMMIT)
+        session.feed(Begin(Lsn(540), 7, 78), Commit(Lsn(540), Lsn(580), 7))
+        session.feed(Begin(Lsn(580), 7, 79), insert(9), Commit(Lsn(580), Lsn(600), 7))
+        session.rest()
+
+    first, second = "77:500", "79:580"
+    told = [begin_of(first), end_of(first, orders=6, items=3), begin_of(second), end_of(second, orders=1)]
+    assert told == session.boundaries
+    assert session.transactions == [None] * 10
+    assert session.last.topics[-2:] == ["p.progress", "p.cuts"]
+
+
+@pytest.mark.parametrize("rows_max", range(1, 9))
+def test_transaction_of_several_batches_begins_and_ends_once_also_behind_a_restart_inside_it(rows_max: int) -> None:
+    """I4: through the record of progress, wherever the transaction was split."""
+    with streamed(topics=TOLD, rows_max=rows_max) as before:
+        before.feed(BEGIN, *MIXED)
+    for number, batch in enumerate(before.kafka.batches, 1):
+        left = replace(read_progress(batch.progress), tables=COPIED.tables)
+        with streamed(left, topics=TOLD, rows_max=rows_max) as behind:
+            behind.feed(BEGIN, *MIXED, COMMIT)
+            behind.rest()
+        committed = [json.loads(value) for each in before.kafka.batches[:number] for _, value in each.told]
+        assert committed + behind.boundaries == [begin_of("77:500"), end_of("77:500", orders=6, items=3)]
+
+
+def test_part_of_a_transaction_that_came_before_it_was_to_be_told_leaves_it_untold() -> None:
+    """Its counts would look whole, and be wrong."""
+    with streamed(rows_max=2) as before:
+        before.feed(BEGIN, *MIXED)
+    left = replace(read_progress(before.kafka.batches[0].progress), tables=COPIED.tables)
+    with streamed(left, topics=TOLD) as behind:
+        behind.feed(BEGIN, *MIXED, COMMIT)
+        behind.feed(Begin(Lsn(540), 7, 78), insert(9), Commit(Lsn(540), Lsn(580), 7))
+        behind.rest()
+
+    assert behind.boundaries == [begin_of("78:540"), end_of("78:540", orders=1)]
+
+
+def test_part_of_which_events_were_counted_without_its_begin_has_begin_and_end_later() -> None:
+    with streamed(topics=BLOCKS, rows_max=2) as before:
+        before.feed(BEGIN, *MIXED)
+    left = replace(read_progress(before.kafka.batches[0].progress), tables=COPIED.tables)
+    with streamed(left, topics=TOLD) as behind:
+        behind.feed(BEGIN, *MIXED, COMMIT)
+        behind.rest()
+
+    assert behind.boundaries == [begin_of("77:500"), end_of("77:500", orders=6, items=3)]
+
+
+def test_many_small_transactions_that_are_told_fill_a_batch() -> None:
+    """I9: what is told of them waits in memory until the batch ends."""
+    with streamed(topics=TOLD, bytes_max=2_000) as session:
+        for n in range(100):
+            lsn = Lsn(1000 + 40 * n)
+            session.feed(Begin(lsn, 7, 100 + n), insert(n), Commit(lsn, Lsn(lsn + 40), 7))
+        session.rest()
+
+    assert max(sum(len(value) for _, value in batch.told) for batch in session.kafka.batches) < 2_500
+    assert len(session.boundaries) == 200
 
 
 def read_progress(progress: Progress) -> Progress:

@@ -146,7 +146,7 @@ class WholeCopy:
             self.failure = set_aside_unwritable(self.name, self._queue.folder, error.strerror)
         else:
             count = event_count(records)
-            transaction.count(self.relation_id, count)
+            transaction.count(self.relation_id, count, waits=True)
             transaction.ordinal += count
 
     def rows(self) -> Iterator[bytes]:

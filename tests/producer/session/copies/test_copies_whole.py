@@ -25,12 +25,13 @@ from walbridge.producer.session.copies.state import record_queue
 from walbridge.schemas.control.table_progress import QUARANTINED
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
+from walbridge.schemas.settings import Topics
 
 
 @contextmanager
-def begun(row_bytes_max: int = 2**24) -> Iterator[Copied]:
+def begun(row_bytes_max: int = 2**24, topics: Topics | None = None) -> Iterator[Copied]:
     """The copy has begun, and its rows are asked for."""
-    with copied(row_bytes_max=row_bytes_max) as session:
+    with copied(row_bytes_max=row_bytes_max, topics=topics) as session:
         session.facts[LATE] = found(key_names=None).facts
         session.find(LATE)
         assert isinstance(describe(session), WholeWanted)
@@ -72,6 +73,20 @@ def test_changes_that_the_rows_lack_follow_them_and_the_others_are_never_publish
         session.rest()
         assert told(session)[-1] == ("c", 4)
         assert session.reader.given_back == 200
+
+
+def test_changes_that_wait_for_the_rows_are_not_counted_at_the_end_of_their_transaction() -> None:
+    """Some of them come later, others never: who counts would wait for them."""
+    with begun(topics=Topics(transaction_topic=True)) as session:
+        session.transaction(KEYLESS, insert(1, "waits"), insert(2, "other", ITEMS), insert(3, "waits"), xid=XID + 1)
+        session.transaction(insert(4, "waits"), xid=XID + 2)
+        session.rest()
+
+    assert [(each["id"].split(":")[0], each["status"]) for each in session.boundaries] == [
+        (str(XID + 1), "BEGIN"),
+        (str(XID + 1), "END"),
+    ]
+    assert session.boundaries[1]["data_collections"] == [{"data_collection": "public.items", "event_count": 1}]
 
 
 def test_rows_enter_while_others_are_still_read_and_progress_tells_how_many() -> None:
