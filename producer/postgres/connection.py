@@ -81,6 +81,8 @@ _DEFINITE = {
     "22": "a row filter of the publication fails on a row, or a value has no place in UTF-8: mend the filter or the "
     "row",
     "0A": "use a server with wal_level = logical that is not older than Postgres 12",
+    "54": "a row, as text, is larger than the 1 GB that Postgres can send at a time (a bytea takes twice its size): "
+    "take that row out of its table, or a large column out of what is published",
 }
 _MISSING = "start again: the start says what is missing from the publication or the database"
 _BY_CODE = {
@@ -91,6 +93,8 @@ _BY_CODE = {
     "needs: walbridge check counts them",
 }
 """Where the remedy of the class would be wrong."""
+_TOO_LARGE = "invalid memory alloc request size"
+"""Of a value, while a row becomes text; told as an internal error (XX000), which may be anything else, too."""
 _OTHER_COLUMNS = "in different publications"
 """Of two errors of class 0A: publications of one table no longer agree, as after ADD COLUMN where one has a list."""
 _LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"
@@ -221,6 +225,8 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
         remedy = f"start again, which names table and column if [postgres] binary = true is the cause; or {BINARY_OFF}"
     if sqlstate[:2] == "0A" and _OTHER_COLUMNS in message:
         remedy = "have those publications publish the same columns of the table"
+    if _is_too_large(sqlstate, message):
+        remedy = _DEFINITE["54"]
     if remedy is not None:
         return OperatorError(f"Postgres refused ({sqlstate}): {message}", remedy)
     return RetryableError(f"Postgres ({sqlstate or 'no SQLSTATE'}): {message}")
@@ -228,7 +234,12 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
 
 def stays_in_wal(sqlstate: str, message: str) -> bool:
     """Whether each session on this slot would end with this error: rows and publications are read as of the change."""
-    return sqlstate[:2] == "22" or (sqlstate[:2] == "0A" and _OTHER_COLUMNS in message)
+    is_other = sqlstate[:2] == "0A" and _OTHER_COLUMNS in message
+    return sqlstate[:2] == "22" or is_other or _is_too_large(sqlstate, message)
+
+
+def _is_too_large(sqlstate: str, message: str) -> bool:
+    return sqlstate[:2] == "54" or (sqlstate == "XX000" and _TOO_LARGE in message)
 
 
 def _name_of(sqlstate: str) -> str:

@@ -227,6 +227,45 @@ def test_change_that_postgres_cannot_decode_is_left_behind_by_a_copy_of_all_tabl
     assert "cannot be decoded" in running.log.split("a new epoch begins", 1)[1].splitlines()[0]
 
 
+TOO_LARGE = {
+    "two texts": ("text", "repeat('a', 600000000)", "54000", False),
+    "two texts, binary": ("text", "repeat('a', 600000000)", "54000", True),
+    "bytea": (
+        "bytea",
+        "decode(repeat('00', 300000000), 'hex') || decode(repeat('00', 300000000), 'hex')",
+        "XX000",
+        False,
+    ),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_row_that_postgres_can_store_but_not_send_is_told_in_the_stream_and_in_copies(
+    producer: ProducerUnderTest, case: tuple[str, str, str, bool]
+) -> None:
+    """I7: no session and no copy passes it, so waiting would hold WAL back for ever."""
+    kind, value, sqlstate, binary = case
+    execute = producer.database.execute
+    execute(f"CREATE TABLE t (id int PRIMARY KEY, v {kind}, w {kind}); CREATE TABLE u (id int PRIMARY KEY)")
+    execute(f"CREATE TABLE apart (LIKE t); INSERT INTO apart VALUES (1, {value}); UPDATE apart SET w = v")
+    producer.publish("t", "u")
+    producer.settings["postgres"] = {"binary": binary}
+    running = producer.start_streaming()
+    execute("INSERT INTO t SELECT * FROM apart")
+    assert f"cannot be decoded: Postgres refused ({sqlstate})" in refusal_of(running, 300)
+    assert "take that row out of its table" in producer.refusal(timeout_s=300)
+
+    assert copy_all(settings_of(producer), wait=False, say=lambda line: None) == 0
+    running = producer.start_streaming()
+    running.wait_for_log(f"Postgres refused ({sqlstate})", 300)
+    execute("DELETE FROM t; INSERT INTO u VALUES (1)")
+    assert copy_all(settings_of(producer), wait=False, say=lambda line: None) == 0
+    wait_until_current(producer)
+    producer.check_equal()
+    running.stop()
+
+
 @pytest.fixture
 def own(kafka: KafkaBroker, pipeline_name: str, tmp_path: Path) -> Iterator[ProducerUnderTest]:
     """A producer with a server of its own: it follows ``t``, and is stopped with everything published."""

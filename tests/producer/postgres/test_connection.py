@@ -26,6 +26,9 @@ SAID = 'invalid input syntax for type integer: "canary"'
         ("22P02", OperatorError, "(22P02): InvalidTextRepresentation"),
         ("22999", OperatorError, "(22999): its words may quote a row"),
         ("23514", RetryableError, "(23514): CheckViolation"),
+        ("54000", OperatorError, SAID),
+        ("53200", RetryableError, SAID),
+        ("XX000", RetryableError, SAID),
     ],
 )
 def test_server_error_is_sorted_and_told_without_a_row(sqlstate: str, kind: type[Exception], told: str) -> None:
@@ -45,6 +48,7 @@ def test_server_error_is_sorted_and_told_without_a_row(sqlstate: str, kind: type
         ("42703", "start again: the start says what is missing"),
         ("53400", "drop one that nobody needs"),
         ("22012", "mend the filter or the row"),
+        ("54000", "take that row out"),
     ],
 )
 def test_remedy_is_that_of_the_very_error_and_not_of_its_class(sqlstate: str, remedy: str) -> None:
@@ -66,7 +70,15 @@ def test_publications_that_differ_in_the_wal_are_no_server_that_is_too_old(what:
     assert "not older than" in too_old.remedy
 
 
-@pytest.mark.parametrize(("sqlstate", "message"), [("22012", SAID), ("0A000", "lists in different publications")])
+@pytest.mark.parametrize(
+    ("sqlstate", "message"),
+    [
+        ("22012", SAID),
+        ("0A000", "lists in different publications"),
+        ("54000", "out of memory"),
+        ("XX000", "invalid memory alloc request size 1200000003"),
+    ],
+)
 def test_error_that_every_session_would_end_in_asks_for_a_copy_of_all_tables(sqlstate: str, message: str) -> None:
     """I7. The same words mean less where no slot holds what they are about."""
 
