@@ -160,6 +160,14 @@ class TopicWatch:
         """
         return self._reason(record, self._admin.ask([record.topic]).found())
 
+    def found(self, topic: str) -> TopicFound | None:
+        """The topic as it is; None where there is none.
+
+        Raises:
+            RetryableError: Kafka is away.
+        """
+        return self._admin.ask([topic]).found().get(topic)
+
     def free_topic(self, wanted: str, taken: Iterable[str]) -> str:
         """The first name with a suffix that no topic of the broker has, and none of those."""
         return free_topic(wanted, [*taken, *self._admin.partition_counts()])

@@ -69,6 +69,10 @@ class RecordedVersions:
         """Whether no relation was last recorded under it."""
         return self._cache.called(".".join(name)) is None
 
+    def is_recorded_topic(self, topic: str) -> bool:
+        """Whether events of any relation, of whatever cluster, ever went there."""
+        return any(record.topic == topic for record in self._cache.records())
+
     def take_displaced(self) -> set[int]:
         """Relations whose name another one has got since the last call."""
         displaced, self._displaced = self._displaced, set()

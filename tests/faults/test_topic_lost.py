@@ -138,6 +138,26 @@ def test_topic_is_not_made_anew_by_writing_to_it(following: ProducerUnderTest, l
     assert life.count(topic(following)) == 0
 
 
+def test_table_made_again_goes_neither_back_into_a_topic_that_was_left_nor_without_a_key_into_several_partitions(
+    following: ProducerUnderTest, life: TopicLife
+) -> None:
+    """Cuts name offsets of a topic for two weeks: under its name there is never another one."""
+    running = settle(following)
+    life.delete(topic(following))
+    check_moved(following, running)
+    execute = following.database.execute
+    execute("DROP TABLE u; CREATE TABLE u (id int, v text); ALTER TABLE u REPLICA IDENTITY FULL")
+    execute("ALTER PUBLICATION walbridge ADD TABLE u; INSERT INTO u VALUES (1, 'again')")
+    wait_until(lambda: running.log.count("table is copied") == 2, "the copy")
+    with following.topics() as topics:
+        following.caught_up(topics)
+        replayed = topics.replay()
+    made = following.database.value("SELECT 'u'::regclass::oid::int")
+    assert [tuple(row.values()) for row in replayed.tables[made].rows] == [(1, "again")]
+    assert table(following, "u").topic == f"{topic(following)}_3"
+    assert [life.count(topic(following) + each) for each in ("", "_2", "_3")] == [0, 2, 1]
+
+
 @pytest.mark.parametrize("kill_point", ["chunk:before-begin", "chunk:begun", "chunk:before-end"])
 def test_copy_into_another_topic_that_is_killed_goes_on_in_that_topic(
     following: ProducerUnderTest, life: TopicLife, kill_point: str

@@ -233,6 +233,8 @@ class Watch:
         """Of tables that are to be copied."""
         self.lost: dict[str, OperatorError] = {}
         """Topics that a table's next copy may not go into."""
+        self.there: dict[str, TopicFound | None] = {}
+        """Topics that are not as all others: None where there is none."""
         self.topics = self
         self.strangers: set[int] = set()
         """Tables that are no members of the publication any more."""
@@ -296,6 +298,9 @@ class Watch:
 
     def why_lost(self, record: RelationRecord) -> OperatorError | None:
         return self.lost.get(record.topic)
+
+    def found(self, topic: str) -> TopicFound | None:
+        return self.there.get(topic, TopicFound("one", 1))
 
     def free_topic(self, wanted: str, taken: Iterable[str]) -> str:
         return free_topic(wanted, taken)

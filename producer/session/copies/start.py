@@ -12,8 +12,10 @@ import structlog
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.table_reads.copy_protocol import TableFound
+from walbridge.producer.relations.relation_cache import announced, describe
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.table_progress import DROPPED, STALE, TableProgress
 from walbridge.schemas.errors import OperatorError, RetryableError
@@ -51,34 +53,76 @@ class CopyStart:
         try:
             if found.key_names is None and _has_partial_identity(found.facts):
                 raise _without_order(found.table)
-            topic = self._topic_of(found.table)
+            topic = self._topic_of(found)
             self._watch.refuse_unfit([found.table])
             self._watch.refuse_foreign_rows([found.table])
             return self._tables.announce(found.table, found.facts, found.types, topic)
         except OperatorError as error:
             raise Refused(error) from None
 
-    def _topic_of(self, table: PublishedTable) -> str:
-        """The topic of its records, or of its name, unless another table has it.
+    def _topic_of(self, found: TableFound) -> str:
+        """The topic of its records, or of its name, unless another table has it or offsets in cuts are of another
+        topic that was called so.
 
         Raises:
             NotYet: a table that was made again has to wait until the one before it is known to be gone.
         """
-        held, topic = self._held_topics(table), self._own_topic(table)
-        for record in self._tables.versions.newest([table.relation_id]):
+        table, held = found.table, self._held_topics(found.table)
+        topic, newest = self._own_topic(table), self._tables.versions.newest([table.relation_id])
+        for record in newest:
             if (lost := self._watch.topics.why_lost(record)) is not None:
                 return self._other_topic(table, record.topic, held, lost)
         holders = {relation_id for each, relation_id in held.items() if is_same_topic(each, topic)}
-        if not holders and self._tables.registry.suits(topic):
-            return topic
         states = self._tracker.progress.tables
         live = {each for each in holders if states[each].state != DROPPED}
         if gone := live - self._watch.names_of(live).keys():
             raise NotYet(f"topic {topic} is still that of relation {min(gone)}")
-        free = free_topic(self._tables.topics.of_name(table), [*held, topic])
-        reason = f"{topic} is in use" if holders else f"{topic} has events in another format"
-        log.warning("a table gets another topic", table=table.qualified_name, topic=free, reason=reason)
+        reason = f"{topic} is in use" if holders else None if newest else self._unfit(topic, found)
+        if reason is None and self._tables.registry.suits(topic):
+            return topic
+        log.warning(
+            "a table gets another topic",
+            table=table.qualified_name,
+            topic=(free := self._free_topic(found, [*held, topic])),
+            reason=reason or f"{topic} has events in another format",
+        )
         return free
+
+    def _free_topic(self, found: TableFound, taken: Iterable[str]) -> str:
+        """The first name with a suffix that the table may have."""
+        wanted, tried = self._tables.topics.of_name(found.table), [*taken]
+        while True:
+            topic = free_topic(wanted, tried)
+            if self._tables.registry.suits(topic) and self._unfit(topic, found) is None:
+                return topic
+            tried.append(topic)
+
+    def _unfit(self, topic: str, found: TableFound) -> str | None:
+        """Why a table without records may not have this topic, though no other table has it; None where it may.
+
+        A topic's name is taken again only where the topic is the very one that the table of this name had before it
+        was dropped, or progress says that it is the table's own: of one that was deleted and made again, or was left,
+        cuts name offsets that would mean other records (I7).
+        """
+        table, here = found.table, self._watch.topics.found(topic)
+        if self._tables.versions.is_recorded_topic(topic) and not (here and self._is_left_to(table, topic, here)):
+            return f"{topic} is another topic by now than the one that had this name, or was given up"
+        record = describe(announced(table, found.facts), found.facts, found.types)
+        if here is not None and not record.key_columns and here.partition_count > 1:
+            return f"{topic} has {here.partition_count} partitions, and the table has no key"
+        return None
+
+    def _is_left_to(self, table: PublishedTable, topic: str, here: TopicFound) -> bool:
+        progress = self._tracker.progress.tables
+        names = self._tables.versions.names(progress)
+        own = progress.get(table.relation_id)
+        if own is not None and own.topic == topic and own.topic_id in (None, here.topic_id):
+            return True
+        return any(
+            (known.topic, known.topic_id, known.state) == (topic, here.topic_id, DROPPED)
+            and names.get(each) == table.qualified_name
+            for each, known in progress.items()
+        )
 
     def _own_topic(self, table: PublishedTable) -> str:
         """Of a table of another cluster than before only progress tells it."""

@@ -1,0 +1,96 @@
+"""Which topic a table gets that was made again under its name: offsets in cuts mean one record for ever (I7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.producer.copied_session import COPIED, LATE, LATER, found
+from tests.producer.kept import Kept
+from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.postgres.table_reads.copy_protocol import TableFound
+from walbridge.producer.session.copies.start import CopyStart
+from walbridge.schemas.control.table_progress import DROPPED, GIVEN_UP, TableProgress
+from walbridge.schemas.position import Lsn
+
+TOPIC = "p.public.late"
+LEFT = TableProgress(LATE, DROPPED, TOPIC, "one", "of its own", Lsn(150))
+
+
+def again(relation_id: int = LATER, *, has_key: bool = True) -> TableFound:
+    """The table of that name, made again."""
+    made = found(key_names=("id",) if has_key else None)
+    return replace(made, table=replace(made.table, relation_id=relation_id))
+
+
+class Begun:
+    """A session in which a table has been copied into the topic of its name, and was dropped."""
+
+    def __init__(self, left: TableProgress | None = LEFT) -> None:
+        self.kept = Kept(progress=COPIED)
+        self.start = CopyStart(self.kept.tables, self.kept.tracker, self.kept.watch)
+        assert self.topic_of(found(LATE)) == TOPIC
+        if left is not None:
+            self.kept.tracker.remember_tables({LATE: left})
+
+    def topic_of(self, table: TableFound) -> str:
+        return self.start.writer_of(table).relation.topic
+
+
+def test_table_made_again_goes_on_in_the_topic_that_the_one_before_it_left() -> None:
+    assert Begun().topic_of(again()) == TOPIC
+
+
+@pytest.mark.parametrize("there", [None, TopicFound("another", 1)], ids=["deleted", "made anew"])
+def test_topic_that_is_not_the_one_that_was_left_is_not_made_or_taken_again(there: TopicFound | None) -> None:
+    begun = Begun()
+    begun.kept.kept_watch.there[TOPIC] = there
+    assert begun.topic_of(again()) == f"{TOPIC}_2"
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        replace(LEFT, topic_id=GIVEN_UP),
+        replace(LEFT, topic_id=None),
+        replace(LEFT, topic=f"{TOPIC}_5"),
+        None,
+    ],
+    ids=["given up", "of earlier code", "moved on", "forgotten"],
+)
+def test_topic_of_which_progress_does_not_say_that_it_was_left_as_it_is_is_not_taken_again(
+    left: TableProgress | None,
+) -> None:
+    assert Begun(left).topic_of(again()) == f"{TOPIC}_2"
+
+
+def test_other_topic_is_taken_again_by_the_next_table_of_the_name() -> None:
+    begun = Begun()
+    begun.kept.kept_watch.there[TOPIC] = None
+    assert begun.topic_of(again()) == f"{TOPIC}_2"
+    begun.kept.tracker.remember_tables({LATER: replace(LEFT, relation_id=LATER, topic=f"{TOPIC}_2")})
+    third = again(LATER + 10)
+    assert begun.topic_of(third) == f"{TOPIC}_2"
+
+
+def test_table_made_again_without_a_key_gets_a_topic_of_one_partition() -> None:
+    """I3: over several partitions its rows have no order."""
+    begun = Begun()
+    begun.kept.kept_watch.there[TOPIC] = TopicFound("one", 4)
+    assert begun.topic_of(again()) == TOPIC
+
+    begun = Begun()
+    begun.kept.kept_watch.there[TOPIC] = TopicFound("one", 4)
+    assert begun.topic_of(again(has_key=False)) == f"{TOPIC}_2"
+
+
+def test_table_of_another_cluster_keeps_the_topic_that_progress_tells_while_it_is_there() -> None:
+    """After ``walbridge copy --all`` no id of a topic is known."""
+    own = TableProgress(LATER, "stale", TOPIC, name="public.late")
+    for there, topic in ((TopicFound("one", 1), TOPIC), (None, f"{TOPIC}_2")):
+        begun = Begun(None)
+        begun.kept.cache.begin_at(10)
+        begun.kept.tracker.remember_tables({LATER: own})
+        begun.kept.kept_watch.there[TOPIC] = there
+        assert begun.topic_of(again()) == topic
