@@ -47,7 +47,7 @@ class Sweep(Source):
         self._version = connection.info.server_version
 
     def parts(self, table: SourceTable) -> Iterator[str]:
-        """Ranges of blocks.
+        """Ranges of the blocks that there are now. What comes behind them is of later than the cut before.
 
         Raises:
             Rewritten: what was read does not hold together.
@@ -56,8 +56,8 @@ class Sweep(Source):
         size, first, blocks = max((each["blocks"] for each in before), default=0), 0, _BLOCKS_FIRST
         while True:
             self._beat()
-            last, began_s = first + blocks, time.monotonic()
-            yield self._range(first, None if last >= size else last, size)
+            last, began_s = min(first + blocks, size), time.monotonic()
+            yield self._range(first, last)
             if last >= size:
                 break
             first = last
@@ -65,15 +65,13 @@ class Sweep(Source):
         if _places(before) != _places(self._files(table)):
             raise Rewritten(table.qualified_name)
 
-    def _range(self, first: int, last: int | None, size: int) -> str:
-        """The last range has no end: rows may have come behind it."""
+    def _range(self, first: int, last: int) -> str:
         if self._version >= _RANGES_SINCE:
-            end = "" if last is None else f" AND r.ctid < '({last},0)'::tid"
-            return f"r.ctid >= '({first},0)'::tid{end}"
+            return f"r.ctid >= '({first},0)'::tid AND r.ctid < '({last},0)'::tid"
         # Older servers would read the whole table for a range, but not for places that are listed.
         return (
             "r.ctid = ANY(ARRAY(SELECT ('(' || b || ',' || i || ')')::tid"
-            f" FROM generate_series({first}, {size if last is None else last - 1}) AS b,"
+            f" FROM generate_series({first}, {last - 1}) AS b,"
             f" generate_series(1, current_setting('block_size')::int / {_ROW_BYTES_MIN}) AS i))"
         )
 

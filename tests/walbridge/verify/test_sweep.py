@@ -77,6 +77,23 @@ def test_one_altered_value_is_found_by_its_key_in_parts(
     assert swept(database, handmade, small_parts).keys["different"] == ["id=1234"]
 
 
+def test_rows_that_come_behind_the_table_while_it_is_read_are_left_to_the_next_round(
+    database: Database, handmade: HandmadeLake, small_parts: list[int]
+) -> None:
+    """Else the last statement of a table that grows by gigabytes would read them all."""
+    made(database, handmade, TABLES["plain"])
+    more = iter([f"INSERT INTO t SELECT n, {NOTE} FROM generate_series({ROWS + 1}, {3 * ROWS}) n"])
+
+    def grow() -> None:
+        for statement in more:
+            database.execute(statement)
+
+    with connected(database.dsn, 30) as connection, sweep(connection, grow) as source:
+        (table,) = source.tables(["pub"], ["public.t"])
+        assert ROWS <= source.fingerprint(table, 3).rows < ROWS + 100
+    assert database.value("SELECT count(*) FROM t") == 3 * ROWS
+
+
 def test_table_that_is_rewritten_between_two_parts_is_not_judged(
     database: Database, handmade: HandmadeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
