@@ -14,6 +14,9 @@ that snapshot k saw), snapshot k+1. Two proofs, neither of which an in-between c
   them: the lake lacks it if it does not hold that many rows of its digest;
 - a lake row whose digest and position are the same in both cuts was, if the lake is right, in
   the source all the while, so in snapshot k: else the lake has it wrongly.
+
+Both need that a snapshot shows all that the cut before it holds. A round that may not, since commits
+wait for a synchronous standby (``visibility.py``), proves nothing.
 """
 
 from collections import Counter
@@ -142,41 +145,48 @@ class Verdict:
     Only keys that differed in the first round are on trial: one that is equal later was late,
     one that begins to differ later was equal before. ``undecided`` holds the last round's rows.
     ``whole``: whether that first round, or the one from which the trial began anew, saw all.
+    ``was_tried``: whether two rounds since then could prove anything; ``is_visible`` that the last one can.
     """
 
     confirmed: dict[str, Difference] = field(default_factory=dict)
     undecided: dict[str, Difference] = field(default_factory=dict)
     rounds: int = 0
     whole: bool = True
+    was_tried: bool = False
+    is_visible: bool = True
 
     @property
     def is_settled(self) -> bool:
         """Whether another round can say no more."""
         return self.rounds > 0 and not self.undecided and (self.whole or bool(self.confirmed))
 
-    def add_round(self, found: Differences, whole: bool = True) -> None:
+    def add_round(self, found: Differences, whole: bool = True, *, is_visible: bool = True) -> None:
         """Take the differences of the next round; its cut holds all that the last snapshot saw.
 
         ``whole``: whether every differing bucket was looked at; if not, a key that is not in
-        ``found`` may differ all the same.
+        ``found`` may differ all the same. ``is_visible``: whether the snapshot shows all that its cut holds.
         """
         self.rounds += 1
+        proves, self.is_visible = is_visible and self.is_visible, is_visible
         if self.rounds == 1:
             self.undecided, self.whole = dict(found), whole
             return
+        self.was_tried |= proves
         self.confirmed |= {
-            key: found[key] for key, before in self.undecided.items() if key in found and survives(before, found[key])
+            key: found[key]
+            for key, before in self.undecided.items()
+            if proves and key in found and survives(before, found[key])
         }
         still = {key: found.get(key, before) for key, before in self.undecided.items() if key in found or not whole}
         self.undecided = {key: now for key, now in still.items() if key not in self.confirmed}
         if not self.whole and not self.undecided and not self.confirmed:
             # All that was looked at was late. What was not looked at then is on trial from here on.
-            self.undecided, self.whole, self.rounds = dict(found), whole, 1
+            self.undecided, self.whole, self.rounds, self.was_tried = dict(found), whole, 1, False
 
     @property
     def is_judged(self) -> bool:
-        """Whether all that differed was looked at twice."""
-        return self.whole and not (self.undecided and self.rounds == 1)
+        """Whether all that differed was looked at twice, with eyes that could have proved it."""
+        return self.whole and (self.was_tried or not self.undecided)
 
     def confirmed_keys(self) -> Iterator[tuple[str, str, int]]:
         """Kind, key and rows of each real difference, in order of key."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import md5
 
 import numpy as np
+import pytest
 
 from walbridge.verify.comparison import (
     Difference,
@@ -129,3 +130,25 @@ def test_a_difference_is_undecided_until_a_round_proves_it() -> None:
     assert list(verdict.undecided) == ["hot"]
     verdict.add_round({"hot": difference([row("a", "v2")], [row("c", "p3")])})
     assert (list(verdict.confirmed), verdict.undecided) == (["hot"], {})
+
+
+@pytest.mark.parametrize("unseen", [0, 1], ids=["first round", "second round"])
+def test_round_whose_snapshot_may_lack_what_its_cut_holds_proves_nothing(unseen: int) -> None:
+    """I8: a commit that waits for a synchronous standby is decoded, and in the lake, before it is visible."""
+    verdict = Verdict()
+    late = differences([("1", row("old", "a"))], [("1", row("new", "b"))])
+    for number in range(2):
+        verdict.add_round(late, is_visible=number != unseen)
+    assert (verdict.confirmed, verdict.is_judged, verdict.is_settled) == ({}, False, False)
+
+    verdict.add_round(late)
+    if unseen == 1:
+        verdict.add_round(late)
+    assert (list(verdict.confirmed), verdict.is_judged) == (["1"], True)
+
+
+def test_equal_table_is_equal_whatever_is_in_progress() -> None:
+    verdict = Verdict()
+    verdict.add_round({}, is_visible=False)
+    assert verdict.is_settled
+    assert verdict.is_judged
