@@ -227,6 +227,9 @@ FOLLOWED: dict[str, str] = {
     "walbridge/ui/verb.py:_refuse_doubles": UI,
     "walbridge/ui/verb.py:read_token": UI,
     "walbridge/ui/verb.py:serve": UI,
+    "walbridge/verify/source.py:of_its_tables": (
+        "tests/walbridge/verify/test_verify_refusals.py::test_a_role_that_may_not_read_is_the_operators"
+    ),
 }
 
 NOT_FOLLOWED_YET = frozenset(

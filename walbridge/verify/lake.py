@@ -6,7 +6,7 @@ batches, so memory is bounded by a batch, and Spark has no part in judging its o
 
 import dataclasses
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from walbridge.schemas.errors import OperatorError, foreign_lake
 from walbridge.schemas.topics import LAKE_STRUCT
 from walbridge.verify.comparison import Fingerprint, Row, buckets_of
+from walbridge.verify.errors import TableNotCompared
 from walbridge.verify.lake_text import Texts, canonical_texts, row_digests, with_exceptions, with_lengths
 
 CUTS = "_cuts"
@@ -31,6 +32,10 @@ _READ_OPTIONS = {
     # Spark's default is INT96, whose nanoseconds would wrap outside the years 1677 to 2262.
     "datafusion.execution.parquet.coerce_int96": "us",
 }
+_READABLE = (
+    "see that [lake] path names this lake, that this user may read it, and that neither its files nor its log were "
+    "vacuumed before [lake] cut_retention_hours"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +71,14 @@ class PublishedCut:
 
 
 class Lake:
-    """A pipeline's lake. ``storage_options`` as delta-rs takes them."""
+    """A pipeline's lake. ``storage_options`` as delta-rs takes them; ``beat``: for each batch of a table; may raise."""
 
-    def __init__(self, path: str, pipeline: str, storage_options: Mapping[str, str]) -> None:
+    def __init__(
+        self, path: str, pipeline: str, storage_options: Mapping[str, str], beat: Callable[[], None] = lambda: None
+    ) -> None:
         self._path = path.rstrip("/")
         self._pipeline = pipeline
+        self._beat = beat
         self._options = dict(storage_options)
 
     def newest_cut(self) -> PublishedCut | None:
@@ -108,10 +116,10 @@ class Lake:
         """Open a table at its version.
 
         Raises:
-            OperatorError: the lake does not hold that version.
+            TableNotCompared: the lake does not hold that version.
         """
         try:
-            return TableReader(self._open(table.path, table.version), table.path)
+            return TableReader(self._open(table.path, table.version), table.path, self._beat)
         except (DeltaError, OSError) as error:
             raise _unreadable(table.path, error) from error
 
@@ -122,9 +130,10 @@ class Lake:
 class TableReader:
     """One table at one version, streamed."""
 
-    def __init__(self, table: DeltaTable, path: str) -> None:
+    def __init__(self, table: DeltaTable, path: str, beat: Callable[[], None]) -> None:
         self._table = table
         self._path = path
+        self._beat = beat
         fields = [column for column in table.schema().fields if column.name != LAKE_STRUCT]
         self._lake_names = {
             name: column.name
@@ -177,7 +186,9 @@ class TableReader:
         query = QueryBuilder({"datafusion.execution.batch_size": str(_batch_rows(self._table)), **_READ_OPTIONS})
         try:
             stream = query.register("source", self._table).execute(f"SELECT {', '.join(selected)} FROM source")
-            yield from pa.RecordBatchReader.from_stream(stream)
+            for batch in pa.RecordBatchReader.from_stream(stream):
+                self._beat()
+                yield batch
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise _unreadable(self._path, error) from error
 
@@ -250,8 +261,5 @@ def _quoted(name: str) -> str:
 
 
 def _unreadable(path: str, error: Exception) -> OperatorError:
-    return OperatorError(
-        f"lake table {path} cannot be read: {type(error).__name__}",
-        remedy="see that [lake] path names this lake, that this user may read it, and that neither its files nor its "
-        "log were vacuumed before [lake] cut_retention_hours",
-    )
+    what = f"lake table {path} cannot be read: {type(error).__name__}"
+    return OperatorError(what, remedy=_READABLE) if path == CUTS else TableNotCompared(what, remedy=_READABLE)

@@ -18,13 +18,16 @@ from walbridge.verify.report import TableResult
 COMPARING, RESTING, WAITING_FOR_PEERS = "comparing", "resting", "waiting for its peers"
 STATES = (STARTING, COMPARING, RESTING, WAITING_FOR_PEERS, STOPPED)
 EQUAL, UNEQUAL, UNDECIDED, NOT_CURRENT = "equal", "unequal", "undecided", "not current"
-RESULTS = (EQUAL, UNEQUAL, UNDECIDED, NOT_CURRENT)
+NOT_COMPARED = "not compared"
+RESULTS = (EQUAL, UNEQUAL, UNDECIDED, NOT_CURRENT, NOT_COMPARED)
 _PREFIX = "walbridge_verify"
 _NAMED_MAX = 3
 
 
 def result_of(table: TableResult) -> str:
     """One of ``RESULTS``."""
+    if table.why_not_compared:
+        return NOT_COMPARED
     if table.state != "current":
         return NOT_CURRENT
     if any(table.counts.values()):
@@ -41,11 +44,12 @@ class VerifyMetrics:
         self._whole_s = time.monotonic()
         self._now: dict[str, str] = {}
         self._told, self._failed = "nothing is compared yet", ""
+        self._why_not: dict[str, str] = {}
         self._tables = Gauge(f"{_PREFIX}_tables", "Tables by their last result", ["result"], registry=self.registry)
         self._tell_tables({})
         self._unequal = self._counter("unequal_tables", "Times that a table of the lake was found to differ")
         self._rows = self._counter("rows", "Rows of the source that were compared")
-        self._failures = self._counter("failures", "Runs that ended early: a peer was away, or refused")
+        self._failures = self._counter("failures", "Runs that ended early: a peer was away")
         self._gauge("interval_seconds", "From the begin of one run to that of the next", lambda: every_s)
         self._gauge(
             "whole_run_age_seconds",
@@ -74,13 +78,18 @@ class VerifyMetrics:
         self._rows.inc(table.rows)
         self._unequal.inc(result == UNEQUAL)
         self._now[table.table] = result
+        self._why_not[table.table] = table.why_not_compared
 
-    def run_ended(self, names: list[str]) -> None:
-        """All of these were looked at."""
+    def run_ended(self, names: list[str]) -> int:
+        """All of these had their turn. How many could not be compared."""
         self._now = {name: result for name, result in self._now.items() if name in names}
-        self._whole_s = time.monotonic()
+        why_not = [f"; {name}: {self._why_not[name]}" for name in sorted(self._now) if self._why_not[name]]
+        if not why_not:
+            self._whole_s = time.monotonic()
         self._tell_tables(self._now)
-        self._failed, self._told = "", f"at {datetime.now(UTC):%Y-%m-%d %H:%M}Z: {told_tables(self._now)}"
+        self._failed = "".join(why_not[:1])
+        self._told = f"at {datetime.now(UTC):%Y-%m-%d %H:%M}Z: {told_tables(self._now)}"
+        return len(why_not)
 
     def run_failed(self, why: str) -> None:
         """It goes on later."""

@@ -13,6 +13,13 @@ from typing import Any
 from walbridge.schemas.position import format_lsn
 
 KEYS_SHOWN_MAX = 20
+NOT_VISIBLE = (
+    "commits may be in the lake that Postgres does not show yet: transactions that are in progress may wait for a "
+    "synchronous standby (synchronous_standby_names); run walbridge verify again when they have ended"
+)
+_TOO_MANY = (
+    "at every look more rows differed than can be judged; run walbridge verify again when the lake has caught up"
+)
 KINDS = ("missing", "extra", "different")
 _EPOCH = datetime(1970, 1, 1)
 
@@ -28,7 +35,8 @@ class TableResult:
     ``state``: what the lake says of the table; only ``current`` ones are compared. ``rows`` are
     the source's. ``keys`` by kind, at most KEYS_SHOWN_MAX. ``in_flux``: rows that changed so
     often that no cut and snapshot showed them at rest. ``whole``: False when so much differs
-    that only part of it was looked at, so counts are lower bounds.
+    that only part of it was looked at, so counts are lower bounds. ``why_not_compared``: what kept
+    its rows from being read, though Postgres and lake answer. ``why_undecided``: likewise, of rows that differ.
     """
 
     table: str
@@ -41,6 +49,8 @@ class TableResult:
     whole: bool = True
     notes: list[str] = field(default_factory=list)
     relation_id: int = 0
+    why_not_compared: str = ""
+    why_undecided: str = ""
 
     @property
     def passes(self) -> bool:
@@ -78,7 +88,7 @@ def as_json(results: Sequence[TableResult]) -> str:
             "in_flux": result.in_flux,
             "whole": result.whole,
             "keys": result.keys,
-            "notes": result.notes,
+            "notes": [*result.notes, result.why_undecided] if result.why_undecided else result.notes,
         }
         for result in results
     ]
@@ -123,10 +133,7 @@ def _verdict(result: TableResult, width: int) -> str:
         said = "not all changes come, so it need not be equal"
         verdict = f"not compared: {result.state}{f' ({said})' if result.state == ARCHIVE else ''}"
     elif not result.whole and not any(result.counts.values()):
-        verdict = (
-            "UNDECIDED: at every look more rows differed than can be judged; run walbridge verify again when the lake "
-            "has caught up"
-        )
+        verdict = f"UNDECIDED: {result.why_undecided or _TOO_MANY}"
     line = f"{result.table:<{width}}  {verdict}  {result.rows:,} rows  at {format_lsn(result.lsn)}"
     flux = f"  ({result.in_flux:,} in flux: they changed from each look to the next)" if result.in_flux else ""
     return line + flux

@@ -16,10 +16,20 @@ from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.verify.comparison import Differences, Verdict, bucket_digits, differences
+from walbridge.verify.errors import NotInLake, NotPublished
 from walbridge.verify.lake import Lake, LakeTable, PublishedCut
-from walbridge.verify.report import ARCHIVE, TableResult, as_text, readable_key
+from walbridge.verify.report import ARCHIVE, NOT_VISIBLE, TableResult, as_text, readable_key
 from walbridge.verify.report import as_json as as_json_text
-from walbridge.verify.source import Connection, Source, SourceTable, connected, current_lsn, snapshot
+from walbridge.verify.source import (
+    Connection,
+    Source,
+    SourceTable,
+    connected,
+    current_lsn,
+    of_its_tables,
+    snapshot,
+)
+from walbridge.verify.visibility import WAIT_S, is_visible
 
 ROUNDS_MAX = 5
 """A row that changes between every two looks is ``in flux`` after so many of them."""
@@ -54,10 +64,6 @@ def verify(
     return 0 if all(result.passes for result in results) else 1
 
 
-class NotInLake(OperatorError):
-    """A table that has no place in the newest published cut, so far."""
-
-
 @dataclass(slots=True)
 class _Trial:
     """One table over the rounds."""
@@ -90,23 +96,28 @@ def compare_on(
 
     Args:
         view: how the source is read in each round.
-        beat: called again and again while a published cut is waited for; it may raise.
+        timeout_s: how long each round waits for its published cut: the round before may have taken hours.
+        beat: called again and again while a published cut is waited for, or the lake is read; it may raise.
+
+    Raises:
+        TableNotCompared: of one table, and a server that answers.
     """
-    deadline = time.monotonic() + timeout_s
-    lake = Lake(settings.lake.path, settings.name, flatten(settings.lake.storage_options))
+    lake = Lake(settings.lake.path, settings.name, flatten(settings.lake.storage_options), beat)
     trials: dict[str, _Trial] = {}
     at_least_lsn = current_lsn(connection)
     for round_number in range(1, ROUNDS_MAX + 1):
-        cut = _cut_at(lake, at_least_lsn, deadline, beat)
+        cut = _cut_at(lake, at_least_lsn, timeout_s, beat)
         if cut is None and round_number > 2:
             break
         if cut is None:
             raise _no_cut(lake, at_least_lsn, timeout_s, round_number)
-        with view(connection) as now:
+        # A table that is equal needs one round, and nobody to wait for.
+        shows_all = is_visible(connection, beat, WAIT_S if round_number > 1 else 0.0)
+        with of_its_tables(connection), view(connection) as now:
             published = chosen_tables(now, tables, settings)
             if round_number == 1:
                 trials = {table.qualified_name: _trial(table, cut) for table in published}
-            _one_round(now, lake, cut, published, trials)
+            _one_round(now, lake, cut, published, trials, shows_all)
             at_least_lsn = now.lsn
         if not any(trial.is_open for trial in trials.values()):
             break
@@ -114,7 +125,12 @@ def compare_on(
 
 
 def _one_round(
-    now: Source, lake: Lake, cut: PublishedCut, published: list[SourceTable], trials: dict[str, _Trial]
+    now: Source,
+    lake: Lake,
+    cut: PublishedCut,
+    published: list[SourceTable],
+    trials: dict[str, _Trial],
+    shows_all: bool,
 ) -> None:
     by_name = {table.qualified_name: table for table in published}
     for name, trial in trials.items():
@@ -128,7 +144,7 @@ def _one_round(
         trial.result.state = _state(head)
         trial.result.lsn = cut.end_lsn
         if head is not None and trial.is_open:
-            trial.verdict.add_round(*_found(now, lake, table, head, trial))
+            trial.verdict.add_round(*_found(now, lake, table, head, trial), is_visible=shows_all)
 
 
 def _state(head: LakeTable | None) -> str:
@@ -183,6 +199,9 @@ def _concluded(trial: _Trial) -> TableResult:
     result.whole = trial.verdict.is_judged
     for kind, key, rows in trial.verdict.confirmed_keys():
         result.add(kind, readable_key(key, trial.key_types), rows)
+    if trial.verdict.undecided and trial.verdict.rounds > 1 and not trial.verdict.was_tried:
+        result.why_undecided = NOT_VISIBLE
+        return result
     result.in_flux = sum(found.count for found in trial.verdict.undecided.values())
     return result
 
@@ -210,7 +229,7 @@ def chosen_names(published: Sequence[str], names: Sequence[str] | None, settings
         # As tail takes them: of a table in public the name alone will do.
         table = next((each for each in (name, f"public.{name}") if each in published), None)
         if table is None:
-            raise OperatorError(
+            raise NotPublished(
                 f"publication {publications} does not publish a table {name}",
                 remedy="name tables as schema.table; published: " + ", ".join(published),
             )
@@ -218,8 +237,9 @@ def chosen_names(published: Sequence[str], names: Sequence[str] | None, settings
     return list(chosen) if names else list(published)
 
 
-def _cut_at(lake: Lake, at_least_lsn: int, deadline: float, beat: Callable[[], None]) -> PublishedCut | None:
-    """The newest published cut at or after an LSN; None when there is none before the deadline."""
+def _cut_at(lake: Lake, at_least_lsn: int, timeout_s: float, beat: Callable[[], None]) -> PublishedCut | None:
+    """The newest published cut at or after an LSN; None when there is none in time."""
+    deadline = time.monotonic() + timeout_s
     while True:
         cut = lake.newest_cut()
         if cut is not None and cut.end_lsn >= at_least_lsn:

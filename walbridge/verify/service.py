@@ -5,8 +5,8 @@ shows; of each table that differs a doubt in ``<p>.progress``, which makes the p
 [producer] on_table_error says.
 
 One table after the other is compared, by sweeps of short statements (``sweep.py``). Only a difference that is proved
-counts: a lake that is behind, or rows that never rest, bring no table in doubt. A server that is away, or refuses,
-ends a run; the next one begins a minute later at most.
+counts: a lake that is behind, or rows that never rest, bring no table in doubt. A table that cannot be read on one side
+is told, and the next one is compared. A server that is away ends a run; the next one begins a minute after that.
 """
 
 import os
@@ -30,8 +30,10 @@ from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.tables.request import write
+from walbridge.verify.errors import NotInLake, NotPublished, TableNotCompared
 from walbridge.verify.metrics import (
     COMPARING,
+    NOT_COMPARED,
     RESTING,
     UNEQUAL,
     WAITING_FOR_PEERS,
@@ -39,7 +41,7 @@ from walbridge.verify.metrics import (
     result_of,
 )
 from walbridge.verify.report import TableResult
-from walbridge.verify.rounds import NotInLake, chosen_names, compare_on
+from walbridge.verify.rounds import chosen_names, compare_on
 from walbridge.verify.source import Connection, Source, connected
 from walbridge.verify.sweep import Rewritten, sweep
 
@@ -48,7 +50,7 @@ log = structlog.get_logger()
 TIMEOUT_S = 600.0
 """Nobody waits at a terminal, so a lake that is some minutes behind is waited for."""
 RETRY_S = 60.0
-"""At most this long after a run that ended early."""
+"""At most so long it rests after a run that ended early."""
 _BEAT_S = 5.0
 _END_S = 0.2
 """So long the end waits for the part that is being compared."""
@@ -123,7 +125,8 @@ class Service:
                 self._metrics.pulse.enter(COMPARING)
                 is_whole = self._compare_all()
                 self._metrics.pulse.enter(RESTING if is_whole else WAITING_FOR_PEERS)
-                self._rest(began_s + (self._every_s if is_whole else min(self._every_s, RETRY_S)))
+                retry_s = time.monotonic() + min(self._every_s, RETRY_S)
+                self._rest(began_s + self._every_s if is_whole else retry_s)
         except Over:
             pass
         except BaseException as error:
@@ -136,12 +139,12 @@ class Service:
                 self._metrics.pulse.beat()
 
     def _compare_all(self) -> bool:
-        """Whether every table was looked at."""
+        """Whether every table had its turn."""
         began_s = time.monotonic()
         try:
             with connected(dsn_of(self._settings), self._settings.postgres.start_timeout_s) as connection:
                 published = Source(connection).names(self._settings.postgres.publication_names)
-                names = chosen_names(published, self._tables, self._settings)
+                names = self._names(published)
                 for name in names:
                     self._beat()
                     self._compare(connection, name)
@@ -150,22 +153,45 @@ class Service:
             log.warning("the run ended early", why=what, remedy=getattr(error, "remedy", None))
             self._metrics.run_failed(what)
             return False
-        self._metrics.run_ended(names)
-        log.info("all tables were compared", tables=len(names), seconds=round(time.monotonic() - began_s, 1))
+        left_out = self._metrics.run_ended(names)
+        event = f"all tables but {left_out} were compared" if left_out else "all tables were compared"
+        log.info(event, tables=len(names), seconds=round(time.monotonic() - began_s, 1))
         return True
+
+    def _names(self, published: Sequence[str]) -> list[str]:
+        """Those to compare. One that somebody named and that is not published has its turn, which tells it."""
+        if not self._tables:
+            return chosen_names(published, None, self._settings)
+        names: dict[str, bool] = {}
+        for name in self._tables:
+            try:
+                names |= dict.fromkeys(chosen_names(published, [name], self._settings), True)
+            except NotPublished:
+                names[name] = True
+        return list(names)
 
     def _compare(self, connection: Connection, name: str) -> None:
         view = partial(sweep, beat=self._beat)
         try:
             (result,) = compare_on(connection, self._settings, [name], self._timeout_s, view, self._beat)
-        except NotInLake:
-            result = TableResult(name, "not in the lake yet", 0)
+        except TableNotCompared as error:
+            result = self._without_rows(name, error)
         except Rewritten:
             log.info("the table was rewritten while it was compared: next time", table=name)
             result = TableResult(name, "current", 0, whole=False)
+        if result.why_undecided:
+            log.warning("rows of a table differ, and nothing is proved", table=name, why=result.why_undecided)
         self._metrics.found(result)
         if result_of(result) == UNEQUAL:
             self._doubt(name, result)
+
+    def _without_rows(self, name: str, error: TableNotCompared) -> TableResult:
+        if isinstance(error, NotInLake):
+            return TableResult(name, "not in the lake yet", 0)
+        if isinstance(error, NotPublished) and not self._tables:
+            return TableResult(name, "no longer published", 0)
+        log.warning("a table could not be compared", table=name, why=error.what, remedy=error.remedy)
+        return TableResult(name, NOT_COMPARED, 0, why_not_compared=error.what)
 
     def _doubt(self, name: str, result: TableResult) -> None:
         """Where the producer cannot be told the run ends early, and the next one finds the table again."""

@@ -18,6 +18,7 @@ from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import parse_lsn
 from walbridge.verify.comparison import Fingerprint, Row
+from walbridge.verify.errors import TableNotCompared
 from walbridge.verify.source_text import SourceColumn, canonical_text, with_length
 
 # What a value's text depends on; row_security would hide rows that the WAL shows.
@@ -34,6 +35,12 @@ _SESSION = {
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
 }
+_READABLE = (
+    "verify needs the primary, and a role with SELECT on every published table (and BYPASSRLS where row security is"
+    " on); if a table was just altered, run walbridge verify again"
+)
+_QUOTES_VALUES = ("22", "23")
+"""Data and constraint errors."""
 _FETCH_ROWS = 10_000
 _PAGE_HEADER_BYTES = 24
 _SEGMENT_HEADER_BYTES = 40
@@ -139,11 +146,22 @@ def connected(dsn: str, timeout_s: int) -> Iterator[Connection]:
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
             yield connection
     except psycopg.Error as error:
-        raise OperatorError(
-            f"Postgres could not be read: {_reason(error)}",
-            remedy="verify needs the primary, and a role with SELECT on every published table (and BYPASSRLS where"
-            " row security is on); if a table was just altered, run walbridge verify again",
-        ) from error
+        raise OperatorError(_could_not_be_read(error), remedy=_READABLE) from error
+
+
+@contextmanager
+def of_its_tables(connection: Connection) -> Iterator[None]:
+    """What the server refuses in here, though it answers, it refuses of the tables that are read.
+
+    Raises:
+        TableNotCompared: that.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        if connection.closed:
+            raise
+        raise TableNotCompared(_could_not_be_read(error), remedy=_READABLE) from error
 
 
 def _connect(dsn: str, timeout_s: int) -> Connection:
@@ -316,7 +334,13 @@ def _one(connection: Connection, query: LiteralString) -> dict[str, Any]:
     return row
 
 
+def _could_not_be_read(error: psycopg.Error) -> str:
+    return f"Postgres could not be read: {_reason(error)}"
+
+
 def _reason(error: psycopg.Error) -> str:
-    """The server's message without its detail, which may hold row values (I10)."""
+    """The server's message but for what may hold row values (I10): its detail, and all that a data error says."""
+    if error.sqlstate is not None and error.sqlstate[:2] in _QUOTES_VALUES:
+        return type(error).__name__
     lines = (error.diag.message_primary or str(error)).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__

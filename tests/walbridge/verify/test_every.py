@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
 from walbridge.quantities import duration_s
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, WalbridgeError
 from walbridge.schemas.settings import Settings
 from walbridge.verify import service
-from walbridge.verify.metrics import EQUAL, NOT_CURRENT, UNDECIDED, UNEQUAL, VerifyMetrics, result_of, told_tables
+from walbridge.verify.errors import NotPublished, TableNotCompared
+from walbridge.verify.metrics import (
+    EQUAL,
+    NOT_COMPARED,
+    NOT_CURRENT,
+    UNDECIDED,
+    UNEQUAL,
+    VerifyMetrics,
+    result_of,
+    told_tables,
+)
 from walbridge.verify.report import TableResult
-from walbridge.verify.service import Service
+from walbridge.verify.service import RETRY_S, Service
+
+
+def service_of(*tables: str) -> tuple[Service, VerifyMetrics]:
+    metrics = VerifyMetrics("p", 3600, 300)
+    return Service(Settings(name="p"), 3600, tables or None, 1.0, metrics, threading.Event()), metrics
 
 
 def table(state: str = "current", *, whole: bool = True, different: int = 0) -> TableResult:
@@ -70,8 +89,7 @@ def test_difference_is_counted_and_logged_also_where_the_producer_cannot_be_told
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else an alert would depend on a right of Kafka's."""
-    metrics = VerifyMetrics("p", 3600, 300)
-    there = Service(Settings(name="p"), 3600, None, 1.0, metrics, threading.Event())
+    there, metrics = service_of()
     monkeypatch.setattr(service, "compare_on", lambda *_: [table(different=3)])
 
     def refuse(*_: object) -> None:
@@ -83,3 +101,117 @@ def test_difference_is_counted_and_logged_also_where_the_producer_cannot_be_told
         there._compare(None, "public.t")  # type: ignore[arg-type]  # nobody asks it
 
     assert metrics.registry.get_sample_value("walbridge_verify_unequal_tables_total", {"pipeline": "p"}) == 1
+
+
+@dataclass
+class Answers:
+    """A server that publishes tables, and what comes of comparing each, by name."""
+
+    tables: dict[str, WalbridgeError | TableResult]
+    asked: list[str] = field(default_factory=list)
+    published: list[str] | None = None
+
+    def compared(self, connection: None, settings: Settings, names: list[str], *_: object) -> list[TableResult]:
+        self.asked += names
+        answer = self.tables[names[0]]
+        if isinstance(answer, WalbridgeError):
+            raise answer
+        return [answer]
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    there = Answers({})
+    monkeypatch.setattr(service, "dsn_of", lambda _: "dbname=d")
+    monkeypatch.setattr(service, "connected", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(
+        service, "Source", lambda _: SimpleNamespace(names=lambda _: there.published or list(there.tables))
+    )
+    monkeypatch.setattr(service, "compare_on", there.compared)
+    return there
+
+
+def equal(name: str) -> TableResult:
+    return TableResult(name, "current", 1)
+
+
+def test_tables_behind_one_that_cannot_be_read_are_compared_and_status_says_which_and_why(answers: Answers) -> None:
+    there, metrics = service_of()
+    answers.tables = {
+        "public.a": equal("public.a"),
+        "public.b": TableNotCompared("permission denied for table b", remedy="grant it"),
+        "public.c": equal("public.c"),
+        "public.d": NotPublished("publication p does not publish a table public.d", remedy="name others"),
+        "public.e": equal("public.e"),
+    }
+
+    assert there._compare_all()
+
+    assert answers.asked == list(answers.tables)
+    assert "3 of 5 tables equal; not current: public.d; not compared: public.b; public.b: permission denied" in (
+        metrics.told
+    )
+    assert metrics.registry.get_sample_value("walbridge_verify_tables", {"pipeline": "p", "result": NOT_COMPARED}) == 1
+
+
+def test_run_with_a_table_that_could_not_be_compared_is_no_whole_one(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else no alert would tell of a table that is never compared."""
+    there, metrics = service_of()
+    began_s = time.monotonic()
+    monkeypatch.setattr("walbridge.verify.metrics.time", SimpleNamespace(monotonic=lambda: began_s + 1000))
+    answers.tables = {"public.a": TableNotCompared("its folder is gone", remedy="copy it")}
+    there._compare_all()
+
+    def age_s() -> float:
+        return metrics.registry.get_sample_value("walbridge_verify_whole_run_age_seconds", {"pipeline": "p"}) or 0.0
+
+    assert age_s() > 900
+
+    answers.tables = {"public.a": equal("public.a")}
+    there._compare_all()
+    assert age_s() == 0
+
+
+def test_table_that_was_named_and_is_not_published_does_not_keep_the_others_from_being_compared(
+    answers: Answers,
+) -> None:
+    there, metrics = service_of("b", "typo")
+    answers.tables = {
+        "public.b": equal("public.b"),
+        "typo": NotPublished("publication p does not publish a table typo", remedy="name others"),
+    }
+    answers.published = ["public.b"]
+
+    assert there._compare_all()
+    assert "1 of 2 tables equal; not compared: typo; typo: publication p does not publish" in metrics.told
+
+
+def test_server_that_is_away_ends_the_run(answers: Answers) -> None:
+    there, metrics = service_of()
+    answers.tables = {"public.a": OperatorError("Postgres could not be read", remedy="x"), "public.b": equal("b")}
+
+    assert not there._compare_all()
+    assert answers.asked == ["public.a"]
+    assert metrics.told.endswith("ended early: Postgres could not be read")
+
+
+def test_rest_after_a_run_that_ended_early_counts_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    there, _ = service_of()
+    clock, rests = [0.0], list[float]()
+
+    def run_of_an_hour() -> bool:
+        clock[0] += 3600
+        return False
+
+    def rest(until_s: float) -> None:
+        rests.append(until_s - clock[0])
+        there._is_over.set()
+
+    monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(there, "_compare_all", run_of_an_hour)
+    monkeypatch.setattr(there, "_rest", rest)
+    there._run()
+
+    assert rests == [RETRY_S]

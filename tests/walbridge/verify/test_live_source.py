@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -17,8 +18,11 @@ from tests.fix_postgres import Database
 from tests.walbridge.verify.accounts import verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.schemas.position import parse_lsn
+from walbridge.verify import rounds
+from walbridge.verify.comparison import Fingerprint
 from walbridge.verify.lake import Lake, PublishedCut
 from walbridge.verify.report import TableResult
+from walbridge.verify.source import Source, SourceTable
 from walbridge.verify.sweep import sweep
 
 TYPES = {"id": pa.int32(), "value": pa.string()}
@@ -142,6 +146,33 @@ def test_a_row_that_toggles_is_no_difference(live: Live, steps: Callable[..., No
     steps(*(round_number(n) for n in range(5)))
     code, tables = verdict(live.database, live.lake)
     assert (code, tables["public.t"]["in_flux"]) == (0, 1)
+
+
+def test_table_that_takes_longer_to_compare_than_a_cut_is_waited_for_is_judged_all_the_same(
+    live: Live, steps: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind such a comparison the lake is always some seconds behind."""
+    now_s = [0.0]
+
+    def wait(seconds: float) -> None:
+        now_s[0] += seconds
+
+    monkeypatch.setattr(rounds, "time", SimpleNamespace(monotonic=lambda: now_s[0], sleep=wait))
+    fingerprint = Source.fingerprint
+
+    def take_an_hour(source: Source, table: SourceTable, digits: int) -> Fingerprint:
+        now_s[0] += 3600
+        return fingerprint(source, table, digits)
+
+    monkeypatch.setattr(Source, "fingerprint", take_an_hour)
+    live.database.execute("INSERT INTO t VALUES (1, 'a')")
+    steps(
+        write(live, "INSERT INTO t VALUES (2, 'b')", (1, "a", 1)),
+        lambda: None,
+        lambda: live.publish((1, "a", 1), (2, "b", 2)),
+    )
+
+    assert verdict(live.database, live.lake)[0] == 0
 
 
 @pytest.mark.parametrize(

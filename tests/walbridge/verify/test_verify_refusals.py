@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
 from tests.fix_postgres import Database
-from tests.walbridge.verify.accounts import ACCOUNTS, accounts, settings_of, verdict
+from tests.walbridge.verify.accounts import ACCOUNT_TYPES, ACCOUNTS, accounts, settings_of, verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Lake, Postgres, Settings
 from walbridge.verify import verify
+from walbridge.verify.errors import NotPublished, TableNotCompared
+from walbridge.verify.lake import Lake as PublishedLake
+from walbridge.verify.rounds import compare_on
+from walbridge.verify.source import Connection, Source, connected, of_its_tables, snapshot
 
 
 def test_a_lake_without_a_published_cut_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
@@ -83,8 +88,10 @@ def test_a_role_that_may_not_read_is_the_operators(database: Database, handmade:
         limited = settings.model_copy(update={"postgres": settings.postgres.model_copy(update={"dsn": SecretStr(dsn)})})
         with pytest.raises(OperatorError, match="permission denied for table accounts"):
             verify(limited, timeout_s=5)
+        database.execute(f"GRANT SELECT ON accounts TO reader_{database.name}")
+        assert verify(limited, timeout_s=5) == 0
     finally:
-        database.execute(f"DROP ROLE reader_{database.name}")
+        database.execute(f"DROP OWNED BY reader_{database.name}; DROP ROLE reader_{database.name}")
 
 
 def test_a_lake_table_whose_files_are_gone_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
@@ -93,6 +100,47 @@ def test_a_lake_table_whose_files_are_gone_is_the_operators(database: Database, 
         file.unlink()
     with pytest.raises(OperatorError, match="public/accounts cannot be read"):
         verdict(database, handmade)
+
+
+def test_what_is_wrong_with_one_table_is_told_apart_from_a_server_that_is_away(
+    database: Database, handmade: HandmadeLake
+) -> None:
+    """``verify --every`` goes on with the next table then."""
+    accounts(database, handmade, ACCOUNTS)
+    settings, none = settings_of(database, handmade), "SELECT 1 FROM public.accounts WHERE owner::int = 1"
+    with connected(database.dsn, 30) as connection:
+        with pytest.raises(TableNotCompared, match="InvalidTextRepresentation") as caught, of_its_tables(connection):
+            connection.execute(none.encode())
+        assert "owner 1" not in str(caught.value)  # I10
+        with pytest.raises(NotPublished):
+            compare_on(connection, settings, ["public.gone"], 5.0, snapshot)
+        for file in (handmade.path / "public" / "accounts").glob("*.parquet"):
+            file.unlink()
+        with pytest.raises(TableNotCompared, match="public/accounts cannot be read"):
+            compare_on(connection, settings, ["accounts"], 5.0, snapshot)
+
+    def hang_up(connection: Connection) -> AbstractContextManager[Source]:
+        database.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
+        return snapshot(connection)
+
+    with pytest.raises(OperatorError) as away, connected(database.dsn, 30) as connection:
+        compare_on(connection, settings, ["accounts"], 5.0, hang_up)
+    assert not isinstance(away.value, TableNotCompared)
+
+
+def test_each_batch_of_the_lake_is_a_sign_of_life(handmade: HandmadeLake) -> None:
+    handmade.write("public.t", ACCOUNT_TYPES, ACCOUNTS)
+    handmade.publish(1)
+    beats: list[int] = []
+    lake = PublishedLake(str(handmade.path), handmade.pipeline, {}, lambda: beats.append(1))
+    cut = lake.newest_cut()
+    assert cut is not None
+    reader = lake.table(cut.tables[0])
+
+    reader.fingerprint(list(ACCOUNT_TYPES), 3)
+    assert len(beats) == 1
+    assert len(list(reader.rows(list(ACCOUNT_TYPES), ["id"], 3, range(16**3)))) == len(ACCOUNTS)
+    assert len(beats) == 2
 
 
 def damage_log(cuts: Path) -> None:
