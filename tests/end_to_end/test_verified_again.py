@@ -79,7 +79,7 @@ def test_value_that_was_altered_in_the_lake_is_found_told_and_mended(
     )
     pipeline.producer.publish("t", "u")
     pipeline.producer.settings["lake"] = {"path": str(pipeline.lake)}
-    pipeline.producer.settings["metrics"] = {"verify_port": 0}
+    pipeline.producer.settings["metrics"] = {"verify_port": 0, "state_dir": str(tmp_path / "state")}
     running = pipeline.producer.start_streaming()
     pipeline.check_equal()
     alter(pipeline.lake / "public" / "t", 42, 7)
@@ -102,6 +102,8 @@ def test_value_that_was_altered_in_the_lake_is_found_told_and_mended(
         process.send_signal(signal.SIGTERM)
         assert process.wait(END_S) == 0
         assert "id=42" not in log.read_text()  # I10
+        (kept,) = (tmp_path / "state").glob("*-differs-*.json")
+        assert "id=42" in kept.read_text()
     # A second doubt, of before the table was stale, may have it copied twice.
     published_until(pipeline, lambda: states(pipeline)[-1] == "current", "the table to be current")
     assert "stale" in states(pipeline)

@@ -23,7 +23,7 @@ class LeftWords:
 
     def __init__(self, settings: Settings, program: str) -> None:
         slot = f"-{settings.postgres.slot}" if program == PRODUCER else ""
-        self.paths = tuple(folder / f"{settings.name}{slot}-{program}.json" for folder in _folders(settings))
+        self.paths = left_paths(settings, f"{settings.name}{slot}-{program}.json")
 
     def read(self) -> Run | None:
         """The newest that is there; None where nothing is that this user wrote."""
@@ -35,14 +35,7 @@ class LeftWords:
         Raises:
             OSError: it cannot be kept.
         """
-        for path in self.paths:
-            try:
-                _write(path, run)
-            except OSError:
-                if path == self.paths[-1]:
-                    raise
-            else:
-                return
+        leave(self.paths, encode_run(run))
 
     def remove(self) -> None:
         """It stands elsewhere by now."""
@@ -50,6 +43,28 @@ class LeftWords:
             with suppress(OSError):
                 if _is_ours(path.parent):
                     path.unlink(missing_ok=True)
+
+
+def left_paths(settings: Settings, name: str) -> tuple[Path, ...]:
+    """Where a file of this name is left, the first choice first."""
+    return tuple(folder / name for folder in _folders(settings))
+
+
+def leave(paths: tuple[Path, ...], data: bytes) -> Path:
+    """Left in the first folder that takes it, for this user alone, and durable when it returns. Which path it is.
+
+    Raises:
+        OSError: none takes it.
+    """
+    for path in paths:
+        try:
+            _write(path, data)
+        except OSError:
+            if path == paths[-1]:
+                raise
+        else:
+            return path
+    raise FileNotFoundError(2, "no folder is named")
 
 
 def _folders(settings: Settings) -> list[Path]:
@@ -71,8 +86,8 @@ def _read(path: Path) -> Run | None:
         return None
 
 
-def _write(path: Path, run: Run) -> None:
+def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _is_ours(path.parent):
         raise PermissionError(0, "another user's folder")
-    replace_file(path, encode_run(run))
+    replace_file(path, data)

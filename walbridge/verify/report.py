@@ -1,7 +1,7 @@
 """What verify tells: one result per table, for people and as JSON.
 
-Keys are shown because they are what the operator asked for; they go to the caller's terminal
-only, never into a log or an error (I10).
+Keys are shown because they are what the operator asked for; they go to the caller's terminal, and of
+``verify --every`` into a file of this user's alone, never into a log or an error (I10).
 """
 
 import json
@@ -77,22 +77,24 @@ def as_text(results: Sequence[TableResult]) -> str:
 
 def as_json(results: Sequence[TableResult]) -> str:
     """``{"equal": bool, "tables": [...]}``."""
-    tables: list[dict[str, Any]] = [
-        {
-            "table": result.table,
-            "equal": result.equal,
-            "state": result.state,
-            "lsn": format_lsn(result.lsn),
-            "rows": result.rows,
-            **result.counts,
-            "in_flux": result.in_flux,
-            "whole": result.whole,
-            "keys": result.keys,
-            "notes": [*result.notes, result.why_undecided] if result.why_undecided else result.notes,
-        }
-        for result in results
-    ]
+    tables = [as_fields(result) for result in results]
     return json.dumps({"equal": all(result.passes for result in results), "tables": tables}, ensure_ascii=False)
+
+
+def as_fields(result: TableResult) -> dict[str, Any]:
+    """One of these tables."""
+    return {
+        "table": result.table,
+        "equal": result.equal,
+        "state": result.state,
+        "lsn": format_lsn(result.lsn),
+        "rows": result.rows,
+        **result.counts,
+        "in_flux": result.in_flux,
+        "whole": result.whole,
+        "keys": result.keys,
+        "notes": [*result.notes, result.why_undecided] if result.why_undecided else result.notes,
+    }
 
 
 def readable_key(key: str, columns: Sequence[tuple[str, str]]) -> str:

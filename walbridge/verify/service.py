@@ -1,8 +1,8 @@
 """``walbridge verify --every``: the lake is compared with its source again and again, until SIGTERM or Ctrl-C.
 
 In: settings, an interval. Out: what was found, in the log, in ``/metrics`` and in a record that ``walbridge status``
-shows; of each table that differs a doubt in ``<p>.progress``, which makes the producer call it stale and copy it as
-[producer] on_table_error says.
+shows; of each table that differs the first keys in a file (``evidence.py``), and a doubt in ``<p>.progress``, which
+makes the producer call it stale and copy it, or leave it, as [producer] on_table_error says.
 
 One table after the other is compared, by sweeps of short statements (``sweep.py``). Only a difference that is proved
 counts: a lake that is behind, or rows that never rest, bring no table in doubt. A table that cannot be read on one side
@@ -31,6 +31,7 @@ from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.tables.request import write
 from walbridge.verify.errors import NotInLake, NotPublished, TableNotCompared
+from walbridge.verify.evidence import keep
 from walbridge.verify.metrics import (
     COMPARING,
     NOT_COMPARED,
@@ -195,13 +196,22 @@ class Service:
 
     def _doubt(self, name: str, result: TableResult) -> None:
         """Where the producer cannot be told the run ends early, and the next one finds the table again."""
-        log.warning("the lake's table differs from its source", table=name, **result.counts)
+        kept = self._kept(result)
+        log.warning("the lake's table differs from its source", table=name, keys_in=kept, **result.counts)
         write(self._settings, [TableRequest.of_doubt(result.relation_id, time.time_ns() // 1000)])
         log.info(
             "the producer is told",
             table=name,
-            remedy=f"nothing, if [producer] on_table_error is copy; walbridge verify {name} shows the keys that differ",
+            remedy="nothing, if [producer] on_table_error is copy; else mend the cause, then walbridge copy "
+            f"{name}, and start the producer where it stopped",
         )
+
+    def _kept(self, result: TableResult) -> str | None:
+        try:
+            return str(keep(self._settings, result))
+        except OSError as error:
+            log.warning("the keys that differ cannot be kept", table=result.table, why=error.strerror)
+            return None
 
     def _beat(self) -> None:
         if self._is_over.is_set():

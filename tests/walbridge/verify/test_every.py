@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from walbridge.quantities import duration_s
 from walbridge.schemas.errors import OperatorError, WalbridgeError
-from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings import Metrics, Settings
 from walbridge.verify import service
 from walbridge.verify.errors import NotPublished, TableNotCompared
 from walbridge.verify.metrics import (
@@ -89,6 +91,7 @@ def test_difference_is_counted_and_logged_also_where_the_producer_cannot_be_told
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else an alert would depend on a right of Kafka's."""
+    monkeypatch.setattr(service, "keep", lambda *_: "a file")
     there, metrics = service_of()
     monkeypatch.setattr(service, "compare_on", lambda *_: [table(different=3)])
 
@@ -215,3 +218,37 @@ def test_rest_after_a_run_that_ended_early_counts_from_its_end(monkeypatch: pyte
     there._run()
 
     assert rests == [RETRY_S]
+
+
+def test_keys_that_differ_are_kept_in_a_file_of_this_user_alone_and_in_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once the table is stale, and copied again, nobody could find them any more; they are row values (I10)."""
+    settings = Settings(name="p", metrics=Metrics(state_dir=str(tmp_path / "state")))
+    there = Service(settings, 3600, None, 1.0, VerifyMetrics("p", 3600, 300), threading.Event())
+    found = TableResult("public.t", "current", 1, relation_id=4711)
+    found.add("missing", "id=42", 1)
+    monkeypatch.setattr(service, "compare_on", lambda *_: [found])
+    monkeypatch.setattr(service, "write", lambda *_: 0)
+
+    there._compare(None, "public.t")  # type: ignore[arg-type]  # nobody asks it
+
+    file = tmp_path / "state" / "p-differs-4711.json"
+    kept = json.loads(file.read_text())
+    assert (kept["table"], kept["missing"], kept["keys"]["missing"]) == ("public.t", 1, ["id=42"])
+    assert file.stat().st_mode & 0o077 == 0
+    logged = capsys.readouterr()
+    assert str(file) in logged.out + logged.err
+    assert "id=42" not in logged.out + logged.err
+
+
+def test_difference_is_told_also_where_its_keys_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "state").write_text("no folder")
+    settings = Settings(name="p", metrics=Metrics(state_dir=str(tmp_path / "state")))
+    there, told = Service(settings, 3600, None, 1.0, VerifyMetrics("p", 3600, 300), threading.Event()), list[object]()
+    monkeypatch.setattr(service, "compare_on", lambda *_: [table(different=3)])
+    monkeypatch.setattr(service, "write", lambda _, requests: told.extend(requests))
+
+    there._compare(None, "public.t")  # type: ignore[arg-type]  # nobody asks it
+
+    assert len(told) == 1
