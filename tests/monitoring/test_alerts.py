@@ -148,6 +148,16 @@ def test_alert_fires_and_no_other_that_it_does_not_bring_with_it(alert: str, tmp
 
 
 @needs_promtool
+def test_difference_that_was_found_before_the_first_scrape_fires_too(tmp_path: Path) -> None:
+    """A counter that was never seen at 0 never increased."""
+    found = {"walbridge_verify_unequal_tables_total": "1x200", 'walbridge_verify_tables{result="unequal"}': "1x200"}
+    alert = "WalbridgeLakeDiffers"
+    fired = {each: _labels(each, Case(5)) if each == alert else [] for each in rules()}
+
+    assert promtool(tmp_path, series(Case(5, found)), 5, fired) == ""
+
+
+@needs_promtool
 def test_no_alert_fires_while_both_programs_do_their_work(tmp_path: Path) -> None:
     assert promtool(tmp_path, series(Case(120)), 120, {alert: [] for alert in rules()}) == ""
 

@@ -45,6 +45,7 @@ class VerifyMetrics:
         self._now: dict[str, str] = {}
         self._told, self._failed = "nothing is compared yet", ""
         self._why_not: dict[str, str] = {}
+        self._last = ""
         self._tables = Gauge(f"{_PREFIX}_tables", "Tables by their last result", ["result"], registry=self.registry)
         self._tell_tables({})
         self._unequal = self._counter("unequal_tables", "Times that a table of the lake was found to differ")
@@ -69,14 +70,16 @@ class VerifyMetrics:
 
     @property
     def told(self) -> str:
-        """For the record of this run: what it does, and what it found last."""
-        return f"{self.pulse.state}; {self._told}{self._failed}"
+        """For the record of this run: what it does, what it found last, and the last difference, however long ago."""
+        return f"{self.pulse.state}; {self._told}{self._failed}{self._last}"
 
     def found(self, table: TableResult) -> None:
         """A table was compared."""
         result = result_of(table)
         self._rows.inc(table.rows)
-        self._unequal.inc(result == UNEQUAL)
+        if result == UNEQUAL:
+            self._unequal.inc()
+            self._last = f"; last difference: {table.table}, at {_now()}"
         self._now[table.table] = result
         self._why_not[table.table] = table.why_not_compared
 
@@ -88,13 +91,13 @@ class VerifyMetrics:
             self._whole_s = time.monotonic()
         self._tell_tables(self._now)
         self._failed = "".join(why_not[:1])
-        self._told = f"at {datetime.now(UTC):%Y-%m-%d %H:%M}Z: {told_tables(self._now)}"
+        self._told = f"at {_now()}: {told_tables(self._now)}"
         return len(why_not)
 
     def run_failed(self, why: str) -> None:
         """It goes on later."""
         self._failures.inc()
-        self._failed = f"; the run at {datetime.now(UTC):%Y-%m-%d %H:%M}Z ended early: {why}"
+        self._failed = f"; the run at {_now()} ended early: {why}"
 
     def _tell_tables(self, results: dict[str, str]) -> None:
         counts = Counts(results.values())
@@ -106,6 +109,10 @@ class VerifyMetrics:
 
     def _gauge(self, name: str, meaning: str, value: Callable[[], float]) -> None:
         Gauge(f"{_PREFIX}_{name}", meaning, registry=self.registry).set_function(value)
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M}Z"
 
 
 def told_tables(results: dict[str, str]) -> str:

@@ -73,7 +73,17 @@ def test_run_that_ended_early_leaves_the_results_before_it_and_the_age_of_the_la
     assert value("walbridge_verify_unequal_tables_total", {"pipeline": "p"}) == 1
     assert value("walbridge_verify_failures_total", {"pipeline": "p"}) == 1
     assert "0 of 1 tables equal; unequal: public.t" in metrics.told
-    assert metrics.told.endswith("ended early: Postgres is away")
+    assert "ended early: Postgres is away; last difference: public.t, at 2" in metrics.told
+
+
+def test_difference_is_told_with_its_time_also_after_runs_that_found_none() -> None:
+    """The alert fires for a day, while the table is equal again after some minutes."""
+    metrics = VerifyMetrics("p", 3600, 300)
+    for each in (table(different=2), table(), table()):
+        metrics.found(each)
+        metrics.run_ended(["public.t"])
+
+    assert "1 of 1 tables equal; last difference: public.t, at 2" in metrics.told
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("1h", 3600), ("2d", 172_800)])
