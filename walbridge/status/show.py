@@ -32,7 +32,7 @@ def rows(standing: Standing) -> list[tuple[str, str]]:
         ("pipeline", f"{standing.pipeline}, {moment_text(standing.at)}"),
         ("server", _server(standing.source)),
         ("slot", _slot(standing)),
-        *(("", line) for line in _prepared(standing.source)),
+        *(("", line) for line in prepared_lines(standing.source)),
         ("producer", _producer(standing)),
         *(("", line) for line in _words(standing.producer, standing)),
         ("in Kafka", _in_kafka(standing)),
@@ -97,17 +97,19 @@ def _slot(standing: Standing) -> str:
         return f"{standing.slot_name} does not exist"
     use = f"in use (pid {slot.active_pid})" if slot.active_pid else "nobody reads it"
     held = f"holds {bytes_text(slot.retained_bytes)} of WAL" if slot.retained_bytes is not None else "holds no WAL"
-    return f"{standing.slot_name}: {use}, {held}, {_room(slot)}"
+    return f"{standing.slot_name}: {use}, {held}, {room_text(slot)}"
 
 
-def _room(slot: Slot) -> str:
+def room_text(slot: Slot) -> str:
+    """How much more WAL the slot may hold."""
     status = slot.wal_status or "unknown"
     if slot.safe_wal_size_bytes is not None:
         return f"wal_status {status}, lost after {bytes_text(max(0, slot.safe_wal_size_bytes))} more"
     return f"wal_status {status}" + ("" if status == "lost" else ", no limit but the disk")
 
 
-def _prepared(source: Source | Silent) -> Iterator[str]:
+def prepared_lines(source: Source | Silent) -> Iterator[str]:
+    """The prepared transactions that the slot waits for, where there are any."""
     if isinstance(source, Silent) or source.slot is None or source.slot.prepared is None:
         return
     prepared = source.slot.prepared

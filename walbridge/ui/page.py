@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from walbridge.quantities import bytes_text, moment_text, seconds_text
 from walbridge.schemas.position import format_lsn
+from walbridge.status.show import prepared_lines, room_text
 from walbridge.status.standing import Lag, Silent, Standing
 from walbridge.status.words import word_lines
 from walbridge.ui.history import Event, Point, Rates, programs
@@ -152,9 +153,13 @@ def _postgres(there: Standing, rates: Rates) -> tuple[str, ...]:
     if isinstance(source, Silent):
         return "bad", "does not answer"
     slot = source.slot
-    held = "no slot" if slot is None else f"slot holds {bytes_text(slot.retained_bytes or 0)}"
     written = "" if rates.wal is None else f"{_rate_text(rates.wal)} of WAL written"
-    return "good" if slot is not None else "attention", f"at {format_lsn(source.wal_lsn)}", written, held
+    at = f"at {format_lsn(source.wal_lsn)}"
+    if slot is None:
+        return "attention", at, written, "no slot"
+    held = f"slot holds {bytes_text(slot.retained_bytes or 0)}"
+    level = {"lost": "bad", "unreserved": "bad"}.get(slot.wal_status or "", "good")
+    return level, at, written, held, room_text(slot), *prepared_lines(source)
 
 
 def _kafka(there: Standing) -> tuple[str, ...]:

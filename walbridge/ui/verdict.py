@@ -6,6 +6,7 @@ In: a ``Standing``. Out: a verdict, of which the worst holds, and rows of tables
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from walbridge.producer.postgres.slots.slot_row import Slot
 from walbridge.quantities import seconds_text
 from walbridge.schemas.control.run_record import How, LastWords
 from walbridge.schemas.position import format_lsn
@@ -16,7 +17,7 @@ GOOD, BUSY, ATTENTION, BAD, OFF = "good", "busy", "attention", "bad", "off"
 MARKS = {GOOD: "✓", BUSY: "↻", ATTENTION: "!", BAD: "✕", OFF: "■"}
 """Shape beside colour: not everybody tells the colours apart."""
 CURRENT, ARCHIVE, COPYING = "current", "archive", "copying"
-KAFKA_LATE_S, LAKE_LATE_S = 300.0, 900.0
+KAFKA_LATE_S, LAKE_LATE_S, PREPARED_LATE_S = 300.0, 900.0, 3600.0
 """As in the alert rules."""
 VERBS = {"producer": "walbridge produce", "Spark job": "walbridge materialize"}
 
@@ -62,6 +63,8 @@ def _findings(standing: Standing) -> Iterator[Verdict]:
     slot = None if isinstance(standing.source, Silent) else standing.source.slot
     if slot is not None and slot.wal_status == "lost":
         yield Verdict(BAD, "the replication slot is lost", "walbridge copy --all, then walbridge produce")
+    if slot is not None:
+        yield from _slot(slot)
     if standing.lake_is_foreign:
         yield Verdict(BAD, "the lake belongs to another pipeline", "set [lake] path")
     for who, words in programs(standing):
@@ -69,6 +72,15 @@ def _findings(standing: Standing) -> Iterator[Verdict]:
             yield from _program(who, words)
     yield from _lags(standing)
     yield from _tables(standing)
+
+
+def _slot(slot: Slot) -> Iterator[Verdict]:
+    if slot.wal_status == "unreserved":
+        remedy = "see that the producer goes on at once, or raise max_slot_wal_keep_size"
+        yield Verdict(BAD, "the replication slot is about to be lost", remedy)
+    if slot.prepared is not None and slot.prepared.oldest_s > PREPARED_LATE_S:
+        text = f"a prepared transaction has not ended for {seconds_text(slot.prepared.oldest_s)}"
+        yield Verdict(ATTENTION, text, "walbridge status names it: COMMIT PREPARED or ROLLBACK PREPARED it")
 
 
 def _lags(standing: Standing) -> Iterator[Verdict]:

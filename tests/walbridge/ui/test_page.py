@@ -10,7 +10,8 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.walbridge.ui.standings import JOB_FAILED, KAFKA_AWAY, NOW, STATES, STREAMING, later
-from walbridge.status.standing import Lake, TableState
+from walbridge.producer.postgres.slots.slot_row import Prepared, Slot, Source
+from walbridge.status.standing import Lake, Standing, TableState
 from walbridge.ui.history import History
 from walbridge.ui.markup import Html, join, tag
 from walbridge.ui.page import TABLES_SHOWN_MAX, View, list_page, pipeline_page
@@ -82,6 +83,19 @@ def test_page_has_no_style_and_no_script_within_and_nothing_from_elsewhere(name:
         for link in (attributes.get("href"), attributes.get("src")):
             assert link is None or link[0] in "/#"
     assert [attributes for attributes in page.named("script") if "src" not in attributes] == []
+
+
+def test_page_tells_what_the_slot_may_still_hold_and_what_it_waits_for_as_status_does() -> None:
+    view = viewed("streaming")
+    assert isinstance(view.standing, Standing)
+    assert isinstance(view.standing.source, Source)
+    slot = Slot(77, "unreserved", 23_400_000, 0, 4_000_000, Prepared(2, "<tx>", 60))
+    there = replace(view.standing, source=replace(view.standing.source, slot=slot))
+
+    page = pipeline_page(replace(view, standing=there), [view], NOW)
+
+    assert "wal_status unreserved, lost after 0 B more" in page
+    assert "prepared and not ended: 2, the oldest &#x27;&lt;tx&gt;&#x27; for 1 min 0 s" in page
 
 
 def test_names_and_words_of_others_are_text() -> None:

@@ -86,7 +86,19 @@ def test_token_is_asked_for_and_taken_as_bearer_or_password(pages: Pages) -> Non
 
 @pytest.mark.parametrize(
     "authorization",
-    ["", "Bearer", "Bearer x", "Basic", "Basic !", "Basic /w==", "Basic eDp5", f"Digest {TOKEN}", TOKEN],
+    [
+        "",
+        "Bearer",
+        "Bearer x",
+        "Basic",
+        "Basic !",
+        "Basic /w==",
+        "Basic eDp5",
+        "Basic \u00e9",
+        "Bearer \u00e9",
+        f"Digest {TOKEN}",
+        TOKEN,
+    ],
 )
 def test_anything_but_the_token_is_refused(authorization: str) -> None:
     assert not may_read(TOKEN, authorization, "localhost")

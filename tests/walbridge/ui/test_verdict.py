@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from tests.walbridge.ui.standings import AWAY, LOST, STATES, later
+from walbridge.producer.postgres.slots.slot_row import Prepared, Source
 from walbridge.schemas.control.run_record import NEVER_RAN, LastWords
-from walbridge.status.standing import Lake, Published
+from walbridge.status.standing import Lake, Published, Standing
 from walbridge.ui.verdict import Verdict, table_rows, verdict
 
 EXPECTED = {
@@ -55,6 +57,28 @@ def test_lag_is_told_once_it_is_what_an_alert_would_tell() -> None:
 
     assert verdict(replace(there, lake=replace(there.lake, cut=cut))).text == "the lake is 15 min 1 s behind"
     assert verdict(later(there, 0, 10**9)).level == "good"
+
+
+def with_slot(**other: Any) -> Standing:
+    there = STATES["streaming"]
+    assert isinstance(there.source, Source)
+    assert there.source.slot is not None
+    return replace(there, source=replace(there.source, slot=replace(there.source.slot, **other)))
+
+
+def test_slot_that_is_about_to_be_lost_is_told_before_it_is() -> None:
+    found = verdict(with_slot(wal_status="unreserved", safe_wal_size_bytes=0))
+
+    assert (found.level, found.text) == ("bad", "the replication slot is about to be lost")
+    assert "max_slot_wal_keep_size" in (found.remedy or "")
+
+
+def test_prepared_transaction_is_told_once_it_is_what_an_alert_would_tell() -> None:
+    found = verdict(with_slot(prepared=Prepared(1, "tx-7", 3601)))
+
+    assert (found.level, found.text) == ("attention", "a prepared transaction has not ended for 1 h 0 min")
+    assert "ROLLBACK PREPARED" in (found.remedy or "")
+    assert verdict(with_slot(prepared=Prepared(1, "tx-7", 3599))).level == "good"
 
 
 def test_lake_without_a_published_state_is_being_filled() -> None:
