@@ -77,21 +77,25 @@ def _with_secrets(settings: Settings, of: Collection[str]) -> Settings:
     postgres, kafka = settings.postgres, settings.kafka
     dsn = postgres.dsn.get_secret_value()
     if "postgres" in of and postgres.password_file and dsn:
-        dsn = with_password(dsn, _secret_in(postgres.password_file, "[postgres] password_file"))
+        dsn = with_password(dsn, secret_in(postgres.password_file, "[postgres] password_file"))
         postgres = postgres.model_copy(update={"dsn": SecretStr(dsn)})
     for client, files in (("client", kafka.client_files), ("spark", kafka.spark_files)):
         if client in of and files:
-            read = {name: SecretStr(_secret_in(path, f"[kafka] {client}_files")) for name, path in files.items()}
+            read = {name: SecretStr(secret_in(path, f"[kafka] {client}_files")) for name, path in files.items()}
             kafka = kafka.model_copy(update={client: getattr(kafka, client) | read})
     topics = settings.topics
     if "registry" in of and topics.registry_password_file:
-        password = SecretStr(_secret_in(topics.registry_password_file, "[topics] registry_password_file"))
+        password = SecretStr(secret_in(topics.registry_password_file, "[topics] registry_password_file"))
         topics = topics.model_copy(update={"registry_password": password})
     return settings.model_copy(update={"postgres": postgres, "kafka": kafka, "topics": topics})
 
 
-def _secret_in(path: str, setting: str) -> str:
-    """What a file holds, without the line end that editors add."""
+def secret_in(path: str, setting: str) -> str:
+    """What a file holds, without the line end that editors add.
+
+    Raises:
+        OperatorError: it cannot be read.
+    """
     try:
         return Path(path).read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

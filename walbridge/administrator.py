@@ -14,7 +14,6 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -28,11 +27,17 @@ from walbridge.role import RDS_MEMBERSHIP
 from walbridge.schemas.dsn import SECRETS, with_password
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.settings_file import dsn_of
+from walbridge.schemas.settings_file import dsn_of, secret_in
 
 Say = Callable[[str], None]
 _PLACE = ("host", "hostaddr", "port")
-_ALSO_THERE = ("dbname", "sslmode", "sslrootcert", "sslnegotiation", "channel_binding")
+_ALSO_THERE = (
+    *("dbname", "target_session_attrs", "load_balance_hosts", "requirepeer", "require_auth", "channel_binding"),
+    *("sslmode", "sslrootcert", "sslcrl", "sslcrldir", "sslsni", "sslcompression", "sslnegotiation"),
+    *("ssl_min_protocol_version", "ssl_max_protocol_version", "min_protocol_version", "max_protocol_version"),
+    *("gssencmode", "krbsrvname", "gsslib"),
+)
+"""What the server is, and what is asked of it; not who asks: user, password, client certificate, session."""
 _PASSWORD_BYTES = 24
 _ROLE = """
 SELECT rolcanlogin, rolsuper OR rolreplication,
@@ -176,10 +181,19 @@ def _password(settings: Settings) -> tuple[str | None, str]:
         if inside is not None:
             return str(inside), "with the password of [postgres] dsn"
         return None, "without a password: set one with psql's \\password, unless the server asks for none"
-    if Path(path).exists():
-        return Path(path).read_text().rstrip("\r\n"), f"with the password in {path}"
+    if os.path.exists(path):  # noqa: PTH110 - Path's raises where a folder may not be looked into
+        return _kept_password(path), f"with the password in {path}"
     _write_secret(path, made := secrets.token_urlsafe(_PASSWORD_BYTES))
     return made, f"with a new password, which is in {path} for this user alone"
+
+
+def _kept_password(path: str) -> str:
+    if kept := secret_in(path, "[postgres] password_file"):
+        return kept
+    raise OperatorError(
+        f"[postgres] password_file: {path} is empty, so there is no password for the role",
+        remedy="write one into it, or delete it: then a new password is made and written to it",
+    )
 
 
 def _write_secret(path: str, secret: str) -> None:

@@ -168,7 +168,7 @@ FOLLOWED: dict[str, str] = {
     "schemas/settings_file.py:_operator_error": (
         "tests/remedies/test_followed_settings.py::test_setting_that_is_refused_is_mended_in_the_file"
     ),
-    "schemas/settings_file.py:_secret_in": (
+    "schemas/settings_file.py:secret_in": (
         "tests/remedies/test_followed_settings.py::test_secret_is_written_into_its_file"
     ),
     "schemas/settings_file.py:dsn_of": (
@@ -197,6 +197,8 @@ FOLLOWED: dict[str, str] = {
         "tests/remedies/test_followed_settings.py::test_server_without_a_port_is_written_with_one"
     ),
     "walbridge/administrator.py:_administrators": ADMINISTRATOR + "test_password_among_the_arguments_is_refused_unread",
+    "walbridge/administrator.py:_kept_password": ADMINISTRATOR
+    + "test_password_file_that_holds_no_password_is_refused_until_it_does",
     "walbridge/administrator.py:_refuse_other_database": ADMINISTRATOR
     + "test_other_database_than_the_pipelines_is_refused",
     "walbridge/administrator.py:_refused": ADMINISTRATOR + "test_who_may_make_no_role_is_told_who_may",

@@ -11,9 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.fix_postgres import Database
-from walbridge.administrator import prepare
+from walbridge.administrator import _administrators, prepare
 from walbridge.role import RDS_MEMBERSHIP
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -217,3 +218,43 @@ def test_file_that_cannot_be_written_leaves_the_database_as_it_was(
     assert database.rows("SELECT 1 FROM pg_roles WHERE rolname = %s", (role_of(settings),)) == []
 
     assert said(settings)
+
+
+def test_password_file_that_holds_no_password_is_refused_until_it_does(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("\n")
+    with pytest.raises(OperatorError, match="password is empty, so there is no password for the role") as refusal:
+        said(settings)
+    assert "or delete it" in refusal.value.remedy
+    file.write_bytes(b"\xff")
+    with pytest.raises(OperatorError, match="it is not UTF-8"):
+        said(settings)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(OperatorError, match="Is a directory"):
+        said(settings)
+
+    file.rmdir()
+    assert "with a new password" in said(settings)[1]
+
+
+def test_administrator_asks_the_same_of_the_same_server_and_is_somebody_else() -> None:
+    of_the_server = {
+        "host": "a,b",
+        "port": "5433",
+        "dbname": "shop",
+        "target_session_attrs": "read-write",
+        "require_auth": "scram-sha-256",
+        "sslmode": "verify-full",
+        "sslcrl": "/crl",
+        "sslcrldir": "/crls",
+        "ssl_min_protocol_version": "TLSv1.3",
+        "ssl_max_protocol_version": "TLSv1.3",
+        "gssencmode": "disable",
+        "channel_binding": "require",
+    }
+    of_the_user = {"user": "walbridge", "password": "p", "sslcert": "/c", "sslkey": "/k", "application_name": "w"}
+
+    taken = conninfo_to_dict(_administrators("user=postgres require_auth=password", of_the_server | of_the_user))
+
+    assert taken == of_the_server | {"user": "postgres", "require_auth": "password"}
