@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 from walbridge.producer.errors.publications import not_published, publication_gone
 from walbridge.producer.errors.tables import dropped_meanwhile
@@ -28,6 +29,7 @@ from walbridge.role import DEFAULT_ROLE, role_sql
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
+from walbridge.schemas.table_names import split_name
 from walbridge.schemas.topics import data_topic, refuse_topic_collisions
 
 
@@ -91,6 +93,17 @@ def ensure_publications(connection: psycopg.Connection[Any], settings: Settings,
     ensure_publication(connection, settings)
     for name in names:
         say(f"publication {name}: {'created' if name in missing else 'exists'}")
+    _tell_left_out(connection, settings, say)
+
+
+def _tell_left_out(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
+    """What ``walbridge check`` warns of, too: a publication that exists is left as it is."""
+    names, wanted = settings.postgres.publication_names, set(map(split_name, settings.postgres.publication_tables))
+    published = {(table.namespace, table.name) for table in catalog.published_tables(connection, names)}
+    if left_out := sorted(wanted - published):
+        tables = ", ".join(sql.Identifier(*table).as_string(connection) for table in left_out)
+        add = f"ALTER PUBLICATION {sql.Identifier(names[0]).as_string(connection)} ADD TABLE {tables};"
+        say(f"publication {names[0]}: does not publish all that publication_tables names, and is left as it is: {add}")
 
 
 def _data_topics(

@@ -56,6 +56,20 @@ def test_table_whose_filter_may_lose_values_is_refused_before_topics_and_slot(
     assert not [name for name in topics if name.startswith(f"{settings.name}.")]
 
 
+def test_table_that_was_added_to_publication_tables_only_is_told_with_the_sql_that_publishes_it(
+    settings: Settings, database: Database
+) -> None:
+    """A publication that exists is left as it is: init once said only that it does."""
+    database.execute("CREATE PUBLICATION walbridge FOR TABLE orders")
+
+    told = said(settings)[1]
+
+    assert told.startswith("publication walbridge: does not publish all that publication_tables names, and is left as")
+    database.execute(told.partition("as it is: ")[2])
+    assert database.value("SELECT count(*) FROM pg_publication_tables") == 2
+    assert not [line for line in said(settings) if "does not publish" in line]
+
+
 def test_publication_and_topics_are_made_once(settings: Settings, database: Database, kafka: KafkaBroker) -> None:
     assert said(settings)[0] == "publication walbridge: created"
     assert said(settings)[0] == "publication walbridge: exists"
