@@ -135,7 +135,14 @@ def _new_slot(settings: Settings, source: Source, connection: SqlConnection, che
     kill_point("again:slot-dropped")
     walsender = source.walsender("walbridge slot")
     try:
-        created = slot.create(walsender, name, report_waiting, check_stop, two_phase=settings.postgres.two_phase)
+        created = slot.create(
+            walsender,
+            name,
+            report_waiting,
+            check_stop,
+            two_phase=settings.postgres.two_phase,
+            failover=settings.postgres.failover,
+        )
     finally:
         walsender.finish()
     kill_point("again:slot-created")

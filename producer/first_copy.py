@@ -82,7 +82,12 @@ def first_copy(
     walsender = connecting(lambda: connect_walsender(dsn, "walbridge slot"), lambda late: late.finish(), check_stop)
     try:
         created = slot.create(
-            walsender, settings.postgres.slot, report_waiting, check_stop, two_phase=settings.postgres.two_phase
+            walsender,
+            settings.postgres.slot,
+            report_waiting,
+            check_stop,
+            two_phase=settings.postgres.two_phase,
+            failover=settings.postgres.failover,
         )
         kill_point("copy:slot-created")
         at = created.consistent_point

@@ -51,11 +51,14 @@ def follow_once(
         raise StreamLost(progress.options[BEGINS_OPTION])
     server = source.identify()  # after the progress that it is compared with
     options = stream_options(settings, server.version)
-    refuse_bad_start(progress, server, slot.inspect(connection, settings.postgres.slot), options)
+    found = slot.inspect(connection, settings.postgres.slot)
+    refuse_bad_start(progress, server, found, options)
     if (what := why_lost(progress)) is not None and copy_of_all_asked(settings, progress) is not None:
         raise StreamLost(what)
     parts.out.tracker.committed(progress)
     _accept_failover(parts, server, progress)
+    if settings.postgres.failover and found is not None and not found.failover:
+        _keep_at_standbys(source, progress.slot)
     parts.tables.forget_session(connection)
     parts.tables.versions.read()
     spool.clear()
@@ -86,6 +89,15 @@ def follow_once(
             except StreamLost as lost:
                 lost.is_in_wal = True
                 raise
+
+
+def _keep_at_standbys(source: Source, name: str) -> None:
+    walsender = source.walsender("walbridge slot")
+    try:
+        slot.keep_at_standbys(walsender, name)
+    finally:
+        walsender.finish()
+    log.info("standbys keep the slot from now on", slot=name)
 
 
 def _should_stop(source: Source, waits: Waits) -> bool:

@@ -181,7 +181,13 @@ def reserve_slot(settings: Settings) -> bool:
         parts.out.publish_progress(new_progress(settings, parts.server))
         walsender = source.walsender("walbridge init")
         try:
-            slot.create(walsender, name, report_waiting, two_phase=settings.postgres.two_phase)
+            slot.create(
+                walsender,
+                name,
+                report_waiting,
+                two_phase=settings.postgres.two_phase,
+                failover=settings.postgres.failover,
+            )
         finally:
             walsender.finish()
         return True

@@ -58,6 +58,8 @@ class Postgres(_Section):
     """Large transactions come before their commit and wait in a spool here; ``auto``: where the server can."""
     two_phase: bool = False
     """Prepared transactions come at their prepare, not at their commit. The slot is made for it, and stays so."""
+    failover: bool = False
+    """The slot is kept by standbys that take slots over, so that it is there after a failover; Postgres 17 or newer."""
     publication_tables: tuple[str, ...] = ()
     """Tables (``schema.table``; a part with a dot is quoted) of the publication to make; empty: never make one."""
     status_interval_ms: int = Field(default=10_000, ge=100, le=60_000)

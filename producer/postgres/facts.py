@@ -32,6 +32,8 @@ class SlotState:
     wal_status: str | None
     confirmed_flush: Lsn | None
     two_phase: bool
+    failover: bool = False
+    """Standbys keep it, too (17 and newer)."""
 
 
 @dataclass(frozen=True, slots=True)

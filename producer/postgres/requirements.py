@@ -19,6 +19,9 @@ from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
 
+FAILOVER_SINCE = 170000
+"""Standbys take slots over."""
+
 
 def stream_options(settings: Settings, server_version: int) -> dict[str, str]:
     """Options of START_REPLICATION: what the settings ask of a server of this version; and, named as ours,
@@ -36,7 +39,13 @@ def stream_options(settings: Settings, server_version: int) -> dict[str, str]:
         origin=postgres.origin,
     )
     prefixes = {MESSAGE_PREFIXES_OPTION: json.dumps(sorted(postgres.message_prefixes))} if postgres.messages else {}
-    return start_options(postgres.publication_names, server_version, wishes) | prefixes
+    options = start_options(postgres.publication_names, server_version, wishes) | prefixes
+    if postgres.failover and server_version < FAILOVER_SINCE:
+        raise OperatorError(
+            f"failover = true needs Postgres 17 or newer; the server is Postgres {server_version // 10_000}",
+            remedy="set failover = false in [postgres], or upgrade the server",
+        )
+    return options
 
 
 def _streaming(settings: Settings, server_version: int) -> Streaming:

@@ -39,6 +39,8 @@ FOLLOWED: dict[str, str] = {
     "producer/guards/start.py:refuse_unfit_start": OFFLINE
     + "test_option_that_changed_inside_a_half_published_transaction_is_changed_back",
     "producer/pgoutput/options.py:start_options": OFFLINE + "test_server_that_is_too_old_is_upgraded",
+    "producer/postgres/requirements.py:stream_options": OFFLINE
+    + "test_slot_that_no_standby_of_this_version_keeps_is_not_asked_for",
     "producer/postgres/requirements.py:_streaming": OFFLINE
     + "test_streaming_and_messages_exclude_each_other_until_one_is_set_as_told",
     "producer/registry/client.py:_tls": OFFLINE + "test_files_of_tls_to_a_registry_are_named_as_pem_files",

@@ -77,6 +77,15 @@ def test_streaming_and_messages_exclude_each_other_until_one_is_set_as_told() ->
     stream_options(settings(postgres=postgres | {"messages": False}), 180000)
 
 
+def test_slot_that_no_standby_of_this_version_keeps_is_not_asked_for() -> None:
+    told = refusal(lambda: stream_options(settings(postgres={"failover": True}), 160015))
+    assert told.what == "failover = true needs Postgres 17 or newer; the server is Postgres 16"
+    assert told.remedy == "set failover = false in [postgres], or upgrade the server"
+
+    stream_options(settings(postgres={"failover": False}), 160015)
+    stream_options(settings(postgres={"failover": True}), 170000)
+
+
 def test_server_that_is_too_old_is_upgraded() -> None:
     assert refusal(lambda: start_options(["p"], OLDEST_SERVER - 1, StreamWishes())).remedy == "upgrade the server"
 

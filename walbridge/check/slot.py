@@ -66,6 +66,25 @@ def slot_findings(case: SlotCase) -> Iterator[Finding]:
         yield ok(AREA, f"{case.name}: {use}, {held}{_room(case)}")
 
 
+def failover_findings(case: SlotCase, waits_for: str) -> Iterator[Finding]:
+    """Whether a standby that takes over would have the slot, and all that was published.
+
+    Args:
+        waits_for: ``synchronized_standby_slots``.
+    """
+    if case.state is not None and not case.state.failover:
+        yield advice(AREA, f"slot {case.name} is not kept by standbys yet", "start walbridge produce again")
+    if not waits_for:
+        yield advice(
+            AREA,
+            "synchronized_standby_slots is empty: a standby may take over without changes that were published, and all "
+            "tables are then to be copied again",
+            "ALTER SYSTEM SET synchronized_standby_slots = '<physical slot of the standby>'; SELECT pg_reload_conf();",
+        )
+    else:
+        yield ok(AREA, f"changes are sent once the standby of {waits_for} has them")
+
+
 def _room(case: SlotCase) -> str:
     return "" if case.safe_wal_size_bytes is None else f", lost after {bytes_text(case.safe_wal_size_bytes)} more"
 

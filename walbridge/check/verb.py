@@ -35,6 +35,7 @@ from walbridge.producer.postgres.connection import (
     retry_at_start,
 )
 from walbridge.producer.postgres.facts import PublishedTable, ServerIdentity, SlotState
+from walbridge.producer.postgres.requirements import FAILOVER_SINCE
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.slots.slot_row import slot_of, source_of
 from walbridge.program_runs import job_words, left_words, producer_words
@@ -219,7 +220,10 @@ def _slot(reached: Reached) -> Iterator[Finding]:
     retained, safe = (seen.retained_bytes, seen.safe_wal_size_bytes) if seen else (None, None)
     is_needed = reached.progress is not None and reached.progress.consistent_point is not None
     case = slot_check.SlotCase(settings.postgres.slot, reached.slot_state, retained, safe, is_needed)
-    return slot_check.slot_findings(case)
+    yield from slot_check.slot_findings(case)
+    if settings.postgres.failover and _connected(reached).info.server_version >= FAILOVER_SINCE:
+        waits_for = catalog.setting(_connected(reached), "synchronized_standby_slots")
+        yield from slot_check.failover_findings(case, waits_for)
 
 
 def _guards(reached: Reached) -> Iterator[Finding]:

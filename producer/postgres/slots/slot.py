@@ -43,8 +43,9 @@ def inspect(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
     """The slot's row, None where there is no such slot."""
     two_phase = "two_phase" if connection.info.server_version >= 140000 else "false"
     wal_status = "wal_status" if connection.info.server_version >= 130000 else "NULL"
+    failover = "failover" if connection.info.server_version >= 170000 else "false"
     query = (
-        f"SELECT plugin, database, active_pid, {wal_status}, confirmed_flush_lsn::text, {two_phase} "
+        f"SELECT plugin, database, active_pid, {wal_status}, confirmed_flush_lsn::text, {two_phase}, {failover} "
         "FROM pg_replication_slots WHERE slot_name = %s"
     )
     try:
@@ -53,7 +54,7 @@ def inspect(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
         raise classified(error) from None
     if row is None:
         return None
-    return SlotState(row[0], row[1], row[2], row[3], parse_lsn(row[4]) if row[4] else None, bool(row[5]))
+    return SlotState(row[0], row[1], row[2], row[3], parse_lsn(row[4]) if row[4] else None, bool(row[5]), bool(row[6]))
 
 
 def drop(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 30.0) -> None:
@@ -84,6 +85,7 @@ def create(
     check_stop: Callable[[], None] = lambda: None,
     *,
     two_phase: bool = False,
+    failover: bool = False,
 ) -> CreatedSlot:
     """Create the slot with an exported snapshot, valid until the next command on ``pgconn``.
 
@@ -93,8 +95,9 @@ def create(
     name = sql.Identifier(slot).as_string(None)
     try:
         # The keyword form is accepted by every version from 12 to 18 (PostgreSQL ``repl_gram.y``), and has no
-        # word for two_phase.
-        form = "(SNAPSHOT 'export', TWO_PHASE)" if two_phase else "EXPORT_SNAPSHOT"
+        # word for two_phase or failover.
+        words = ["SNAPSHOT 'export'", *(["TWO_PHASE"] if two_phase else []), *(["FAILOVER"] if failover else [])]
+        form = f"({', '.join(words)})" if len(words) > 1 else "EXPORT_SNAPSHOT"
         pgconn.send_query(f"CREATE_REPLICATION_SLOT {name} LOGICAL pgoutput {form}".encode())
         _wait_for_result(pgconn, on_wait, check_stop)
     except psycopg.Error as error:
@@ -106,6 +109,15 @@ def create(
     while pgconn.get_result() is not None:
         pass
     return CreatedSlot(parse_lsn(str(row["consistent_point"])), str(row["snapshot_name"]))
+
+
+def keep_at_standbys(pgconn: pq.abc.PGconn, slot: str) -> None:
+    """Have standbys keep a slot that was made without ``failover``; nobody may be using it.
+
+    Raises:
+        RetryableError: somebody is, or the server is away.
+    """
+    walsender_query(pgconn, f"ALTER_REPLICATION_SLOT {sql.Identifier(slot).as_string(None)} (FAILOVER true)")
 
 
 def _wait_for_result(pgconn: pq.abc.PGconn, on_wait: Callable[[], None], check_stop: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
-from walbridge.check.slot import MUCH_WAL_BYTES, SlotCase, guard_findings, slot_findings
+from walbridge.check.slot import MUCH_WAL_BYTES, SlotCase, failover_findings, guard_findings, slot_findings
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.schemas.control.progress_record import Progress
@@ -142,3 +142,13 @@ def test_another_cluster_behind_the_same_address_is_an_error() -> None:
 
     assert found.severity is Severity.ERROR
     assert "another Postgres cluster" in found.text
+
+
+def test_failover_is_judged_by_whether_standbys_have_the_slot_and_all_that_was_sent() -> None:
+    (not_kept, may_lag) = failover_findings(SlotCase("s", RESERVED), "")
+    assert (not_kept.text, not_kept.remedy) == ("slot s is not kept by standbys yet", "start walbridge produce again")
+    assert may_lag.severity is Severity.ADVICE
+    assert "ALTER SYSTEM SET synchronized_standby_slots" in (may_lag.remedy or "")
+
+    kept = [*failover_findings(SlotCase("s", state(failover=True)), "s1")]
+    assert kept == [ok("slot", "changes are sent once the standby of s1 has them")]
