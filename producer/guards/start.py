@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.schemas.control.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, TIMELINE_OPTION, Progress
-from walbridge.schemas.errors import NEW_PIPELINE, OperatorError, StreamLost
+from walbridge.schemas.errors import COPY_ALL, NEW_PIPELINE, OperatorError, StreamLost
 from walbridge.schemas.position import format_lsn
 
+_START_AGAIN = "start walbridge produce again"
 _TWO_PHASE_CLEARED_SINCE = 180000
 _SAME_CHANGES = {"proto_version", "streaming", "two_phase"}
 """Options that change when a transaction is sent, but neither which changes come nor a byte of them."""
@@ -97,7 +98,7 @@ def refuse_bad_copy(progress: Progress, server: ServerIdentity, slot: SlotState 
     """
     _refuse_other_database(progress, server)
     if slot is not None:
-        _refuse_slot_of_others(slot, server, progress.slot)
+        _refuse_slot_of_others(slot, server, progress.slot, _START_AGAIN)
 
 
 def refuse_bad_beginning(progress: Progress, server: ServerIdentity, slot: SlotState | None) -> None:
@@ -109,7 +110,7 @@ def refuse_bad_beginning(progress: Progress, server: ServerIdentity, slot: SlotS
     if server.system_id == progress.system_id:
         _refuse_other_database(progress, server)
     if slot is not None:
-        _refuse_slot_of_others(slot, server, progress.slot)
+        _refuse_slot_of_others(slot, server, progress.slot, _START_AGAIN)
 
 
 def _refuse_other_database(progress: Progress, server: ServerIdentity) -> None:
@@ -190,7 +191,7 @@ def _refuse_bad_slot(progress: Progress, server: ServerIdentity, slot: SlotState
     if slot is None:
         raise StreamLost(f"slot {name} is gone, and with it the changes after {format_lsn(progress.done)}")
     refuse_lost_slot(name, slot)
-    _refuse_slot_of_others(slot, server, name)
+    _refuse_slot_of_others(slot, server, name, COPY_ALL)
     _refuse_other_two_phase(progress, server, slot, two_phase)
 
 
@@ -228,11 +229,13 @@ def _in_conninfo(value: str) -> str:
     return value if value and not set(value) & set(" '\\") else f"'{escaped}'"
 
 
-def _refuse_slot_of_others(slot: SlotState, server: ServerIdentity, name: str) -> None:
+def _refuse_slot_of_others(slot: SlotState, server: ServerIdentity, name: str, then: str) -> None:
+    """``then``: what is to be done once there is no such slot any more."""
     if slot.plugin != "pgoutput" or slot.database != server.database:
         raise OperatorError(
             f"slot {name} is of plugin {slot.plugin} in database {slot.database}",
-            remedy=f"somebody else made it: {NEW_PIPELINE}",
+            remedy=f"somebody else made it; if nobody needs it: SELECT pg_drop_replication_slot('{name}'); "
+            f"then {then}; else {NEW_PIPELINE}",
         )
 
 

@@ -70,6 +70,14 @@ def follow_as_new_pipeline(producer: ProducerUnderTest) -> None:
         another.kill_all()
 
 
+def drop_and_copy_all_again(producer: ProducerUnderTest) -> None:
+    """The slot is somebody else's: both ways that there are, one after the other."""
+    follow_as_new_pipeline(producer)
+    producer.write_settings()
+    producer.database.execute(f"SELECT pg_drop_replication_slot('{producer.slot}');")
+    copy_all_again(producer)
+
+
 def _streams(producer: ProducerUnderTest) -> None:
     running = producer.start_streaming()
     producer.check_equal()

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.faults.followed import copy_again, copy_all_again, drop_slot_only, follow_as_new_pipeline, settings_of
+from tests.faults.followed import copy_again, copy_all_again, drop_and_copy_all_again, drop_slot_only, settings_of
 from tests.faults.standing import refused_and_untouched
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
@@ -217,7 +217,7 @@ GUARDS: dict[str, Guard] = {
         "set two_phase = true; or ALTER_REPL",
     ),
     "slot of another plugin": Guard(
-        _sql(_REMAKE_SLOT + "'test_decoding')"), "is of plugin test_decoding", NEW_PIPELINE
+        _sql(_REMAKE_SLOT + "'test_decoding')"), "is of plugin test_decoding", f"{COPY_ALL}; else {NEW_PIPELINE}"
     ),
     "slot that is gone": Guard(_sql("SELECT pg_drop_replication_slot('{slot}')"), "and with it the changes", COPY_ALL),
 }
@@ -226,7 +226,7 @@ GUARDS: dict[str, Guard] = {
 FOLLOWED: dict[str, Callable[[ProducerUnderTest], None]] = {
     COPY_AGAIN: copy_again,
     COPY_ALL: copy_all_again,
-    NEW_PIPELINE: follow_as_new_pipeline,
+    f"{COPY_ALL}; else {NEW_PIPELINE}": drop_and_copy_all_again,
 }
 """What the remedies of states that cannot be ended come to, when they are done to the letter."""
 

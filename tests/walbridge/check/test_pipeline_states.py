@@ -28,7 +28,7 @@ from walbridge.embedded.jars import set_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
-from walbridge.schemas.errors import COPY_AGAIN, NEW_PIPELINE, START_BROKER
+from walbridge.schemas.errors import COPY_AGAIN, COPY_ALL, NEW_PIPELINE, START_BROKER
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
 AREAS = [
@@ -184,7 +184,10 @@ def test_topics_that_grew_or_went_are_told_and_a_slot_that_was_taken_is_an_error
         grown.remedy == "none is needed: walbridge produce copies the table, and readers have it as it was until then"
     )
     assert gone.remedy == grown.remedy
-    assert taken.remedy == f"somebody else made it: {NEW_PIPELINE}"
+    assert taken.remedy == (
+        f"somebody else made it; if nobody needs it: SELECT pg_drop_replication_slot('{name}'); then {COPY_ALL}; "
+        f"else {NEW_PIPELINE}"
+    )
     # The slot of before is lost for good: with none, the same guard says so.
     drop_slot(streamed.database, name)
     assert streamed.found(f"slot {name} is gone, and with it the changes after").severity is Severity.ERROR

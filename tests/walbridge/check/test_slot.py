@@ -109,7 +109,8 @@ GUARDS: dict[str, tuple[Progress | None, SlotState | None, Finding]] = {
         error(
             "slot",
             "slot walbridge is of plugin test_decoding in database shop",
-            f"somebody else made it: {NEW_PIPELINE}",
+            "somebody else made it; if nobody needs it: SELECT pg_drop_replication_slot('walbridge'); then "
+            f"{COPY_ALL}; else {NEW_PIPELINE}",
         ),
     ),
     "slot beyond what was published": (
