@@ -12,7 +12,9 @@ from walbridge.producer.guards.start import refuse_bad_start, seen_timeline
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.kafka.table_requests import TableRequests, copy_of_all_asked
 from walbridge.producer.metrics import ProducerMetrics
+from walbridge.producer.pgoutput.options import with_publication
 from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.producer.postgres.slots import slot
@@ -23,12 +25,13 @@ from walbridge.producer.session.loop import Session
 from walbridge.producer.session.transaction_spool import Spool, spool_parent
 from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
-from walbridge.schemas.control.progress_record import TIMELINE_OPTION, Progress, why_lost
+from walbridge.schemas.control.progress_record import DDL_OPTION, TIMELINE_OPTION, Progress, why_lost
 from walbridge.schemas.control.table_request import BEGINS_OPTION, read_until
 from walbridge.schemas.errors import COPY_AGAIN, OperatorError, StreamLost
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
+from walbridge.schemas.told_ddl import DDL_PUBLICATION
 
 log = structlog.get_logger()
 
@@ -60,19 +63,24 @@ def follow_once(
     if settings.postgres.failover and found is not None and not found.failover:
         _keep_at_standbys(source, progress.slot)
     parts.tables.forget_session(connection)
+    told = parts.tables.ddl_sessions.begin(
+        progress.options.get(DDL_OPTION), ddl_publication(connection), progress.floor
+    )
     parts.tables.versions.read()
     spool.clear()
     watch = SourceWatch(settings, connection, parts.admin, parts.tables, parts.out.tracker)
     watch.notices_tables = True
     parts.publisher.on_first_rows, parts.publisher.on_late = watch.topics.refuse_others, watch.topics.suspect
     watch.open()
-    parts.out.tracker.stream_with(options)  # the watch compares what was asked for before
+    # The watch compares what was asked for before.
+    parts.out.tracker.stream_with(options if told is None else options | {DDL_OPTION: str(told)})
     postgres = settings.postgres
     with ReplicationStream(
         source.walsender(), progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
     ) as stream:
-        stream.start(progress.floor, options)
-        log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done))
+        stream.start(progress.floor, options if told is None else with_publication(options, DDL_PUBLICATION))
+        telling = {} if told is None else {"ddl_publication": DDL_PUBLICATION}
+        log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done), **telling)
         metrics.watch_stream(stream, parts.out)
         dsn, folder = dsn_of(settings), str(spool_parent(settings))
         with (

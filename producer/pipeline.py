@@ -8,6 +8,7 @@ In: settings. Out: Kafka topics that hold everything Postgres committed, in orde
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 
 import structlog
 
@@ -19,12 +20,14 @@ from walbridge.producer.guards.start import refuse_before_copy
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.metrics import COPYING, ProducerMetrics
 from walbridge.producer.postgres.connection import retry_at_start
+from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.start import Parts, new_progress, start
 from walbridge.producer.waits import Stopped, Waits
 from walbridge.runtime.back_off import BackOff
+from walbridge.schemas.control.progress_record import DDL_OPTION
 from walbridge.schemas.errors import RetryableError, StreamLost
 from walbridge.schemas.settings import Settings
 
@@ -103,6 +106,8 @@ class Pipeline:
         server = self._source.identify()
         refuse_before_copy(published, server, found, self._settings.postgres.slot)
         progress = new_progress(self._settings, server)
+        if (told := ddl_publication(connection)) is not None:  # it is older than the slot will be
+            progress = replace(progress, options=progress.options | {DDL_OPTION: str(told)})
         parts.out.tracker.committed(published or progress)
         self._metrics.enter(COPYING)
         watch = SourceWatch(self._settings, connection, parts.admin, parts.tables, parts.out.tracker)

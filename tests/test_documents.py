@@ -34,7 +34,8 @@ SPARKS_OWN = "spark."
 
 def options(verb: str) -> set[str]:
     """Without their short forms."""
-    return {"--help", *(name for each in COMMANDS[verb].params for name in each.opts if name.startswith("--"))}
+    named = (name for each in COMMANDS[verb].params for name in (*each.opts, *each.secondary_opts))
+    return {"--help", *(name for name in named if name.startswith("--"))}
 
 
 def defaults() -> dict[str, Any]:

@@ -13,6 +13,7 @@ every user of the machine sees, and none is ever printed (I10).
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from walbridge import ddl_trigger
 from walbridge.init import ensure_publications
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, classified, connect_sql, parsed_dsn, retry_at_start
@@ -72,25 +74,56 @@ class Lacking:
             yield sql.SQL("GRANT SELECT ON TABLE {} TO {}").format(sql.Identifier(*table), to)
 
 
-def prepare(settings: Settings, admin_dsn: str, say: Say, ask: Callable[[], str] | None = None) -> None:
+def prepare(
+    settings: Settings,
+    admin_dsn: str,
+    say: Say,
+    ask: Callable[[], str] | None = None,
+    *,
+    tells_ddl: bool = False,
+    force: bool = False,
+) -> None:
     """Make what of role, rights and publication is missing.
 
     Args:
         settings: whose secrets are not read yet: the password's file may be missing.
         ask: a person for the administrator's password, where the server wants one and none is kept for libpq.
+        tells_ddl: make the event triggers, too, that tell DDL in the stream.
+        force: also where others replicate all tables.
 
     Raises:
         OperatorError: the administrator may not, or names another database; then nothing was changed.
     """
     ours = parsed_dsn(dsn_of(settings))
-    role, theirs, lines = _role_of(ours), _administrators(admin_dsn, ours), list[str]()
+    role, theirs = _role_of(ours), _administrators(admin_dsn, ours)
+    with _changing(settings, theirs, ours, say, ask) as (connection, tell):
+        ensure_publications(connection, settings, tell)
+        _ensure_role(connection, settings, role, tell)
+        _ensure_rights(connection, settings, role, tell)
+        if tells_ddl:
+            if not force:
+                ddl_trigger.refuse_other_subscribers(connection, settings.postgres.slot)
+            ddl_trigger.make(connection, tell)
+
+
+def take_ddl_trigger_away(settings: Settings, admin_dsn: str, say: Say, ask: Callable[[], str] | None = None) -> None:
+    """Take away what tells DDL in the stream. Raises as ``prepare``."""
+    ours = parsed_dsn(dsn_of(settings))
+    with _changing(settings, _administrators(admin_dsn, ours), ours, say, ask) as (connection, tell):
+        ddl_trigger.take_away(connection, tell)
+
+
+@contextmanager
+def _changing(
+    settings: Settings, theirs: str, ours: dict[str, Any], say: Say, ask: Callable[[], str] | None
+) -> Iterator[tuple[SqlConnection, Say]]:
+    """One transaction of the administrator's; what is told in it is said once it has committed."""
+    lines = list[str]()
     with _connected(theirs, settings.postgres.start_timeout_s, ask) as connection:
         _refuse_other_database(connection.info.dbname, ours)
         try:
             with connection.transaction():
-                ensure_publications(connection, settings, lines.append)
-                _ensure_role(connection, settings, role, lines.append)
-                _ensure_rights(connection, settings, role, lines.append)
+                yield connection, lines.append
         except psycopg.Error as error:
             raise _refused(connection, error) from None
     for line in lines:

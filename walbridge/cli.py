@@ -70,14 +70,24 @@ def init(
             "is as in the dsn of the settings.",
         ),
     ] = None,
+    ddl_trigger: Annotated[
+        bool | None,
+        typer.Option(
+            "--ddl-trigger/--no-ddl-trigger",
+            help="Make the event triggers that tell DDL in the stream, or take them away and do no more: with "
+            "--admin-dsn; else print the SQL.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --ddl-trigger: also where others replicate all tables.")
+    ] = False,
 ) -> None:
     """Make publication (if the settings name its tables), topics and slot; print the SQL of a least-privileged role."""
     import structlog
 
-    from walbridge.administrator import prepare
+    from walbridge.administrator import prepare, take_ddl_trigger_away
+    from walbridge.ddl_trigger import make_sql
     from walbridge.init import initialise
-    from walbridge.kafka_rights import acl_script
-    from walbridge.role import administrator_sql
     from walbridge.schemas.settings_file import load_settings
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is SQL alone
@@ -87,17 +97,35 @@ def init(
         )
     if only_sql and acls:
         raise typer.BadParameter("say --sql or --acls")
-    if acls:
-        print(acl_script(load_settings(config, secrets=())))
-        return
-    if only_sql:
-        print(administrator_sql(load_settings(config, secrets=()), role))
+    if admin_dsn is None and (only_sql or acls or ddl_trigger is False):
+        print(_printed_by_init(config, role, acls=acls, ddl_trigger=ddl_trigger))
         return
     if admin_dsn is not None:
         ask = (lambda: getpass("Password of the administrator: ")) if sys.stdin.isatty() else None
-        prepare(load_settings(config, secrets=()), admin_dsn, _say, ask)
+        settings = load_settings(config, secrets=())
+        if ddl_trigger is False:
+            take_ddl_trigger_away(settings, admin_dsn, _say, ask)
+            return
+        prepare(settings, admin_dsn, _say, ask, tells_ddl=bool(ddl_trigger), force=force)
     if printed := initialise(load_settings(config), role, _say, is_prepared=admin_dsn is not None):
         print(printed)
+    if ddl_trigger and admin_dsn is None:
+        print(make_sql())
+
+
+def _printed_by_init(config: str | None, role: str | None, *, acls: bool, ddl_trigger: bool | None) -> str:
+    """What it prints without a connection."""
+    from walbridge.ddl_trigger import make_sql, take_away_sql
+    from walbridge.kafka_rights import acl_script
+    from walbridge.role import administrator_sql
+    from walbridge.schemas.settings_file import load_settings
+
+    if ddl_trigger is False:
+        return take_away_sql()
+    settings = load_settings(config, secrets=())
+    if acls:
+        return acl_script(settings)
+    return administrator_sql(settings, role) + (f"\n{make_sql()}" if ddl_trigger else "")
 
 
 @app.command()

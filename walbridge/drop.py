@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from psycopg import sql
 
 from walbridge.control_records import newest_progress, relations
+from walbridge.ddl_trigger import ddl_standing
 from walbridge.producer.guards.start import refuse_bad_copy, refuse_foreign_slot
 from walbridge.producer.kafka.client_config import client_config
 from walbridge.producer.kafka.topics import TopicAdmin
@@ -37,6 +38,7 @@ from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.schemas.table_names import qualified
+from walbridge.schemas.told_ddl import DDL_PUBLICATION
 from walbridge.schemas.topics import (
     cuts_topic,
     data_topic,
@@ -232,6 +234,11 @@ def _removal(
             why = "kept, as asked" if keep_publication else _why_not_ours(connection, name, settings)
             publications += [] if why else [name]
             stays += [f"publication  {name}: {why}"] if why else []
+    if not ddl_standing(connection).is_nowhere:
+        take_away = "walbridge init --no-ddl-trigger --admin-dsn ... takes it away"
+        stays.append(
+            f"publication  {DDL_PUBLICATION}, and what tells DDL: for all pipelines of this database; {take_away}"
+        )
     if isinstance(kafka, InKafka):
         stays += [
             f"topic        {name}: it is named like this pipeline's topics, but belongs to no table that it knows"

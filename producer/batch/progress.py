@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from walbridge.producer.copying.next_epoch import without_beginning
 from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, TableChanges
 from walbridge.schemas.control.progress_record import (
+    DDL_OPTION,
     MESSAGE_PREFIXES_OPTION,
     OWN_OPTIONS,
     Progress,
@@ -239,6 +240,6 @@ class ProgressTracker:
         own = {
             name: value
             for name, value in self.progress.options.items()
-            if name.startswith(OWN_OPTIONS) and name != MESSAGE_PREFIXES_OPTION
+            if name.startswith(OWN_OPTIONS) and name not in (MESSAGE_PREFIXES_OPTION, DDL_OPTION)
         }
         self.progress = replace(self.progress, options=own | dict(options))

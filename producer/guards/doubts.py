@@ -5,7 +5,7 @@ what the next cut has to say (``session/table_trouble.py``). Nothing is remember
 copy begins, so that a doubt which no cut told is found again after a restart (I7, I8).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from walbridge.producer.errors.publications import (
     publication_altered,
 )
 from walbridge.producer.errors.tables import (
+    RewriteTold,
     column_added_with_values,
     found_unequal,
     labels_changed,
@@ -29,6 +30,7 @@ from walbridge.producer.errors.tables import (
 from walbridge.producer.guards import altered_types, rewrites
 from walbridge.producer.guards.baseline import GENERATED_OPTION, Baseline
 from walbridge.producer.guards.rewrites import as_text, by_relation, from_text
+from walbridge.producer.guards.told_rewrites import ToldRewrites
 from walbridge.producer.guards.truncations import Truncations
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage
@@ -41,6 +43,7 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.told_ddl import Attached
 
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
@@ -57,6 +60,9 @@ class Doubts:
         self.is_look_due = False
         """Whether what came since the last look at all tables may end a doubt."""
         self._truncations = Truncations()
+        self.is_told = False
+        """Whether the source tells DDL as rows in the stream: those say of which position a doubt is."""
+        self._told = ToldRewrites()
         self._announced: dict[int, set[int]] = {}
         """By root: partitions of which the stream brought changes since."""
         self._untold: set[int] = set()
@@ -144,6 +150,24 @@ class Doubts:
         if relation_id not in by_relation(self._known(root)):
             self._announced.setdefault(root, set()).add(relation_id)
 
+    def tell_rewrite(self, relation_id: int, file: int) -> None:
+        """A row about DDL tells that this file is to be replaced by one with the same rows."""
+        self._told.begin(relation_id, file)
+
+    def tell_file(self, relation_id: int, file: int) -> None:
+        """A row about DDL tells where the table lies at the end of a command."""
+        self.is_look_due |= self._told.end(relation_id, file)
+
+    def has_partition(self, root: int, relation_ids: Collection[int]) -> bool:
+        """Whether one of these is known to be below this root."""
+        known = by_relation(self._known(root)).keys() - {root} | self._announced.get(root, set())
+        return not known.isdisjoint(relation_ids)
+
+    def may_bring_rows(self, attached: Attached) -> bool:
+        """Whether its root needs a copy: it has rows, or what was written to it before keeps the server from sending
+        what is written to it now."""
+        return not attached.is_empty or self._connection.info.server_version < SINCE_VERSION
+
     def knows_partitions_of(self, root: int) -> bool:
         """Whether the last comparison showed every partition of which changes came: one that came and went since takes
         its rows with it."""
@@ -173,23 +197,33 @@ class Doubts:
         others = {}
         for relation_id, now in found.items():
             reason = self._reason(relation_id, known[relation_id], now, filled, altered)
-            if reason is not None:
+            if (what := self._yet_to_come(relation_id, known[relation_id], now, reason)) is not None:
+                unexplained[relation_id] = what
+            elif reason is not None:
                 reasons[relation_id] = reason
-            elif new := self._rewritten(
-                relation_id, known[relation_id], now, may_be_truncated=self._hides_truncates(relation_id)
-            ):
-                unexplained[relation_id] = new, table_rewritten(self._name(relation_id))
             elif relation_id in self._doubted or relation_id in untold:
                 continue
             elif tables[relation_id].storage != as_text(now):
                 others[relation_id] = replace(tables[relation_id], storage=as_text(now))
         self.add(reasons)
         self._truncations.note_compared(found, unexplained, snapshot, partial(insert_lsn, self._connection))
-        for relation_id in found:
+        for relation_id in found.keys() - unexplained.keys():
             self._announced.pop(relation_id, None)
+            self._told.forget(found[relation_id].files)
         if others:
             self._tracker.remember_tables(others)
         return wanted - found.keys()
+
+    def _yet_to_come(
+        self, relation_id: int, known: TableStorage, now: TableStorage, reason: OperatorError | None
+    ) -> tuple[list[TableFile], OperatorError] | None:
+        """What the stream may still bring of a table that differs, and what to say once it has passed this look."""
+        if reason is not None:
+            # Rows about DDL say where; of what they do not tell it is not known when it was (``truncations.py``).
+            undated = [replace(each, made_by=0) for each in now.files]
+            return (undated, reason) if self.is_told and isinstance(reason, RewriteTold) else None
+        new = self._rewritten(relation_id, known, now, may_be_truncated=self._hides_truncates(relation_id))
+        return (new, table_rewritten(self._name(relation_id))) if new else None
 
     def note_look(self, state: PublicationState, snapshot: Snapshot | None) -> None:
         """All tables were looked at when the publication was in this state."""
@@ -287,6 +321,7 @@ class Doubts:
             file
             for file in now.files
             if file.relation_id in before
+            and not self._told.explain(before[file.relation_id], file)
             and rewrites.is_rewritten(
                 before[file.relation_id],
                 file,

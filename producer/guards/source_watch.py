@@ -31,6 +31,7 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
 from walbridge.producer.postgres.publications.combined_publications import operations_in
+from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.publications.publication import (
     insert_lsn,
     next_xid,
@@ -87,7 +88,7 @@ class SourceWatch:
         self._admin = admin
         self._tables = tables
         self._tracker = tracker
-        self._pace = LookPace()
+        self._pace, self._ddl_pace = LookPace(), LookPace()
         self._left: dict[int, int] = {}
         """By table: transactions below this xid may still bring changes of it."""
         self._leaving: dict[int, Lsn] = {}
@@ -120,6 +121,7 @@ class SourceWatch:
         progress = self._tracker.progress
         self._tables.partition_sessions.begin(progress.floor)
         self._tables.archives |= {each: operations_in(table.membership) for each, table in progress.tables.items()}
+        self.doubts.is_told = self._tables.ddl_sessions.publication is not None
         baseline = Baseline.of(progress)
         if baseline is None:
             # Written by earlier code: what there is now is all that can be compared with later.
@@ -252,6 +254,7 @@ class SourceWatch:
             if now.oldest_xid >= self._left[relation_id]:
                 self._leaving[relation_id] = now.lsn
         self._notice_names(now)
+        self._notice_ddl_publication(now)
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
             self.appeared |= other_members(self._connection, names, there)
@@ -264,6 +267,12 @@ class SourceWatch:
         """Of the publications; where archives are followed nothing is missing of all tables."""
         now = publication_state(self._connection, self._publications, relation_ids)
         return replace(now, missing_operations=()) if self._settings.postgres.archives else now
+
+    def _notice_ddl_publication(self, now: PublicationState) -> None:
+        if self._ddl_pace.is_due and not self.only_looks:
+            with self._ddl_pace.look():
+                found = ddl_publication(self._connection)
+                self._tables.ddl_sessions.look(found, now.oldest_xid, now.lsn, self.next_xid)
 
     def _notice_names(self, now: PublicationState) -> None:
         """A commit is in the WAL before the catalogue shows it, and who renames a table keeps all others from it."""

@@ -75,6 +75,11 @@ def start_options(publications: Iterable[str], server_version: int, wishes: Stre
     return options | {name: need.sent for name, need in asked.items()}
 
 
+def with_publication(options: dict[str, str], name: str) -> dict[str, str]:
+    """The same options, which ask for this publication, too."""
+    return options | {"publication_names": f"{options['publication_names']},{_quoted(name)}"}
+
+
 def names_in(option: str) -> tuple[str, ...]:
     """The publications that ``publication_names`` named, or earlier code did, without quotes."""
     if not option.startswith('"'):

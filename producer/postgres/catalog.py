@@ -19,6 +19,7 @@ from walbridge.producer.postgres.publications.combined_publications import OPERA
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
 from walbridge.schemas.table_names import split_name
+from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 
 Publications = tuple[str, ...]
 """Names of publications that are followed together."""
@@ -112,7 +113,7 @@ _PUBLISHED = """
     JOIN pg_publication p ON p.pubname = t.pubname
     JOIN pg_namespace n ON n.nspname = t.schemaname
     JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-    WHERE t.pubname = ANY (%s) ORDER BY 2, 3, p.oid"""
+    WHERE t.pubname = ANY (%s) AND {others} ORDER BY 2, 3, p.oid"""
 _HAS_LIST = (
     "EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid AND r.prattrs IS NOT NULL)"
 )
@@ -132,6 +133,7 @@ def published_tables(connection: psycopg.Connection[Any], publications: Publicat
         attnames="t.attnames::text[]" if version >= 150000 else "NULL",
         has_list=_HAS_LIST if version >= 150000 else "false",
         by_schema=_IN_SCHEMA if version >= 150000 else "false",
+        others=NOT_DDL_TABLE,
     )
     rows: dict[int, list[tuple[Any, ...]]] = {}
     for row in rows_of(connection, query, (list(publications),)):

@@ -30,6 +30,7 @@ from walbridge.schemas.errors import (
     RetryableError,
     StreamLost,
 )
+from walbridge.schemas.told_ddl import DDL_PUBLICATION
 
 T = TypeVar("T")
 ANSWER_TIMEOUT_S = 60.0
@@ -220,6 +221,9 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
         message = _name_of(sqlstate)
     if sqlstate == _LOCKED:
         return TableLocked(f"Postgres ({sqlstate}): {message}")
+    if sqlstate == "42704" and f'"{DDL_PUBLICATION}"' in message:
+        # It was taken away: the next session does not ask for it.
+        return RetryableError(f"Postgres ({sqlstate}): {message}")
     remedy = _BY_CODE.get(sqlstate) or _DEFINITE.get(sqlstate[:2])
     if sqlstate == _NO_BINARY:
         remedy = f"start again, which names table and column if [postgres] binary = true is the cause; or {BINARY_OFF}"

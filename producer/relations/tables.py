@@ -25,6 +25,7 @@ from walbridge.producer.postgres.publications.combined_publications import archi
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
 from walbridge.producer.relations.column_matching import retyped_columns, uncertain_columns, unfilled_columns
+from walbridge.producer.relations.ddl_sessions import DdlSessions
 from walbridge.producer.relations.partition_sessions import PartitionSessions
 from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.registry_ids import RegistryIds
@@ -72,6 +73,7 @@ class Tables:
         self._publisher = publisher
         self.database = database
         self.partition_sessions = PartitionSessions()
+        self.ddl_sessions = DdlSessions()
         self._writers: dict[int, RecordWriter] = {}
         self._foreign: dict[int, Relation] = {}
         self._unbarred: set[int] = set()

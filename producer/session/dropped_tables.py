@@ -79,6 +79,10 @@ class DroppedTables:
         """Leave out the table, of which progress tells why."""
         self._left.add(relation_id)
 
+    def has(self, relation_id: int) -> bool:
+        """Whether the table is left out."""
+        return relation_id in self._left
+
     def take_back(self, relation_id: int) -> None:
         """The table is followed from here on."""
         self._left.discard(relation_id)

@@ -30,6 +30,7 @@ from walbridge.producer.session.copies.state.copy_progress import CopyStanding
 from walbridge.producer.session.copies.state.record_queue import RecordQueue
 from walbridge.producer.session.copies.state.requested_tables import RequestedTables
 from walbridge.producer.session.copies.table_copies import TableCopies
+from walbridge.producer.session.ddl_rows import DdlRows
 from walbridge.producer.session.dropped_tables import Change
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
@@ -46,6 +47,7 @@ from walbridge.producer.waits import PATIENCE_S
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.told_ddl import is_ddl_table
 
 _XLOG_DATA = ord("w")
 REPLY_INTERVAL_S = 0.2
@@ -102,6 +104,7 @@ class Session:
         )
         dropped = self._changes.dropped
         self._trouble = self._changes.trouble = TableTrouble(limits, out, tables, watch, followed, dropped)
+        self._ddl = DdlRows(out, tables, watch, relations, dropped, self._trouble)
         self._renamed = RenamedTables(tables, out, watch, self._fast_path)
         self._cuts = CutMaker(
             limits.idle_cut_interval_ms,
@@ -141,6 +144,8 @@ class Session:
         self._trouble.end_at(lsn)
 
     def _install(self, relation: Relation) -> None:
+        if is_ddl_table(relation.namespace, relation.name):
+            return
         self._trouble.take_refused(relation.relation_id)
         try:
             self._followed.install(relation)
@@ -203,7 +208,10 @@ class Session:
             return
         message = decode_message(data[XLOG_DATA_HEADER_BYTES:], self._decoders)
         if isinstance(message, Change):
-            if self._transactions.receive_change(data):
+            if self._ddl.is_one(message):
+                if self._transactions.publishes:
+                    self._ddl.receive(message, self._transactions.inside())
+            elif self._transactions.receive_change(data):
                 self._publish(message)
         elif isinstance(message, LogicalMessage):
             self._message(message, data)
@@ -250,6 +258,8 @@ class Session:
 
     def _relation(self, message: Relation) -> None:
         self._replay.relation(message)
+        if is_ddl_table(message.namespace, message.name):
+            return
         root = self._followed.root_of(message.relation_id)
         if root is not None:
             self._trouble.announce_partition(message.relation_id, root)
@@ -297,9 +307,13 @@ class Session:
     def _step_copies(self) -> None:
         if self._copies is not None:
             self._copies.step()
-        behind = self._tables.partition_sessions.behind
-        if behind is not None and not self._out.is_open and self._out.tracker.progress.floor >= behind:
+        if self._out.is_open:
+            return
+        floor = self._out.tracker.progress.floor
+        if (behind := self._tables.partition_sessions.behind) is not None and floor >= behind:
             raise RetryableError("the server notices with another session only which partitions came and went")
+        if (behind := self._tables.ddl_sessions.behind) is not None and floor >= behind:
+            raise RetryableError("the source tells DDL to sessions that begin from now on")
 
     def _end_stalled_batch(self, age_max_s: float) -> None:
         """Inside a transaction that goes on without rows: Kafka would abort a batch that waits for its end."""

@@ -64,6 +64,10 @@ class SessionRelations:
         if arrival is not None and (known is None or known[0] < arrival):
             self._known[relation.relation_id] = arrival, relation
 
+    def wanted(self, relation_id: int) -> Relation | None:
+        """What the next change of this table wants, installed or not; None where none was announced."""
+        return self._due.get(relation_id) or self._installed.get(relation_id)
+
     def known(self) -> list[Relation]:
         """All that the server takes for known."""
         return [relation for _, relation in self._known.values()]

@@ -198,6 +198,8 @@ FOLLOWED: dict[str, str] = {
     "spark_consumer/preflight.py:_address": (
         "tests/remedies/test_followed_settings.py::test_server_without_a_port_is_written_with_one"
     ),
+    "walbridge/ddl_trigger.py:refuse_other_subscribers": "tests/walbridge/test_ddl_trigger.py::"
+    "test_publication_of_all_tables_that_others_may_read_is_named_until_the_remedy_was_followed",
     "walbridge/administrator.py:_administrators": ADMINISTRATOR + "test_password_among_the_arguments_is_refused_unread",
     "walbridge/administrator.py:_kept_password": ADMINISTRATOR
     + "test_password_file_that_holds_no_password_is_refused_until_it_does",

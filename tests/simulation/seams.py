@@ -174,7 +174,9 @@ def _replacements(
             "identify": lambda *_: server.identify(),
             "inspect": lambda *_: server.inspect(),
         },
+        "walbridge.producer.pipeline": {"ddl_publication": lambda *_: None},
         "walbridge.producer.follow": {
+            "ddl_publication": lambda *_: None,
             # Without a table that comes nothing is copied beside the stream.
             "CopyReader": lambda *_: nullcontext() if copied is None else Reader(copied, world),
             "TableRequests": lambda settings, next_offset: RequestsInTurn(world, settings, next_offset),
@@ -183,6 +185,7 @@ def _replacements(
         "walbridge.producer.guards.doubts": {"table_storages": lambda _, asked: dict.fromkeys(asked, TableStorage(()))},
         "walbridge.producer.guards.source_watch": {
             "other_members": lambda connection, name, there: set() if copied is None else copied.members(there),
+            "ddl_publication": lambda *_: None,
             "next_xid": lambda *_: copied.next_xid() if copied is not None else 1,
             "publication_state": _every_table,
             "partition_trees": lambda *_: [],

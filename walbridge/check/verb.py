@@ -18,11 +18,13 @@ from walbridge.check import host, published, report, server, topics
 from walbridge.check import registry as registry_check
 from walbridge.check import slot as slot_check
 from walbridge.check.clock import clock_findings
+from walbridge.check.ddl import ddl_findings
 from walbridge.check.finding import LAKE, Finding, Severity, advice, error, exit_code, not_checked, ok, refused
 from walbridge.check.programs import AREA as PROGRAMS
 from walbridge.check.programs import program_findings
 from walbridge.check.session import SESSION, session_findings
 from walbridge.control_records import cuts_kept, newest_progress, relations
+from walbridge.ddl_trigger import ddl_standing
 from walbridge.extras import missing_package
 from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.kafka.topics import TopicAdmin
@@ -189,6 +191,7 @@ def _publication(reached: Reached) -> Iterator[Finding]:
         yield from published.publication_findings(
             name, facts, reached.settings, reached.tables, is_followed=_streams(reached) is not None
         )
+    yield from ddl_findings(ddl_standing(_connected(reached)))
 
 
 def _streams(reached: Reached) -> Progress | None:

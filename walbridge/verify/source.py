@@ -17,6 +17,7 @@ from psycopg.rows import dict_row
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import parse_lsn
+from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 from walbridge.verify.comparison import Fingerprint, Row
 from walbridge.verify.errors import TableNotCompared
 from walbridge.verify.source_text import SourceColumn, canonical_text, with_length
@@ -48,14 +49,14 @@ _SEGMENT_HEADER_BYTES = 40
 # Filters of several publications are OR'ed, and a partition comes as the root that any of them publishes.
 # to_jsonb: attnames and rowfilter are there from version 15 on. 15 names generated columns, which
 # only 18 and newer send.
-_TABLES = """
+_TABLES = f"""
 WITH member AS (
   SELECT c.oid, o.oid AS publication, to_jsonb(p)->'attnames' AS columns,
          CASE WHEN o.pubinsert THEN coalesce(to_jsonb(p)->>'rowfilter', 'true') END AS row_filter
   FROM pg_publication_tables p JOIN pg_publication o ON o.pubname = p.pubname
   JOIN pg_namespace n ON n.nspname = p.schemaname
   JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
-  WHERE p.pubname = ANY (%s)
+  WHERE p.pubname = ANY (%s) AND {NOT_DDL_TABLE}
 ), published AS (
   SELECT oid, string_agg(DISTINCT row_filter, ') OR (') AS row_filter,
          bool_or(row_filter = 'true') AS is_whole, jsonb_agg(columns ORDER BY publication)->0 AS columns

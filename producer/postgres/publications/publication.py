@@ -27,6 +27,7 @@ from walbridge.producer.postgres.publications.combined_publications import (
     membership_text,
 )
 from walbridge.schemas.position import Lsn, parse_lsn
+from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 
 _PUBLICATIONS = """
     SELECT pubname, oid, ARRAY[pubinsert, pubupdate, pubdelete, pubtruncate], {generated},
@@ -80,7 +81,7 @@ _APPEARED = """
     SELECT DISTINCT c.oid FROM pg_class c CROSS JOIN pg_publication p JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE p.pubname = ANY (%s) AND c.oid <> ALL (%s) AND c.oid >= 16384 AND c.relkind IN ('r', 'p')
     AND c.relpersistence = 'p' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
-    AND {whole} AND (p.puballtables OR EXISTS (
+    AND {others} AND {whole} AND (p.puballtables OR EXISTS (
       SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN (SELECT f.relid FROM {family} f))
       {by_schema})"""
 _WHOLE = "(CASE WHEN p.pubviaroot THEN NOT (p.puballtables AND c.relispartition) ELSE c.relkind = 'r' END)"
@@ -98,7 +99,7 @@ def other_members(connection: SqlConnection, publications: Publications, relatio
     version = connection.info.server_version
     by_schema = _SCHEMA_HAS_IT.format(family=_FAMILY) if version >= 150000 else ""
     whole = _WHOLE if version >= 130000 else "c.relkind = 'r'"
-    query = _APPEARED.format(family=_FAMILY, by_schema=by_schema, whole=whole)
+    query = _APPEARED.format(family=_FAMILY, by_schema=by_schema, whole=whole, others=NOT_DDL_TABLE)
     return {relation_id for (relation_id,) in rows_of(connection, query, (list(publications), list(relation_ids)))}
 
 

@@ -39,6 +39,7 @@ class Watched(Kept):
         super().__init__(settings=settings, progress=replace(STREAMING, tables=current(ORDERS, ITEMS)))
         self.now = STATE
         self.next_xid = 80
+        self.ddl_publication: int | None = None
         self.insert_lsn = STATE.lsn
         self.generated: list[int] = []
         self.storages = {each: TableStorage((TableFile(each, each, 0, 2),)) for each in MEMBERS}
@@ -64,6 +65,7 @@ class Watched(Kept):
         with catalogue(type_facts=lambda *_: types or {}), pytest.MonkeyPatch.context() as patch:
             patch.setattr(source_watch, "publication_state", noted("publication", lambda: self.now))
             patch.setattr(source_watch, "next_xid", noted("an xid is taken", lambda: self.next_xid))
+            patch.setattr(source_watch, "ddl_publication", lambda *_: self.ddl_publication)
             patch.setattr(source_watch, "shown_xid", lambda *_: self.next_xid)
             patch.setattr(doubts, "with_generated_columns", lambda *_: self.generated)
             patch.setattr(source_watch, "table_storages", lambda *_: self.storages)
@@ -380,3 +382,21 @@ def test_topic_ids_of_a_progress_of_format_1_go_to_the_records_of_tables() -> No
     watched.open()
 
     assert watched.tracker.progress == replace(now, format_version=1)
+
+
+def test_publication_that_tells_ddl_is_asked_for_behind_all_who_were_writing_when_it_was_found() -> None:
+    watched = opened()
+    watched.ddl_publication, watched.next_xid = 17_000, 82
+    watched.look(lsn=Lsn(600), oldest_xid=79)
+    watched.look(lsn=Lsn(700), oldest_xid=81)
+    assert watched.tables.ddl_sessions.behind is None
+    watched.look(lsn=Lsn(800), oldest_xid=82)
+    assert watched.tables.ddl_sessions.behind == 800
+
+
+def test_who_only_looks_asks_for_no_xid_because_of_it() -> None:
+    watched = opened()
+    watched.watched.only_looks, watched.ddl_publication = True, 17_000
+    watched.looks.clear()
+    watched.look()
+    assert "an xid is taken" not in watched.looks

@@ -128,3 +128,62 @@ def test_file_with_other_columns_is_no_truncate() -> None:
     emptied.see(replace(EMPTIED, columns="another"))
     assert not emptied.waits()
     assert emptied.told(1)
+
+
+class Told(Emptied):
+    """The source tells DDL in the stream."""
+
+    def __init__(self, *files: TableFile) -> None:
+        super().__init__(*files)
+        self.watched.doubts.is_told = True
+
+
+LONG, REWRITTEN = TableFile(ORDERS, 7, 5, 2), TableFile(ORDERS, 8, 6, 2, made_by=750)
+
+
+@pytest.mark.parametrize(
+    ("known", "now"),
+    [((LONG,), (REWRITTEN,)), ((ROOT, PARTITION), (ROOT,)), ((ROOT,), (ROOT, replace(PARTITION, file=20_009)))],
+)
+def test_rewrite_or_other_partition_that_a_row_may_tell_is_waited_for(
+    known: tuple[TableFile, ...], now: tuple[TableFile, ...]
+) -> None:
+    """I8: a cut before the row says that the table is stale, since nobody knows yet where that was."""
+    told = Told(*known)
+    told.see(*now)
+    assert told.waits()
+    assert not told.waits(received=600)
+    assert told.told(10**6)
+    untold = Emptied(*known)
+    untold.see(*now)
+    assert not untold.waits()
+    assert untold.told(10**6)
+
+
+def test_rewrite_that_is_told_to_change_no_row_ends_the_doubt() -> None:
+    told = Told(LONG)
+    told.see(REWRITTEN)
+    told.watched.doubts.tell_rewrite(ORDERS, LONG.file)
+    told.watched.doubts.tell_file(ORDERS, REWRITTEN.file)
+    assert told.watched.doubts.is_look_due
+    with told.seen():
+        told.watched.look_before_cut()
+    assert not told.waits()
+    assert not told.told(10**6)
+
+
+def test_partition_that_came_and_went_stays_a_doubt_until_the_stream_has_passed_the_look() -> None:
+    """I8: what says so is a change of it, which comes once."""
+    told = Told(ROOT)
+    told.watched.doubts.announce_partition(PARTITION.relation_id, ORDERS)
+    told.see(ROOT)
+    told.see(ROOT)
+    assert told.watched.doubts.has_partition(ORDERS, {PARTITION.relation_id})
+    assert told.told(10**6)
+
+
+def test_partitions_are_known_by_their_root() -> None:
+    doubts = Told(ROOT, PARTITION).watched.doubts
+    assert doubts.has_partition(ORDERS, {PARTITION.relation_id, 1})
+    assert not doubts.has_partition(ORDERS, {ORDERS, 1})
+    assert not doubts.has_partition(ITEMS, {PARTITION.relation_id})

@@ -1,0 +1,117 @@
+"""DDL that the source tells as rows, at their place in the stream.
+
+In: changes of the table of ours that holds them. Out: tables that are left at the very position from which on their
+rows may be others (I8); what a look at the catalogue would find later, or earlier, and what it need not doubt.
+
+These changes take no ordinal and are not counted among those of their transaction: positions are as without them (I4),
+and a transaction that was split is resumed by a session that is told DDL as by one that is not.
+
+A table that is being copied for the first time is left to the looks, which compare what the copy began with.
+"""
+
+from collections.abc import Iterator
+
+import structlog
+
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.errors.tables import partitions_changed, table_rewritten
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.pgoutput.decoder import decode_tuple
+from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, Truncate
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.dropped_tables import Change, DroppedTables
+from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.table_trouble import TableTrouble
+from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.schemas.control.table_progress import CURRENT
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.told_ddl import DDL_COLUMN, END, PARTITIONS, REWRITE, ToldDdl, is_ddl_table, parse_told
+
+log = structlog.get_logger()
+
+
+class DdlRows:
+    """Those of one session."""
+
+    def __init__(
+        self,
+        out: OpenBatch,
+        tables: Tables,
+        watch: SourceWatch,
+        relations: SessionRelations,
+        dropped: DroppedTables,
+        trouble: TableTrouble,
+    ) -> None:
+        self._out, self._tables, self._watch = out, tables, watch
+        self._relations, self._dropped, self._trouble = relations, dropped, trouble
+        self._is_ours: dict[int, bool] = {}
+
+    def is_one(self, change: Change) -> bool:
+        """Whether a change is of our table, and of no other."""
+        if isinstance(change, Truncate):
+            return not [each for each in change.relation_ids if not self._has(each)]  # each is asked for
+        return self._has(change.relation_id)
+
+    def _has(self, relation_id: int) -> bool:
+        known = self._is_ours.get(relation_id)
+        if known is None:
+            relation = self._relations.wanted(relation_id)
+            if relation is None:
+                return False
+            known = self._is_ours[relation_id] = is_ddl_table(relation.namespace, relation.name)
+            if known:
+                self._dropped.add(relation_id)
+        return known
+
+    def receive(self, change: Change, transaction: OpenTransaction) -> None:
+        """A change of our table, in a transaction of which every further change is published.
+
+        Raises:
+            OperatorError: settings say that a table in doubt stops all.
+        """
+        relation = self._relations.wanted(change.relation_id) if isinstance(change, Insert) else None
+        if not isinstance(change, Insert) or relation is None or (told := _told(relation, change)) is None:
+            return  # who deletes rows tells nothing
+        for relation_id, reason in self._left_by(told):
+            for record in self._tables.versions.newest([relation_id]):
+                self._out.open()
+                self._trouble.leave(record, transaction.position, reason)
+
+    def _left_by(self, told: ToldDdl) -> Iterator[tuple[int, OperatorError]]:
+        doubts, known = self._watch.doubts, self._out.tracker.progress.tables
+        current = {
+            each
+            for each, table in known.items()
+            if table.state == CURRENT and each not in self._out.batch.dropped and not self._dropped.has(each)
+        }
+        if told.event == REWRITE:
+            if told.keeps_values:
+                doubts.tell_rewrite(told.relation_id, told.file)
+                return
+            for each in current & told.tables:
+                yield each, table_rewritten(self._name(each))
+        elif told.event == PARTITIONS:
+            with_rows = any(doubts.may_bring_rows(each) for each in told.attached)
+            for each in current & told.tables:
+                if with_rows or doubts.has_partition(each, told.gone):
+                    yield each, partitions_changed(self._name(each))
+        elif told.event == END:
+            doubts.tell_file(told.relation_id, told.file)
+        else:
+            for each in current - told.gone:
+                if doubts.has_partition(each, told.gone):
+                    yield each, partitions_changed(self._name(each))
+
+    def _name(self, relation_id: int) -> str:
+        return self._tables.versions.names([relation_id]).get(relation_id, f"relation {relation_id}")
+
+
+def _told(relation: Relation, change: Insert) -> ToldDdl | None:
+    places = [place for place, column in enumerate(relation.columns) if column.name == DDL_COLUMN]
+    fields = decode_tuple(change.new)
+    value = fields[places[0]] if places and places[0] < len(fields) else None
+    text = value.data if isinstance(value, Binary) else value
+    told = parse_told(text.decode(errors="replace")) if isinstance(text, bytes) else None
+    if told is None:
+        log.debug("a row about DDL that this version does not read")
+    return told

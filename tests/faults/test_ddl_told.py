@@ -1,0 +1,246 @@
+"""DDL that is told in the stream leaves a table at that very position, and needs no copy where no row changed (I8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.test_table_trouble import barriers_of
+from tests.fix_postgres import Database
+from tests.fix_producer import ProducerUnderTest, Running
+from tests.wait import wait_until
+from walbridge.ddl_trigger import make, take_away
+from walbridge.schemas.control.cut import Barrier
+from walbridge.schemas.position import parse_lsn
+
+pytestmark = pytest.mark.fault
+
+NEWEST = 0
+TABLES = """
+    CREATE TABLE t (id int PRIMARY KEY, v int, w text); INSERT INTO t SELECT i, i FROM generate_series(1, 9) i;
+    CREATE TABLE r (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);
+    CREATE TABLE r_a PARTITION OF r FOR VALUES FROM (0) TO (10);
+    CREATE TABLE r_b (LIKE r INCLUDING ALL); INSERT INTO r_b VALUES (10, 'b');
+    INSERT INTO r SELECT i, 'v' || i FROM generate_series(0, 9) i"""
+
+
+def tell(database: Database) -> None:
+    with database.connect() as connection, connection.transaction():
+        make(connection, lambda line: None)
+
+
+@pytest.fixture(params=[12, NEWEST])
+def telling(
+    request: pytest.FixtureRequest, producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest]
+) -> ProducerUnderTest:
+    """A pipeline whose source tells DDL, from its first copy on."""
+    made = producer_on(request.param) if request.param else producer
+    made.database.execute(TABLES)
+    tell(made.database)
+    publish(made, request.param)
+    return made
+
+
+def publish(producer: ProducerUnderTest, major: int, tables: str = "FOR TABLE t, r") -> None:
+    """Before 13 no root can be published."""
+    via_root = "" if major == 12 else "WITH (publish_via_partition_root = true)"
+    producer.database.execute(
+        f"CREATE PUBLICATION walbridge {tables if major != 12 else tables.replace(', r', '')} {via_root}"
+    )
+
+
+def lsn_behind(producer: ProducerUnderTest) -> int:
+    return parse_lsn(producer.database.value("SELECT pg_current_wal_insert_lsn()::text"))
+
+
+def left_at(producer: ProducerUnderTest, name: str) -> list[Barrier]:
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        barriers = [b for c in topics.cuts() for t in c.tables if t.topic.endswith(f".{name}") for b in t.barriers]
+    return [each for each in barriers if each.kind == "dropped"]
+
+
+def check_left_between(producer: ProducerUnderTest, name: str, before: int, after: int) -> None:
+    """Once, by the transaction that wrote its commit between these two."""
+    (barrier,) = left_at(producer, name)
+    assert before <= barrier.position.commit_lsn < after
+
+
+def wait_for_copies(running: Running, count: int = 1) -> None:
+    wait_until(lambda: running.log.count("table is copied") >= count, f"{count} copies")
+
+
+def test_table_is_left_where_it_was_rewritten_however_late_that_is_read(telling: ProducerUnderTest) -> None:
+    """What was committed before is published, and so is what came before it in its transaction."""
+    execute = telling.database.execute
+    telling.start_streaming().stop()
+    execute("INSERT INTO t VALUES (100, 1)")
+    execute("INSERT INTO t VALUES (101, 1)")
+    before = lsn_behind(telling)
+    execute(
+        "INSERT INTO t VALUES (102, 1); ALTER TABLE t ALTER v TYPE int USING v * 100; INSERT INTO t VALUES (103, 1)"
+    )
+    after = lsn_behind(telling)
+    execute("INSERT INTO t VALUES (104, 1)")
+
+    running = telling.start_streaming()
+
+    wait_for_copies(running)
+    check_left_between(telling, "t", before, after)
+    (barrier,) = left_at(telling, "t")
+    assert barrier.position.ordinal == 1
+    telling.check_equal()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t ADD COLUMN n float DEFAULT random()",
+        "ALTER TABLE t ALTER v TYPE bigint USING v * 100",
+    ],
+)
+def test_table_that_is_rewritten_under_load_is_copied_once(telling: ProducerUnderTest, statement: str) -> None:
+    running = telling.start_streaming()
+    telling.check_equal()
+    before = lsn_behind(telling)
+    telling.database.execute(statement)
+    after = lsn_behind(telling)
+    for number in range(20):
+        telling.database.execute(f"UPDATE t SET v = {number} WHERE id < 5")
+    wait_for_copies(running)
+    telling.check_equal()
+    assert barriers_of(telling, "t") == ["dropped", "copy_begin", "copy_end"]
+    check_left_between(telling, "t", before, after)
+
+
+def test_rewrite_that_is_rolled_back_to_a_savepoint_costs_nothing(telling: ProducerUnderTest) -> None:
+    running = telling.start_streaming()
+    with telling.database.connect() as connection, connection.transaction():
+        connection.execute("INSERT INTO t VALUES (100, 1)")
+        with connection.transaction(force_rollback=True):
+            connection.execute("ALTER TABLE t ALTER v TYPE int USING v * 100")
+        connection.execute("INSERT INTO t VALUES (101, 1)")
+    telling.check_equal()
+    assert barriers_of(telling, "t") == []
+    assert "table is stale" not in running.log
+
+
+def test_rewrite_inside_a_streamed_transaction_is_told_at_its_place(producer: ProducerUnderTest) -> None:
+    """A savepoint that is rolled back takes its row along; the one that is kept leaves the table at its ordinal."""
+    telling = producer
+    telling.database.execute(f"ALTER DATABASE {telling.database.name} SET logical_decoding_work_mem = '64kB'")
+    telling.database.execute(TABLES)
+    tell(telling.database)
+    publish(telling, NEWEST)
+    running = telling.start_streaming()
+    before = lsn_behind(telling)
+    with telling.database.connect() as connection, connection.transaction():
+        connection.execute("INSERT INTO t SELECT i, i, repeat('x', 500) FROM generate_series(1000, 2999) i")
+        with connection.transaction(force_rollback=True):
+            connection.execute("ALTER TABLE t ALTER v TYPE int USING v * 7")
+            connection.execute("INSERT INTO t SELECT i, i, repeat('x', 500) FROM generate_series(3000, 3999) i")
+        connection.execute("INSERT INTO t VALUES (4000, 1)")
+        connection.execute("ALTER TABLE t ALTER v TYPE int USING v * 100")
+        connection.execute("INSERT INTO t SELECT i, i, repeat('x', 500) FROM generate_series(5000, 6999) i")
+    after = lsn_behind(telling)
+    wait_for_copies(running)
+    check_left_between(telling, "t", before, after)
+    (barrier,) = left_at(telling, "t")
+    assert barrier.position.ordinal == 2001
+    telling.check_equal()
+
+
+def test_root_is_left_where_partitions_came_and_went_with_rows(producer: ProducerUnderTest) -> None:
+    producer.database.execute(TABLES)
+    tell(producer.database)
+    publish(producer, NEWEST)
+    for statement in (
+        "ALTER TABLE r ATTACH PARTITION r_b FOR VALUES FROM (10) TO (20)",
+        "ALTER TABLE r DETACH PARTITION r_a",
+        "DROP TABLE r_b",
+    ):
+        producer.start_streaming().stop()
+        producer.database.execute("INSERT INTO t VALUES ((SELECT max(id) + 1 FROM t), 1)")
+        before = lsn_behind(producer)
+        producer.database.execute(statement)
+        after = lsn_behind(producer)
+        producer.database.execute("INSERT INTO t VALUES ((SELECT max(id) + 1 FROM t), 1)")
+        count = len(left_at_rest(producer, "r"))
+        running = producer.start_streaming()
+        wait_for_copies(running)
+        *_, newest = left = left_at(producer, "r")
+        assert len(left) == count + 1
+        assert before <= newest.position.commit_lsn < after
+        producer.check_equal()
+        running.stop()
+    assert not left_at_rest(producer, "t")
+
+
+def left_at_rest(producer: ProducerUnderTest, name: str) -> list[Barrier]:
+    """While none runs."""
+    with producer.topics() as topics:
+        barriers = [b for c in topics.cuts() for t in c.tables if t.topic.endswith(f".{name}") for b in t.barriers]
+    return [each for each in barriers if each.kind == "dropped"]
+
+
+def test_rewrite_that_changes_no_row_needs_no_copy_where_it_is_told(producer: ProducerUnderTest) -> None:
+    """Another access method, with the same rows: the table has another TOAST table, so a look alone cannot tell."""
+    producer.database.execute("CREATE ACCESS METHOD heap_too TYPE TABLE HANDLER heap_tableam_handler")
+    producer.database.execute(TABLES + "; CREATE TABLE u (LIKE t INCLUDING ALL)")
+    tell(producer.database)
+    publish(producer, NEWEST, "FOR TABLE t, u")
+    running = producer.start_streaming()
+    producer.database.execute("ALTER TABLE t SET ACCESS METHOD heap_too")
+    producer.database.execute("ALTER TABLE u ALTER v TYPE int USING v + 1")
+    wait_for_copies(running)
+    producer.database.execute("UPDATE t SET v = 7; INSERT INTO u VALUES (1, 1)")
+    producer.check_equal()
+    assert barriers_of(producer, "u") == ["dropped", "copy_begin", "copy_end"]
+    assert barriers_of(producer, "t") == []
+
+
+@pytest.mark.parametrize(("major", "tables"), [(12, "FOR TABLE t"), (NEWEST, "FOR ALL TABLES")])
+def test_producer_that_runs_notices_that_ddl_is_told_and_that_it_is_told_no_more(
+    producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int, tables: str
+) -> None:
+    """The rows have neither topic nor lake table, also where the publication has all tables. Before 18 the server ends
+    a session that asks for a publication which is gone."""
+    producer = producer_on(major) if major else producer
+    producer.database.execute(TABLES.partition("CREATE TABLE r")[0])
+    publish(producer, major, tables)
+    running = producer.start_streaming()
+    with producer.database.connect() as writer, writer.transaction():
+        writer.execute("INSERT INTO t VALUES (100, 1)")  # is older than the publication, and commits behind it
+        tell(producer.database)
+        producer.database.execute("INSERT INTO t VALUES (101, 1)")
+    wait_until(lambda: is_told_after_a_write(producer, running), "the session that is told DDL")
+
+    before = lsn_behind(producer)
+    producer.database.execute("ALTER TABLE t ALTER v TYPE int USING v * 100")
+    after = lsn_behind(producer)
+    wait_for_copies(running)
+    check_left_between(producer, "t", before, after)
+
+    with producer.database.connect() as connection, connection.transaction():
+        take_away(connection, lambda line: None)
+    producer.database.execute("ALTER TABLE t ALTER v TYPE int USING v + 1")
+    producer.database.execute("INSERT INTO t VALUES (102, 1)")
+    wait_for_copies(running, 2)
+    producer.check_equal()
+
+
+def is_told_after_a_write(producer: ProducerUnderTest, running: Running) -> bool:
+    """Each cut is a look."""
+    producer.database.execute("UPDATE t SET v = v WHERE id = 1")
+    return "ddl_publication=walbridge_ddl" in running.log
+
+
+def test_trigger_that_tells_nothing_leaves_a_rewrite_to_the_looks(telling: ProducerUnderTest) -> None:
+    """I8: a cut waits for the row for a moment, and then says that the table is stale."""
+    running = telling.start_streaming()
+    telling.database.execute("ALTER EVENT TRIGGER walbridge_ddl_rewrite DISABLE")
+    telling.database.execute("ALTER TABLE t ALTER v TYPE int USING v * 100")
+    telling.database.execute("INSERT INTO t VALUES (100, 1)")
+    wait_for_copies(running)
+    telling.check_equal()

@@ -1,0 +1,26 @@
+"""What is said of the event triggers that tell DDL."""
+
+from __future__ import annotations
+
+from walbridge.check.ddl import ddl_findings
+from walbridge.check.finding import Severity
+from walbridge.ddl_trigger import TRIGGERS, DdlStanding
+
+ALL = tuple(sorted(TRIGGERS.values()))
+
+
+def test_nothing_is_said_where_nobody_wanted_them() -> None:
+    assert not list(ddl_findings(DdlStanding(ALL, has_publication=False, is_published=False)))
+
+
+def test_all_of_it_is_well() -> None:
+    (finding,) = ddl_findings(DdlStanding((), has_publication=True, is_published=True))
+    assert finding.severity is Severity.OK
+
+
+def test_what_is_missing_is_named_with_the_commands_that_mend_it() -> None:
+    (finding,) = ddl_findings(DdlStanding(ALL[:1], has_publication=True, is_published=False))
+    assert finding.severity is Severity.WARNING
+    assert f"event trigger {ALL[0]} is missing" in finding.text
+    assert "walbridge_ddl does not publish its table" in finding.text
+    assert "walbridge init --ddl-trigger" in str(finding.remedy)

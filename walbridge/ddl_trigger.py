@@ -1,0 +1,241 @@
+"""The event triggers that tell DDL in the stream: how they are made, taken away and found.
+
+In: an administrator's connection. Out: in the schema ``walbridge`` a table and a function, three event triggers, and a
+publication of the table's inserts, of which a producer asks (``schemas/told_ddl.py``). One of each serves all pipelines
+of a database.
+
+No DDL fails or waits for it: whatever goes wrong inside is caught, and said in the server's log; a lock is waited for a
+second at most. The function runs as its owner, with a search path of its own. The table keeps a day of rows, which are
+deleted now and then by who adds one, past rows that another deletes.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from walbridge.producer.postgres.catalog import rows_of
+from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.told_ddl import DDL_COLUMN, DDL_PUBLICATION, DDL_SCHEMA, DDL_TABLE, FORMAT
+
+TRIGGERS = {
+    "ddl_command_end": "walbridge_ddl_end",
+    "sql_drop": "walbridge_ddl_drop",
+    "table_rewrite": "walbridge_ddl_rewrite",
+}
+_TABLE = f"{DDL_SCHEMA}.{DDL_TABLE}"
+_FUNCTION = f"{DDL_SCHEMA}.tell_ddl"
+
+# What a transaction wrote to the catalogue has its xid, or that of a savepoint: no lower than the transaction's own, no
+# higher than that of the row that was just added, and in progress though it is visible.
+_BODY = f"""
+DECLARE
+  tables bigint[];
+  relation bigint;
+  first_xid bigint := txid_current();
+  own_xids bigint;
+  added_id bigint;
+  came jsonb;
+  went jsonb;
+BEGIN
+  IF TG_EVENT = 'table_rewrite' THEN
+    INSERT INTO {_TABLE} ({DDL_COLUMN})
+    SELECT jsonb_build_object('v', {FORMAT}, 'event', TG_EVENT, 'tag', TG_TAG, 'relation', c.oid::bigint,
+             'file', c.relfilenode::bigint, 'reason', pg_event_trigger_table_rewrite_reason(), 'ancestors', (
+               SELECT coalesce(jsonb_agg(a.relid::oid::bigint), '[]') FROM pg_partition_ancestors(c.oid) a
+               WHERE a.relid <> c.oid))
+    FROM pg_class c
+    WHERE c.oid = pg_event_trigger_table_rewrite_oid() AND c.relkind = 'r' AND c.relpersistence <> 't'
+    RETURNING id INTO added_id;
+  ELSIF TG_EVENT = 'sql_drop' THEN
+    SELECT array_agg(d.objid::bigint) INTO tables FROM pg_event_trigger_dropped_objects() d
+    WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND d.object_type IN ('table', 'foreign table')
+    AND NOT d.is_temporary;
+    IF tables IS NOT NULL THEN
+      INSERT INTO {_TABLE} ({DDL_COLUMN})
+      VALUES (jsonb_build_object('v', {FORMAT}, 'event', TG_EVENT, 'tag', TG_TAG, 'relations', to_jsonb(tables)))
+      RETURNING id INTO added_id;
+    END IF;
+  ELSE
+    FOR relation IN
+      SELECT DISTINCT c.oid::bigint FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON c.oid = d.objid
+      WHERE d.classid = 'pg_class'::regclass AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+    LOOP
+      INSERT INTO {_TABLE} ({DDL_COLUMN})
+      SELECT jsonb_build_object('v', {FORMAT}, 'event', TG_EVENT, 'tag', TG_TAG, 'relation', relation,
+               'file', c.relfilenode::bigint)
+      FROM pg_class c WHERE c.oid = relation
+      RETURNING id, (xmin::text::bigint - first_xid) & 4294967295 INTO added_id, own_xids;
+      CONTINUE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation AND c.relkind = 'p');
+      SELECT jsonb_agg(jsonb_build_object('relation', i.inhrelid::bigint, 'is_empty', NOT EXISTS (
+               SELECT FROM pg_partition_tree(i.inhrelid) t JOIN pg_class k ON k.oid = t.relid
+               WHERE k.relkind <> 'p' AND coalesce(pg_relation_size(k.oid), 1) > 0)))
+      INTO came FROM pg_inherits i
+      WHERE i.inhparent = relation AND CASE
+        WHEN (i.xmin::text::bigint - first_xid) & 4294967295 > own_xids THEN false
+        ELSE txid_status(first_xid + ((i.xmin::text::bigint - first_xid) & 4294967295)) = 'in progress' END;
+      SELECT jsonb_agg(c.oid::bigint) INTO went FROM pg_class c
+      WHERE c.relkind IN ('r', 'p', 'f') AND NOT c.relispartition AND c.oid <> relation AND CASE
+        WHEN (c.xmin::text::bigint - first_xid) & 4294967295 > own_xids THEN false
+        ELSE txid_status(first_xid + ((c.xmin::text::bigint - first_xid) & 4294967295)) = 'in progress' END;
+      CONTINUE WHEN came IS NULL AND went IS NULL;
+      INSERT INTO {_TABLE} ({DDL_COLUMN})
+      SELECT jsonb_build_object('v', {FORMAT}, 'event', 'partitions', 'tag', TG_TAG, 'relation', relation,
+               'attached', coalesce(came, '[]'), 'detached', coalesce(went, '[]'), 'ancestors', (
+                 SELECT coalesce(jsonb_agg(a.relid::oid::bigint), '[]') FROM pg_partition_ancestors(relation::oid) a
+                 WHERE a.relid <> relation::oid));
+    END LOOP;
+  END IF;
+  IF added_id % 16 = 0 AND current_setting('transaction_isolation') = 'read committed' THEN
+    DELETE FROM {_TABLE} WHERE id IN (
+      SELECT id FROM {_TABLE} WHERE told_at < clock_timestamp() - interval '1 day' ORDER BY id LIMIT 1000
+      FOR UPDATE SKIP LOCKED);
+  END IF;
+EXCEPTION WHEN OTHERS THEN
+  RAISE LOG 'walbridge: % is not told in the stream (%)', TG_TAG, SQLSTATE;
+END"""
+
+# The function runs as its owner: nobody else may have made what it writes to, with triggers of his own.
+_REFUSE_FOREIGN = f"""DO $walbridge$ BEGIN
+  IF EXISTS (
+    SELECT FROM pg_catalog.pg_namespace n
+    LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = '{DDL_TABLE}'
+    JOIN pg_catalog.pg_roles r ON r.oid IN (n.nspowner, c.relowner)
+    WHERE n.nspname = '{DDL_SCHEMA}' AND r.rolname <> current_user AND NOT r.rolsuper)
+  THEN RAISE EXCEPTION 'schema {DDL_SCHEMA}, or a table of this name in it, belongs to another role';
+  END IF;
+END $walbridge$"""
+_MAKE = (
+    f"CREATE SCHEMA IF NOT EXISTS {DDL_SCHEMA}",
+    _REFUSE_FOREIGN,
+    f"CREATE TABLE IF NOT EXISTS {_TABLE} (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+    f"told_at timestamptz NOT NULL DEFAULT clock_timestamp(), {DDL_COLUMN} text NOT NULL)",
+    f"CREATE OR REPLACE FUNCTION {_FUNCTION}() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER "
+    f"SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $walbridge${_BODY}\n$walbridge$",
+    f"REVOKE ALL ON FUNCTION {_FUNCTION}() FROM PUBLIC",
+    *(
+        statement
+        for event, name in TRIGGERS.items()
+        for statement in (
+            f"DROP EVENT TRIGGER IF EXISTS {name}",
+            f"CREATE EVENT TRIGGER {name} ON {event} "
+            + ("WHEN TAG IN ('ALTER TABLE') " if event == "ddl_command_end" else "")
+            + f"EXECUTE FUNCTION {_FUNCTION}()",
+            f"ALTER EVENT TRIGGER {name} ENABLE ALWAYS",
+        )
+    ),
+)
+_PUBLISH = f"CREATE PUBLICATION {DDL_PUBLICATION} FOR TABLE {_TABLE} WITH (publish = 'insert')"
+_TAKE_AWAY = (
+    *(f"DROP EVENT TRIGGER IF EXISTS {name}" for name in TRIGGERS.values()),
+    f"DROP PUBLICATION IF EXISTS {DDL_PUBLICATION}",
+    f"DROP FUNCTION IF EXISTS {_FUNCTION}()",
+    f"DROP TABLE IF EXISTS {_TABLE}",
+    f"""DO $walbridge$ BEGIN
+  DROP SCHEMA IF EXISTS {DDL_SCHEMA};
+EXCEPTION WHEN dependent_objects_still_exist THEN NULL;
+END $walbridge$""",
+)
+_STANDING = """
+SELECT ARRAY(SELECT evtname::text FROM pg_event_trigger WHERE evtname = ANY (%s) AND evtenabled = 'A'),
+       EXISTS (SELECT FROM pg_publication WHERE pubname = %s),
+       EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+               JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE p.pubname = %s AND p.pubinsert AND (n.nspname, c.relname) = (%s, %s))"""
+_FOR_ALL = "SELECT pubname::text FROM pg_publication WHERE puballtables AND pubinsert ORDER BY 1"
+_OTHER_SLOTS = """
+SELECT slot_name::text FROM pg_replication_slots
+WHERE plugin = 'pgoutput' AND database = current_database() AND slot_name <> %s ORDER BY 1"""
+
+
+@dataclass(frozen=True, slots=True)
+class DdlStanding:
+    """``missing``: event triggers that are not there, or not always enabled. ``is_published``: of our table."""
+
+    missing: tuple[str, ...]
+    has_publication: bool
+    is_published: bool
+
+    @property
+    def is_nowhere(self) -> bool:
+        """Nobody wanted it here."""
+        return not self.has_publication and len(self.missing) == len(TRIGGERS)
+
+    @property
+    def is_whole(self) -> bool:
+        """DDL is told."""
+        return self.is_published and not self.missing
+
+
+def ddl_standing(connection: psycopg.Connection[Any]) -> DdlStanding:
+    """What of it is there.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    names = DDL_PUBLICATION, DDL_PUBLICATION, DDL_SCHEMA, DDL_TABLE
+    ((enabled, has_publication, is_published),) = rows_of(connection, _STANDING, ([*TRIGGERS.values()], *names))
+    return DdlStanding(tuple(sorted({*TRIGGERS.values()} - {*enabled})), has_publication, is_published)
+
+
+def make_sql() -> str:
+    """What an administrator runs, who finds nothing of it there; or the function of earlier code."""
+    publish = f"""DO $walbridge$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = '{DDL_PUBLICATION}')
+  THEN {_PUBLISH};
+  END IF;
+END $walbridge$"""
+    return _script(
+        "-- Tells DDL in the stream. Run it as a superuser, or as the provider's administrator.", [*_MAKE, publish]
+    )
+
+
+def take_away_sql() -> str:
+    """What takes it away."""
+    return _script("-- DDL is told no more. Run it as who made it.", _TAKE_AWAY)
+
+
+def _script(head: str, statements: Iterable[str]) -> str:
+    return "\n".join([head, "BEGIN;", *(f"{each};" for each in statements), "COMMIT;"])
+
+
+def make(connection: psycopg.Connection[Any], say: Callable[[str], None]) -> None:
+    """Make what is missing, in the transaction that is open. A publication that is there stays as it is: another one of
+    its name would be another one to producers.
+
+    Raises:
+        psycopg.Error: this role may not.
+    """
+    found = ddl_standing(connection)
+    for statement in _MAKE:
+        connection.execute(statement.encode())
+    if not found.has_publication:
+        connection.execute(_PUBLISH.encode())
+    say("DDL is told in the stream" + (" as before" if found.is_whole else "; a running producer notices it"))
+
+
+def take_away(connection: psycopg.Connection[Any], say: Callable[[str], None]) -> None:
+    """Take all of it away, in the transaction that is open. Raises as ``make``."""
+    is_nowhere = ddl_standing(connection).is_nowhere
+    for statement in _TAKE_AWAY:
+        connection.execute(statement.encode())
+    say("DDL was not told in the stream" if is_nowhere else "DDL is told in the stream no more")
+
+
+def refuse_other_subscribers(connection: psycopg.Connection[Any], own_slot: str) -> None:
+    """Refuse to add a table to what others replicate: a subscriber that lacks it stops.
+
+    Raises:
+        OperatorError: publications of all tables have other subscribers, as far as the server tells.
+    """
+    publications = [name for (name,) in rows_of(connection, _FOR_ALL)]
+    slots = [name for (name,) in rows_of(connection, _OTHER_SLOTS, (own_slot,))]
+    if publications and slots:
+        raise OperatorError(
+            f"the table {_TABLE} would come to publications FOR ALL TABLES ({', '.join(publications)}), and other "
+            f"slots may read them ({', '.join(slots)}): a subscriber without such a table stops",
+            remedy=f"make the table on the subscribers first: CREATE SCHEMA {DDL_SCHEMA}; CREATE TABLE {_TABLE} "
+            f"(id bigint PRIMARY KEY, told_at timestamptz, {DDL_COLUMN} text); then, or where these slots are other "
+            "pipelines', say --force",
+        )
