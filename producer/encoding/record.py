@@ -51,8 +51,13 @@ def with_block(plain_tail: bytes, block: bytes) -> bytes:
 Headers = list[tuple[str, str | bytes | None]] | None
 
 
+TRUNCATE = "walbridge.truncate"
+"""Header of a ``t``: predicates of Kafka Connect see headers alone, and most transforms drop what has no row."""
+
+
 class KafkaRecord(NamedTuple):
-    """``headers`` only on the two halves of a key change. Without a value: a tombstone, which is no event."""
+    """``headers`` only on the two halves of a key change, and on a truncate. Without a value: a tombstone, which is no
+    event."""
 
     key: bytes | None
     value: bytes | None
@@ -273,7 +278,7 @@ class RecordWriter:
         place = long_bytes(ordinal) + source.origin_lsn
         nulls = source.block(ordinal) + _FOUR_NULLS
         pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02t", ts_ms, nulls)
-        return KafkaRecord(None, b"".join(pieces))
+        return KafkaRecord(None, b"".join(pieces), [(TRUNCATE, b"")])
 
     def _update_with(
         self, old: bytes, new: bytes, image: str, source: TransactionSource, ordinal: int, ts_ms: bytes

@@ -110,7 +110,7 @@ def test_truncate_is_a_t_without_rows_or_key(copies: bool) -> None:
 
     assert (event["op"], event["before"], event["after"], event["source"]["ordinal"]) == ("t", None, None, 9)
     assert event["source"]["snapshot"] == str(copies).lower()
-    assert record.key is None
+    assert (record.key, record.headers) == (None, [("walbridge.truncate", b"")])
 
 
 def test_update_is_a_u_with_the_row_after_it() -> None:
