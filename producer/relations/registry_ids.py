@@ -79,9 +79,13 @@ class RegistryIds:
         """Whether the settings ask for another format than the record's topic has."""
         return self._settings.topics.format != "auto" and record.framing != self.wanted
 
+    def framing_of(self, topic: str) -> Framing:
+        """That which its records have, or will have."""
+        return self._framings.get(topic, self.wanted)
+
     def suits(self, topic: str) -> bool:
         """Whether events in the format that the settings ask for can go there."""
-        return self._settings.topics.format == "auto" or self._framings.get(topic, self.wanted) == self.wanted
+        return self._settings.topics.format == "auto" or self.framing_of(topic) == self.wanted
 
     def framed(self, record: RelationRecord) -> RelationRecord:
         """The record with the ids that its topic's framing needs, each of them registered.
@@ -92,7 +96,7 @@ class RegistryIds:
             UnfitSchema: its rule forbids this schema.
             UnfitTable: any of that, where settings have the table leave this topic: it waits for none.
         """
-        if record.value_registry_id is not None or self._framings.get(record.topic, self.wanted) == SINGLE_OBJECT:
+        if record.value_registry_id is not None or self.framing_of(record.topic) == SINGLE_OBJECT:
             return record
         key_id, value_id = None, None
         for subject, schema, _ in _subjects(record):

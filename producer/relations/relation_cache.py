@@ -9,6 +9,7 @@ restarts. No I/O.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
@@ -148,9 +149,10 @@ def _is_alike(one: RelationRecord, other: RelationRecord) -> bool:
 def _is_key_of(version: RelationRecord, table: TableSchema, pipeline: str) -> bool:
     """Whether the key of that version is the table's, whatever the table was called, which the namespace says."""
     key = json.loads(version.key_schema or "null")
-    revision = next((int(each["name"].rpartition("_")[2]) for each in key["fields"] if each["type"] == "null"), 0)
-    wanted = key_schema(pipeline, table, revision)
-    return wanted is not None and {**wanted, "namespace": key["namespace"]} == key
+    ours = (each["name"] for each in key["fields"] if "pg.name" not in each and each["name"] != "_exceptional")
+    revision = next((int(name.rpartition("_")[2]) for name in ours), 0)
+    wanted = [key_schema(pipeline, table, revision, is_registered=each) for each in (False, True)]
+    return any(each is not None and {**each, "namespace": key["namespace"]} == key for each in wanted)
 
 
 class RelationCache:
@@ -225,16 +227,15 @@ class RelationCache:
         told = None if newest is None else (newest.topic, newest.table.qualified_name)
         return told == (record.topic, record.table.qualified_name)
 
-    def version_of(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
+    def version_of(self, table: TableSchema, place: TopicPlace, *, is_registered: bool = False) -> RelationRecord:
         """The record of this schema: the known equal one, or a new one with a free id, which is then taken. A new one
-        has no ids of a registry yet.
+        has no ids of a registry yet; ``is_registered``: it will get some.
 
         An id may be of two relations only where all but the relation is equal: readers look a record up by its id.
         """
-        key_id, key = self._key_of(table)
-        revision = 0
-        while True:
-            value_id, value = self._identified(value_schema(self._pipeline, table, revision))
+        key_id, key = self._key_of(table, is_registered=is_registered)
+        for revision in count():
+            value_id, value = self._value_of(table, revision, is_registered=is_registered)
             others = self._by_schema.get(value_id, ())
             registered = (others[0].value_registry_id, others[0].key_registry_id) if others else (None, None)
             record = RelationRecord(
@@ -243,23 +244,29 @@ class RelationCache:
             if self._is_free(value_id, value) and all(_is_alike(each, record) for each in others):
                 self._reserve(record)
                 return record
-            revision += 1
+        raise AssertionError("there is always a free id")
 
-    def _key_of(self, table: TableSchema) -> tuple[str | None, str | None]:
+    def _value_of(self, table: TableSchema, revision: int, *, is_registered: bool) -> tuple[str, str]:
+        """Of a schema with this revision: as earlier code told it, where the metadata topic has it so."""
+        found = self._identified(value_schema(self._pipeline, table, revision))
+        if not is_registered or not revision or found[1] in self._ids:
+            return found
+        return self._identified(value_schema(self._pipeline, table, revision, is_registered=True))
+
+    def _key_of(self, table: TableSchema, *, is_registered: bool) -> tuple[str | None, str | None]:
         """The key's schema, with a revision of its own: a new shape of the row alone must not
         change the bytes of keys, which choose the partition (I3), and neither must a new name of the table."""
         for version in reversed(self._versions.get(table.relation_id, ())):
             if version.key_schema is not None and _is_key_of(version, table, self._pipeline):
                 return version.key_schema_id, version.key_schema
-        revision = 0
-        while True:
-            key = key_schema(self._pipeline, table, revision)
+        for revision in count():
+            key = key_schema(self._pipeline, table, revision, is_registered=is_registered)
             if key is None:
                 return None, None
             an_id, text = self._identified(key)
             if self._is_free(an_id, text):
                 return an_id, text
-            revision += 1
+        raise AssertionError("there is always a free id")
 
     def _identified(self, schema: Json) -> tuple[str, str]:
         """Id and text of a schema."""

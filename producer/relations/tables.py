@@ -32,6 +32,7 @@ from walbridge.producer.relations.registry_ids import RegistryIds
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
 from walbridge.producer.relations.table_names import Name, TableNames
 from walbridge.producer.relations.table_topics import TableTopics
+from walbridge.schemas.avro.framing import SINGLE_OBJECT
 from walbridge.schemas.control.message_schema import message_relation
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import TableProgress
@@ -330,7 +331,8 @@ class Tables:
 
     def _version(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
         """The known or new version of this schema, with the ids that its topic's framing needs."""
-        return self.registry.framed(self._cache.version_of(table, place))
+        is_registered = self.registry.framing_of(place.topic) != SINGLE_OBJECT
+        return self.registry.framed(self._cache.version_of(table, place, is_registered=is_registered))
 
     def _install(self, record: RelationRecord) -> RecordWriter:
         self._publisher.expect(record)

@@ -44,8 +44,8 @@ def column_field(column: Column) -> Json:
     return _optional(avro_name(column.name), column.column_type.avro, **properties)
 
 
-def key_schema(pipeline: str, table: TableSchema, revision: int = 0) -> Json | None:
-    """The record of the key columns, None for a table without a key.
+def key_schema(pipeline: str, table: TableSchema, revision: int = 0, *, is_registered: bool = False) -> Json | None:
+    """The record of the key columns, None for a table without a key. ``is_registered``: as ``revision_field``.
 
     ``exceptional`` keeps the Postgres text of a key value that its Avro type cannot hold, so
     that ``infinity`` and the year 10000 stay two keys.
@@ -59,12 +59,13 @@ def key_schema(pipeline: str, table: TableSchema, revision: int = 0) -> Json | N
         "type": "record",
         "name": "Key",
         "namespace": namespace_of(pipeline, table),
-        "fields": fields + revision_field(revision),
+        "fields": fields + revision_field(revision, is_registered=is_registered),
     }
 
 
-def value_schema(pipeline: str, table: TableSchema, revision: int = 0) -> Json:
-    """The Envelope record of a table. ``revision`` tells apart schemas whose canonical form is equal."""
+def value_schema(pipeline: str, table: TableSchema, revision: int = 0, *, is_registered: bool = False) -> Json:
+    """The Envelope record of a table. ``revision`` tells apart schemas whose canonical form is equal;
+    ``is_registered``: as ``revision_field``."""
     row = {"type": "record", "name": "Row", "fields": [column_field(column) for column in table.columns]}
     return {
         "type": "record",
@@ -81,15 +82,25 @@ def value_schema(pipeline: str, table: TableSchema, revision: int = 0) -> Json:
             {"name": "before_image", "type": _NULL_STRING, "default": None},
             {"name": "exceptional", "type": _TEXT_BY_COLUMN, "default": None},
             {"name": "before_exceptional", "type": _TEXT_BY_COLUMN, "default": None},
-            *revision_field(revision),
+            *revision_field(revision, is_registered=is_registered),
         ],
     } | ({} if table.operations is None else {OPERATIONS_PROPERTY: [*table.operations]})
 
 
-def revision_field(revision: int) -> list[Json]:
+def revision_field(revision: int, *, is_registered: bool = False) -> list[Json]:
     """A field of no bytes: one id always means one schema, though its canonical form drops
-    precision, scale and properties."""
-    return [{"name": f"_revision_{revision}", "type": "null", "default": None}] if revision else []
+    precision, scale and properties.
+
+    Args:
+        is_registered: for a schema registry, whose readers include Kafka Connect: converters there refuse a field of
+            type null, and take a record without fields.
+    """
+    if not revision:
+        return []
+    name = f"_revision_{revision}"
+    if is_registered:
+        return [{"name": name, "type": {"type": "record", "name": "Revision", "fields": []}, "default": {}}]
+    return [{"name": name, "type": "null", "default": None}]
 
 
 def _source() -> Json:

@@ -23,9 +23,12 @@ def test_lake_equals_the_source_and_never_asks_the_registry(
     execute("INSERT INTO log VALUES ('a'), ('a'), ('b'); DELETE FROM log WHERE v = 'b'")
     execute(f"INSERT INTO t VALUES (1000, repeat('x', {LARGE_BYTES + 1}), 1); UPDATE t SET n = 2 WHERE id = 1000")
     execute("ALTER TABLE t ADD w int; INSERT INTO t (id, w) VALUES (1001, 7); UPDATE t SET w = 1 WHERE id < 10")
+    execute("ALTER TABLE t ADD p numeric(10,2); UPDATE t SET p = 1.5 WHERE id < 9")
+    # Another precision: a schema that has a field of ours, a record without fields.
+    execute("ALTER TABLE t ALTER p TYPE numeric(12,2); UPDATE t SET p = 9999999999.25 WHERE id < 5")
     pipeline.catch_up()
     registry.stop()
     execute(f"INSERT INTO t SELECT i, 'many', i, i FROM generate_series(2000, {2000 + FEW.rows}) i")
-    execute("DELETE FROM t WHERE id > 2000 AND id % 2 = 0")
+    execute("UPDATE t SET p = id WHERE id > 2000; DELETE FROM t WHERE id > 2000 AND id % 2 = 0")
     pipeline.check_equal()
     running.stop()

@@ -1,5 +1,6 @@
 """Relation versions: what makes another one, and ids that survive a restart."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -168,6 +169,25 @@ def test_a_partitioned_table_that_was_recorded_without_saying_so_gets_another_ve
 
     assert root.schema_id != record.schema_id
     assert root.revision == record.revision + 1
+
+
+@pytest.mark.parametrize("is_first_registered", [False, True])
+def test_version_of_a_registry_keeps_the_form_that_it_was_recorded_in(is_first_registered: bool) -> None:
+    """Also the one of earlier code, of which the topic is full: neither schema nor keys become others."""
+    wider = table(
+        replace(ORDERS.columns[0], attnum=7), column("price", 1700, numeric_typmod(12, 2)), column("note", TEXT)
+    )
+    narrow = table(ORDERS.columns[0], *wider.columns[1:])
+    (first,) = versions(narrow)
+    cache = read_back(first)
+    second = cache.version_of(wider, PLACE, is_registered=is_first_registered)
+
+    found = read_back(first, second).version_of(wider, PLACE, is_registered=True)
+
+    assert found == second
+    assert second.revision == 1
+    kinds = [json.loads(text or "")["fields"][-1]["type"] for text in (second.value_schema, second.key_schema)]
+    assert ["null" not in kinds, *(kind != "null" for kind in kinds)] == [is_first_registered] * 3
 
 
 def test_records_of_another_cluster_keep_their_ids_and_are_of_no_table() -> None:

@@ -114,10 +114,20 @@ def test_precisions_share_a_fingerprint_and_revisions_tell_them_apart() -> None:
     assert schema_id(value_schema("p", decimal_table(12, 2), revision=1)) != schema_id(ten)
 
 
-def test_revision_takes_no_bytes() -> None:
-    plain, revised = (written(value_schema("p", ORDERS, revision), EVENT).getvalue() for revision in (0, 7))
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_revision_takes_no_bytes(is_registered: bool) -> None:
+    plain, revised = (
+        written(value_schema("p", ORDERS, revision, is_registered=is_registered), EVENT).getvalue()
+        for revision in (0, 7)
+    )
 
     assert plain == revised
+
+
+def test_schema_for_a_registry_has_no_field_of_type_null_which_kafka_connect_refuses() -> None:
+    field = value_schema("p", ORDERS, revision=7, is_registered=True)["fields"][-1]
+
+    assert (field["name"], field["type"]["type"], field["default"]) == ("_revision_7", "record", {})
 
 
 @pytest.mark.parametrize(
