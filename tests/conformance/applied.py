@@ -52,8 +52,7 @@ class Tables:
         return {name: table.texts() for name, table in sorted(self.tables.items())}
 
     def _apply(self, table: Table, event: Event) -> None:
-        columns = event.relation.table.columns
-        table.names = {str(column.attnum or column.name): column.name for column in columns}
+        _fill(table, event)
         match event.operation:
             case Operation.TRUNCATE:
                 table.by_key.clear()
@@ -66,6 +65,17 @@ class Tables:
                 _delete(table, event)
             case _:
                 _put(table, event)
+
+
+def _fill(table: Table, event: Event) -> None:
+    """The event's columns; rows that are there get what they have in those that came with it."""
+    names = {str(column.attnum or column.name): column.name for column in event.relation.table.columns}
+    if new := names.keys() - table.names.keys():
+        older = texts(event.older_values) or {}
+        added = {number: older.get(names[number]) for number in new}
+        for row in (*table.by_key.values(), *table.rows, *(table.aside or ())):
+            row.update(added)
+    table.names = names
 
 
 def _end_copy(table: Table) -> None:

@@ -159,7 +159,9 @@ const records = lines("records.jsonl").map((line) => ({
 // A tombstone is no event: its delete came before it.
 const tombstones = new Set(records.filter((each) => each.value === null).map(({ topic, partition, offset }) => `${topic} ${partition} ${offset}`));
 const control = (name) => readerOf(jsonFile(join(schemaFolder, `${name}.avsc`)));
-const [readRelation, readCut] = [control("Relation"), control("Cut")];
+const readCut = control("Cut");
+const RELATIONS = { "0fb3af2dcb8e9f95": "Relation", "2ea194b64a2cbf6d": "Relation2", "8b0590d9d20e9b6c": "Relation3" };
+const readRelation = Object.fromEntries(Object.entries(RELATIONS).map(([id, name]) => [id, control(name)]));
 
 function schemaId(value) {
   if (value[0] !== 0xc3 || value[1] !== 0x01) throw new Error("not Avro single-object encoding");
@@ -170,11 +172,12 @@ const columnsOf = (fields) => fields.filter((field) => "pg.name" in field);
 const layouts = new Map(); // by schema id, of values and keys alike
 for (const record of records.filter((each) => each.topic === "shop.metadata")) {
   if (!record.key.toString().startsWith("relation/")) continue;
-  const relation = decode(readRelation, record.value);
+  const relation = decode(readRelation[schemaId(record.value)], record.value);
   const value = JSON.parse(relation.value_schema);
   const columns = columnsOf(value.fields[0].type[1].fields);
   const keyed = relation.columns.filter((column) => column.is_key).map((column) => column.name);
-  layouts.set(relation.schema_id, { read: readerOf(value), columns, keyed: new Set(keyed) });
+  const missing = Object.fromEntries(relation.columns.map((column) => [column.name, column.missing_value ?? null]));
+  layouts.set(relation.schema_id, { read: readerOf(value), columns, keyed: new Set(keyed), missing });
   if (relation.key_schema !== null) {
     const key = JSON.parse(relation.key_schema);
     layouts.set(relation.key_schema_id, { read: readerOf(key), columns: columnsOf(key.fields) });
@@ -219,6 +222,7 @@ function event(record) {
   const known = isWhole ? layout.columns : layout.columns.filter((column) => layout.keyed.has(column["pg.name"]));
   return {
     columns: layout.columns,
+    missing: layout.missing,
     position: [source.commit_lsn, source.ordinal],
     line: {
       topic: record.topic,
@@ -292,7 +296,17 @@ function apply(events) {
   }
 }
 
-function change(table, { line, columns }) {
+// Rows that are there get what they have in columns that come with this event's version.
+function fill(table, number, missing) {
+  const known = new Set(Object.values(table.number ?? {}));
+  for (const [name, at] of Object.entries(number)) {
+    if (known.has(at)) continue;
+    for (const each of [...table.byKey.values(), ...table.rows, ...(table.aside ?? [])]) each[at] = missing[name];
+  }
+  table.number = number;
+}
+
+function change(table, { line, columns, missing }) {
   const number = Object.fromEntries(columns.map((column) => [column["pg.name"], String(column["pg.attnum"] ?? column["pg.name"])]));
   const cells = (of) => Object.fromEntries(Object.entries(of).map(([name, value]) => [number[name], value]));
   const rows = () => table.aside ?? table.rows;
@@ -302,7 +316,7 @@ function change(table, { line, columns }) {
     rows().splice(at, 1);
   };
   const id = JSON.stringify(line.key);
-  table.number = number;
+  fill(table, number, missing);
   if (line.operation === "truncate") {
     table.byKey.clear();
     rows().length = 0;

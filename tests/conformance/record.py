@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.conformance import expected, scenario
@@ -25,18 +26,27 @@ from walbridge.embedded.postgres import PostgresServer
 
 def record() -> None:
     """Write the set anew."""
-    with PostgresServer() as server, KafkaBroker() as broker, new_database(server) as database:
-        with tempfile.TemporaryDirectory() as folder:
-            producer = ProducerUnderTest(PIPELINE, database, broker, Path(folder), as_command=True)
-            try:
-                scenario.play(producer)
-                with producer.topics() as topics:
-                    found = _records(topics)
-            finally:
-                producer.kill_all()
-        _write(found)
-        wanted = expected.tables(database, scenario.NAMES)
-        (FOLDER / "tables.json").write_text(json.dumps(wanted, ensure_ascii=False, indent=1) + "\n")
+    with (
+        PostgresServer() as server,
+        KafkaBroker() as broker,
+        new_database(server) as database,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        producer = ProducerUnderTest(PIPELINE, database, broker, Path(folder), as_command=True)
+        try:
+            scenario.play(producer)
+            write(FOLDER, producer, scenario.NAMES)
+        finally:
+            producer.kill_all()
+
+
+def write(folder: Path, producer: ProducerUnderTest, names: Iterable[str]) -> None:
+    """What is in the topics and in these tables now."""
+    with producer.topics() as topics:
+        found = _records(topics)
+    _write(folder, found)
+    wanted = expected.tables(producer.database, names)
+    (folder / "tables.json").write_text(json.dumps(wanted, ensure_ascii=False, indent=1) + "\n")
 
 
 def _records(topics: Topics) -> list[KafkaRecord]:
@@ -46,15 +56,14 @@ def _records(topics: Topics) -> list[KafkaRecord]:
     return sorted(found, key=lambda each: (order[each.topic], each.partition, each.offset))
 
 
-def _write(found: list[KafkaRecord]) -> None:
+def _write(folder: Path, found: list[KafkaRecord]) -> None:
     recording = Recording(found)
     decoder, groups = recording.decoder(), CutGroups(lambda relation_id, topic: True)
-    write_lines("records.jsonl", map(record_line, found))
-    write_lines("events.jsonl", (expected.event_line(decoder.decode(each)) for each in recording.data))
+    write_lines(folder, "records.jsonl", map(record_line, found))
+    write_lines(folder, "events.jsonl", (expected.event_line(decoder.decode(each)) for each in recording.data))
     whole = [group for offset, cut in recording.cuts if (group := groups.receive(cut, offset)) is not None]
-    write_lines(
-        "transactions.jsonl", (expected.transaction_line(group, recording.places) for group in whole if group.ranges)
-    )
+    lines = (expected.transaction_line(group, recording.places) for group in whole if group.ranges)
+    write_lines(folder, "transactions.jsonl", lines)
 
 
 if __name__ == "__main__":

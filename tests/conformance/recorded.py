@@ -26,9 +26,9 @@ def lines(name: str) -> list[Any]:
     return [json.loads(line) for line in (FOLDER / name).read_text().splitlines()]
 
 
-def write_lines(name: str, values: Iterable[Any]) -> None:
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / name).write_text("".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values))
+def write_lines(folder: Path, name: str, values: Iterable[Any]) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values))
 
 
 def record_line(record: KafkaRecord) -> dict[str, Any]:

@@ -63,6 +63,13 @@ STEPS = (
     "ALTER TABLE orders ALTER amount TYPE numeric(12,2); INSERT INTO orders (id, client, amount) VALUES (40, 'c', "
     "9999999999.99)",
     "ALTER TABLE orders DROP COLUMN feeling; UPDATE orders SET extra = 9 WHERE id = 10",
+    # What older rows have in a new column comes as no change of theirs; of a table without a key old rows show it.
+    "ALTER TABLE orders ADD COLUMN level int DEFAULT 3, ADD COLUMN until date DEFAULT 'infinity', ADD bare text; "
+    "UPDATE orders SET level = 4 WHERE id = 10; INSERT INTO orders (id, client, level) VALUES (41, 'after', NULL)",
+    "ALTER TABLE orders ALTER level SET DEFAULT 5, ADD COLUMN rate numeric(6,2) DEFAULT 1.50; "
+    "UPDATE orders SET paid = true WHERE id = 41",
+    "ALTER TABLE log ADD COLUMN label text DEFAULT 'older'; "
+    "DELETE FROM log WHERE ctid = (SELECT min(ctid) FROM log WHERE at = 1); INSERT INTO log VALUES (10, 'x', 'newer')",
     "TRUNCATE days; INSERT INTO days VALUES ('2025-01-01', 'after')",
     "BEGIN; INSERT INTO days VALUES ('2025-01-02', 'gone'); ROLLBACK; INSERT INTO log VALUES (9, 'committed')",
 )

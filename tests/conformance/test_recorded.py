@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import subprocess
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from tests.conformance import expected
 from tests.conformance.applied import Tables
 from tests.conformance.recorded import FOLDER, Recording, decoder_of, lines, records
-from tests.documents import ROOT
+from tests.conformance.strangers import of_strangers, read_by_a_stranger
 from walbridge.consumer.cut_groups import CutGroups, Group
 from walbridge.consumer.event import Event, Operation
 from walbridge.schemas.avro.framing import prefix_of, registry_frame_id
@@ -117,29 +116,20 @@ def test_set_has_every_operation_and_all_that_is_special() -> None:
     assert {event.partition for event in found if event.operation is Operation.TRUNCATE} == {0, 1}
     assert [each for each in recording().relations if each.revision]
     assert [event for event in found if event.is_before_whole and event.key is None]
+    assert {event.relation.table.name for event in found if event.older_values} >= {"log", "orders"}
 
 
-READER = ROOT / "tests" / "conformance" / "reader.mjs"
-"""Written from the page alone, in another language."""
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed, which runs the reader")
-
-
-def read_by_a_stranger(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = ["node", str(READER), str(folder), str(ROOT / "schemas" / "control")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
-@needs_node
-def test_reader_in_another_language_finds_the_same() -> None:
-    done = read_by_a_stranger(FOLDER)
+@of_strangers
+def test_reader_in_another_language_finds_the_same(reader: list[str]) -> None:
+    done = read_by_a_stranger(reader, FOLDER)
 
     assert done.returncode == 0, done.stderr
     assert f"{len(events())} events" in done.stdout
 
 
-@needs_node
+@of_strangers
 @pytest.mark.parametrize("name", ["records.jsonl", "events.jsonl", "transactions.jsonl", "tables.json"])
-def test_reader_in_another_language_notices_a_difference(name: str, tmp_path: Path) -> None:
+def test_reader_in_another_language_notices_a_difference(reader: list[str], name: str, tmp_path: Path) -> None:
     """A check that cannot fail would show nothing."""
     shutil.copytree(FOLDER, tmp_path / "set")
     changed = tmp_path / "set" / name
@@ -153,4 +143,4 @@ def test_reader_in_another_language_notices_a_difference(name: str, tmp_path: Pa
         text = changed.read_text()
         changed.write_text(text.replace(*{"tables.json": ("committed", "lost")}.get(name, ("shop.public.orders", "x"))))
 
-    assert read_by_a_stranger(tmp_path / "set").returncode == 1
+    assert read_by_a_stranger(reader, tmp_path / "set").returncode == 1

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
+from io import BytesIO
 from typing import Any
 
 import fastavro
 
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.avro.framing import frame_of
+from walbridge.schemas.avro.value_encoders import encoder_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn, Position
+from walbridge.schemas.table_schema import Column
 
 Row = dict[str, Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -93,6 +96,16 @@ class Event:
         """Columns of ``after`` that are ``PostgresText``; of ``before`` where there is no ``after``."""
         row = self.after if self.after is not None else self.before or {}
         return tuple(name for name, value in row.items() if isinstance(value, PostgresText))
+
+    @property
+    def older_values(self) -> Row:
+        """What rows that are older than a column have in it: the constant default that they got with the column, of
+        which Postgres sends no change. In a column that is not here they have null.
+
+        It is of rows that are there when the first event with that column comes, and of no later one.
+        """
+        columns = self.relation.table.columns
+        return {each.name: _value_of(each, each.missing_value) for each in columns if each.missing_value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +184,19 @@ class EventDecoder:
         layout = _key_layout(self._key_schema(frame_of(key).frame_id))
         found = decode_body(key, layout.schema)
         return _row(found, layout.names, found.get("_exceptional"))
+
+
+def _value_of(column: Column, text: str) -> Any:
+    """Of what Postgres prints, as an event would have it."""
+    encoded = encoder_of(column.column_type)(text.encode())
+    if encoded is None:
+        return PostgresText(text)
+    return fastavro.schemaless_reader(BytesIO(encoded), _union_with_null(json.dumps(column.column_type.avro)), None)
+
+
+@lru_cache(1_000)
+def _union_with_null(avro: str) -> Any:
+    return fastavro.parse_schema(["null", json.loads(avro)])
 
 
 def time_of(us: int) -> datetime:
