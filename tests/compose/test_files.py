@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 DOCKERFILES = sorted((ROOT / "docker").glob("*/Dockerfile"))
-IMAGES = {"postgres:18", "apache/kafka:4.3.1"}
+IMAGES = {"postgres:18", "apache/kafka:4.3.1", "apicurio/apicurio-registry:3.3.3"}
 SIDE_SERVICES = {"load"}
 """Nothing waits for these, so nothing asks whether they are healthy."""
 LOCKED = re.compile(r"(?m)^([\w.-]+)(?:\[[^]]*])?==(\S+)((?: \\\n    --hash=\S+)+)$")
@@ -78,6 +78,14 @@ def test_passwords_come_from_files_only() -> None:
         for name, value in service.get("environment", {}).items():
             assert "password=" not in str(value).lower()
             assert "PASSWORD" not in name or str(value).startswith("/run/secrets/"), name
+
+
+def test_registry_is_the_one_that_tests_use_and_started_where_it_is_asked_for_alone() -> None:
+    (archive,) = (jar.coordinate for jar in read_lock() if jar.set_name == "registry")
+
+    assert SERVICES["registry"]["image"] == f"apicurio/apicurio-registry:{archive.version}"
+    assert SERVICES["registry"]["profiles"] == ["registry"]
+    assert SERVICES["producer"]["environment"]["WALBRIDGE_TOPICS__REGISTRY_URL"] is None
 
 
 def test_example_environment_lists_every_variable_with_its_default() -> None:
