@@ -27,7 +27,7 @@ export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
 export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
-.PHONY: help setup demo check test one compose-test matrix fuzz fault bench soak dist format lock clean
+.PHONY: help setup demo check test one compose-test matrix fuzz fault bench connect soak dist format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -41,7 +41,8 @@ help:
 	       'make fuzz    two million inputs for decoder, COPY, values and Avro' \
 	       'make fault   random kills under load, SEED=n for the same again' \
 	       'make bench   speed, in one run beside what it is measured against' \
-	       'make soak    large inputs in bounded memory; 400 random kills' \
+	       'make connect Kafka Connect keeps another database equal; SEED=n for the same changes' \
+	       'make soak    large inputs in bounded memory; 400 random kills; connect' \
 	       'make dist    dist/walbridge.zip for spark-submit --py-files' \
 	       'make format | lock | clean'
 
@@ -85,6 +86,10 @@ fault: setup
 
 bench: setup
 	$(BIN)/pytest tests/benchmarks -m '' -s $(ARGS)
+
+# Its jars (120 MB) are fetched the first time.
+connect: setup
+	FAULT_SEED=$(DRAWN) $(BIN)/pytest tests/connect -m '' -s $(ARGS)
 
 soak: setup
 	FAULT_SEED=$(DRAWN) $(BIN)/pytest -m soak -s $(ARGS)

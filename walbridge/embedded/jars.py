@@ -38,18 +38,19 @@ class LockedJar:
     coordinate: ivy.Coordinate
 
 
-def fetch(sets: Iterable[str], report: Report = lambda line: None) -> dict[str, Path]:
+def fetch(sets: Iterable[str], report: Report = lambda line: None, lock: Path = LOCK) -> dict[str, Path]:
     """Folder of each set, fetched if it is missing or belongs to another lock.
 
     Args:
         sets: names in the lock.
         report: told a line of progress now and then while fetching; not called otherwise.
+        lock: another one than that of the project: of what only some tests need.
 
     Raises:
         OperatorError: a file differs from its checksum, or could not be fetched.
     """
-    lines = read_lock()
-    return {name: _fetch_set(name, [jar for jar in lines if jar.set_name == name], report) for name in sets}
+    lines = read_lock(lock)
+    return {name: _fetch_set(name, lines, report) for name in sets}
 
 
 def spark_jars() -> list[Path]:
@@ -68,9 +69,10 @@ def read_lock(lock: Path = LOCK) -> list[LockedJar]:
     return [LockedJar(sha256, name, ivy.Coordinate.parse(text)) for sha256, name, text in lines]
 
 
-def _fetch_set(name: str, jars: list[LockedJar], report: Report) -> Path:
+def _fetch_set(name: str, lines: list[LockedJar], report: Report) -> Path:
+    jars = [jar for jar in lines if jar.set_name == name]
     if not jars:
-        known = sorted({jar.set_name for jar in read_lock()})
+        known = sorted({jar.set_name for jar in lines})
         raise OperatorError(f"jars.lock has no set {name!r}", "its sets are " + ", ".join(known))
     parent = folder("jars")
     target = parent / name

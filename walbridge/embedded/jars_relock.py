@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from walbridge.embedded import ivy
@@ -60,13 +61,14 @@ def relock(lock: Path) -> None:
     """Resolve every set anew and write the lock."""
     lines = [HEADER]
     for set_name, roots in ROOTS.items():
-        lines += _locked(set_name, [ivy.Coordinate.parse(root) for root in roots])
+        lines += locked_set(set_name, [ivy.Coordinate.parse(root) for root in roots], CARRIED_GROUPS.get(set_name, ()))
     for set_name, archives in ARCHIVES.items():
         lines += _locked_archives(set_name, [ivy.Coordinate.parse(archive) for archive in archives])
     lock.write_text("\n".join(lines) + "\n")
 
 
-def _locked(set_name: str, roots: list[ivy.Coordinate]) -> list[str]:
+def locked_set(set_name: str, roots: list[ivy.Coordinate], exclude_groups: Iterable[str]) -> list[str]:
+    """The lines of one set: the run-time closure of the roots."""
     with tempfile.TemporaryDirectory(dir=folder("ivy")) as directory:
         ivy.retrieve(
             roots,
@@ -74,7 +76,7 @@ def _locked(set_name: str, roots: list[ivy.Coordinate]) -> list[str]:
             print,
             closure=True,
             pattern="[organisation]=[module]=[revision]=[artifact].[ext]",
-            exclude_groups=CARRIED_GROUPS.get(set_name, ()),
+            exclude_groups=exclude_groups,
         )
         left_out = UNUSED.get(set_name, set[str]()) | (_carried() if set_name == "spark" else set())
         lines = []
