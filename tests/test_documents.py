@@ -83,7 +83,7 @@ def test_page_of_settings_has_the_settings_of_every_topic_that_walbridge_makes()
     )
     documented = {
         topic: config.replace("the same", of_a_table)
-        for of_a_table in [table("docs/settings.md", "topic")[2][2]]
+        for of_a_table in [table("docs/settings.md", "topic")[3][2]]
         for topics, _, config in table("docs/settings.md", "topic")
         for topic in re.findall(r"`(name\.[^`]+)`", topics.replace("<name>", "name"))
     }

@@ -19,7 +19,10 @@ from walbridge.schemas.topics import (
 
 FRAMING_BYTES = 256
 """More than a batch (61 bytes) and a record in it (36) take around key, value and headers."""
-SIZE = "max.message.bytes"
+SIZE, SEGMENT = "max.message.bytes", "segment.ms"
+_STATUS_SEGMENT_MS = 4 * 3_600_000
+"""Kafka compacts whole segments, by default of a week: 60,000 records of one program. Some hosted brokers take no
+shorter ones than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ def control_topics(settings: Settings) -> list[TopicSpec]:
 
 def status_topic_spec(settings: Settings) -> TopicSpec:
     """Of what the producer says of itself: no pipeline stops where it cannot be made or written."""
-    config = {"cleanup.policy": "compact", SIZE: str(message_bytes_max(settings))}
+    size = {SIZE: str(message_bytes_max(settings))}
+    config = {"cleanup.policy": "compact", SEGMENT: str(_STATUS_SEGMENT_MS)} | size
     return TopicSpec(status_topic(settings.name), 1, config)
 
 
@@ -66,6 +70,15 @@ def event_topics_of_no_table(settings: Settings) -> list[str]:
     """Beside those of tables, by setting."""
     asked_for = (settings.postgres.messages, messages_topic), (settings.topics.transaction_topic, transaction_topic)
     return [topic(settings.name) for is_asked_for, topic in asked_for if is_asked_for]
+
+
+def may_stay(name: str, found: str, value: str) -> bool:
+    """Whether what a topic has of this setting does as well as the value that it is made with."""
+    if name == SIZE:
+        return int(found) >= int(value)
+    if name == SEGMENT:
+        return int(found) <= int(value)
+    return found == value
 
 
 def message_bytes_max(settings: Settings) -> int:

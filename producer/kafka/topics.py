@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 
 from walbridge.producer.kafka.client_config import client_config, refusing_properties
 from walbridge.producer.kafka.topic_found import TOPIC_ID_LENGTH, TopicFound
-from walbridge.producer.kafka.topic_specs import SIZE, TopicSpec
+from walbridge.producer.kafka.topic_specs import SEGMENT, SIZE, TopicSpec, may_stay
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
@@ -199,17 +199,23 @@ class TopicAdmin:
         """
         present = list(specs)
         yield from _partition_faults(present, self.partition_counts())
-        yield from self._config_faults(present, {})
+        yield from self._config_faults(present, {}, {})
 
     def _check_config(self, specs: list[TopicSpec]) -> None:
         small: dict[str, str] = {}
-        for fault in self._config_faults(specs, small):
+        slow: dict[str, str] = {}
+        for fault in self._config_faults(specs, small, slow):
             raise fault
         if small and self._alters:
             self._allow_larger(small)
+        if slow and self._alters:
+            self._compact_sooner(slow)
 
-    def _config_faults(self, specs: list[TopicSpec], small: dict[str, str]) -> Iterator[OperatorError]:
-        """``small`` is filled with topics that take too small records, and what they have to take."""
+    def _config_faults(
+        self, specs: list[TopicSpec], small: dict[str, str], slow: dict[str, str]
+    ) -> Iterator[OperatorError]:
+        """``small`` is filled with topics that take too small records, and what they have to take; ``slow`` with those
+        whose segments are compacted too late, and how old these may get."""
         if not specs:
             return
         resources = {spec.name: ConfigResource(ResourceType.TOPIC, spec.name) for spec in specs}
@@ -220,12 +226,15 @@ class TopicAdmin:
             except KafkaException as error:
                 raise _sorted(f"settings of topic {spec.name} cannot be read", error.args[0]) from None
             for name, value in spec.config.items():
-                if name in found and found[name].value != value:
-                    if name != SIZE:
-                        what = f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}"
-                        yield OperatorError(what, remedy=f"{self._by_hand(spec.name, name, value)}; or mend [topics]")
-                    elif int(found[name].value) < int(value):
-                        small[spec.name] = value
+                if name not in found or may_stay(name, found[name].value, value):
+                    continue
+                if name == SIZE:
+                    small[spec.name] = value
+                elif name == SEGMENT:
+                    slow[spec.name] = value
+                else:
+                    what = f"topic {spec.name} has {name}={found[name].value}, walbridge made it with {value}"
+                    yield OperatorError(what, remedy=f"{self._by_hand(spec.name, name, value)}; or mend [topics]")
 
     def _by_hand(self, topic: str, name: str, value: str) -> str:
         servers = self._settings.kafka.bootstrap_servers
@@ -233,22 +242,8 @@ class TopicAdmin:
 
     def _allow_larger(self, topics: Mapping[str, str]) -> None:
         """``row_bytes_max`` was raised since these were made: by topic, what it has to take by now."""
-        operation = AlterConfigOpType.SET
-        wanted = [
-            ConfigResource(
-                ResourceType.TOPIC,
-                topic,
-                incremental_configs=[ConfigEntry(SIZE, value, incremental_operation=operation)],
-            )
-            for topic, value in topics.items()
-        ]
-        futures = self._admin.incremental_alter_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
-        for resource, future in futures.items():
-            topic, value = resource.name, topics[resource.name]
-            try:
-                future.result()
-            except KafkaException as error:
-                reason: KafkaError = error.args[0]
+        for topic, value, reason in self._altered(SIZE, topics):
+            if reason is not None:
                 if reason.retriable() or reason.code() in _AWAY:
                     raise KafkaAway(f"topic {topic} could not be altered: {reason.str()}") from None
                 raise OperatorError(
@@ -257,6 +252,35 @@ class TopicAdmin:
                     remedy=f"{self._by_hand(topic, SIZE, value)}; or lower [producer] row_bytes_max",
                 ) from None
             log.info("topic takes larger records from here on", topic=topic, bytes=value)
+
+    def _compact_sooner(self, topics: Mapping[str, str]) -> None:
+        """Nothing stops where that is not allowed: only what ended long ago may be forgotten."""
+        for topic, value, reason in self._altered(SEGMENT, topics):
+            if reason is None:
+                log.info("topic is compacted sooner from here on", topic=topic, segment_ms=value)
+            else:
+                remedy = self._by_hand(topic, SEGMENT, value)
+                log.warning("topic is compacted late", topic=topic, why=reason.str(), remedy=remedy)
+
+    def _altered(self, name: str, topics: Mapping[str, str]) -> Iterator[tuple[str, str, KafkaError | None]]:
+        """Topic, value, and why it could not be set."""
+        operation = AlterConfigOpType.SET
+        wanted = [
+            ConfigResource(
+                ResourceType.TOPIC,
+                topic,
+                incremental_configs=[ConfigEntry(name, value, incremental_operation=operation)],
+            )
+            for topic, value in topics.items()
+        ]
+        futures = self._admin.incremental_alter_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        for resource, future in futures.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                yield resource.name, topics[resource.name], error.args[0]
+            else:
+                yield resource.name, topics[resource.name], None
 
 
 def _partition_faults(specs: Iterable[TopicSpec], counts: Mapping[str, int]) -> Iterator[OperatorError]:

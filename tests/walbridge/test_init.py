@@ -4,7 +4,7 @@ import re
 
 import psycopg
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from psycopg import sql
 
 from tests.fix_postgres import Database
@@ -12,6 +12,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
+from walbridge.producer.kafka.topic_specs import SEGMENT, status_topic_spec
 from walbridge.role import administrator_sql
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
@@ -68,6 +69,22 @@ def test_table_that_was_added_to_publication_tables_only_is_told_with_the_sql_th
     database.execute(told.partition("as it is: ")[2])
     assert database.value("SELECT count(*) FROM pg_publication_tables") == 2
     assert not [line for line in said(settings) if "does not publish" in line]
+
+
+def test_status_topic_of_before_is_compacted_sooner_from_here_on(settings: Settings, kafka: KafkaBroker) -> None:
+    """Else the records of a running producer hide how a program ended after half a day."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    spec = status_topic_spec(settings)
+    of_before = {name: value for name, value in spec.config.items() if name != SEGMENT}
+    admin.create_topics([NewTopic(spec.name, 1, 1, config=of_before)])[spec.name].result(60)
+
+    assert f"topic {spec.name}: partitions 1" in said(settings)
+
+    resource = ConfigResource(ResourceType.TOPIC, spec.name)
+    wait_until(
+        lambda: admin.describe_configs([resource])[resource].result(60)[SEGMENT].value == "14400000",
+        "the broker to tell the new setting",
+    )
 
 
 def test_publication_and_topics_are_made_once(settings: Settings, database: Database, kafka: KafkaBroker) -> None:

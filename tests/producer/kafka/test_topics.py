@@ -12,7 +12,7 @@ from walbridge.producer.kafka import control_topics, partition_log
 from walbridge.producer.kafka.client_config import client_config
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.partition_log import SILENCE_S, PartitionLog
-from walbridge.producer.kafka.topic_specs import TopicSpec
+from walbridge.producer.kafka.topic_specs import TopicSpec, status_topic_spec
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings
@@ -54,6 +54,42 @@ def admin_that_answers(error: KafkaError, topics: tuple[str, ...] = ()) -> Topic
         ),
     )
     return admin
+
+
+class Broker:
+    """Topics with these settings; every change comes back with this error, if there is one."""
+
+    def __init__(self, found: dict[str, str], refusal: KafkaError | None = None) -> None:
+        self.found, self.refusal = found, refusal
+        self.altered: list[tuple[str, str, str]] = []
+
+    def describe_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
+        entries = {name: SimpleNamespace(value=value) for name, value in self.found.items()}
+        return {each: SimpleNamespace(result=lambda: entries) for each in asked}
+
+    def incremental_alter_configs(self, asked: list[Any], **_: object) -> dict[Any, Any]:
+        for each in asked:
+            self.altered += [(each.name, entry.name, entry.value) for entry in each.incremental_configs]
+        answer = Answer(self.refusal) if self.refusal else SimpleNamespace(result=lambda: None)
+        return dict.fromkeys(asked, answer)
+
+
+@pytest.mark.parametrize(
+    ("segment_ms", "altered"), [("604800000", True), ("14400001", True), ("14400000", False), ("3600000", False)]
+)
+@pytest.mark.parametrize("refusal", [None, NOT_ALLOWED, KafkaError(KafkaError._TIMED_OUT)], ids=str)
+def test_status_topic_that_is_compacted_late_is_altered_if_that_is_allowed_and_stops_nobody(
+    segment_ms: str, altered: bool, refusal: KafkaError | None
+) -> None:
+    """Else a running producer's records hide how a program ended after half a day."""
+    spec = status_topic_spec(settings())
+    broker = Broker(dict(spec.config) | {"segment.ms": segment_ms}, refusal)
+    admin = TopicAdmin(settings())
+    admin._admin = cast(Any, broker)
+
+    admin.check([spec])
+
+    assert broker.altered == ([("p.status", "segment.ms", "14400000")] if altered else [])
 
 
 def test_right_that_is_missing_is_the_operators_and_no_broker_that_is_away() -> None:
