@@ -82,8 +82,8 @@ def prepare(
     *,
     tells_ddl: bool = False,
     force: bool = False,
-) -> None:
-    """Make what of role, rights and publication is missing.
+) -> dict[str, bool]:
+    """Make what of role, rights and publication is missing; the publications, and whether each is new.
 
     Args:
         settings: whose secrets are not read yet: the password's file may be missing.
@@ -97,13 +97,14 @@ def prepare(
     ours = parsed_dsn(dsn_of(settings))
     role, theirs = _role_of(ours), _administrators(admin_dsn, ours)
     with _changing(settings, theirs, ours, say, ask) as (connection, tell):
-        ensure_publications(connection, settings, tell)
+        publications = ensure_publications(connection, settings, tell)
         _ensure_role(connection, settings, role, tell)
         _ensure_rights(connection, settings, role, tell)
         if tells_ddl:
             if not force:
                 ddl_trigger.refuse_other_subscribers(connection, settings.postgres.slot)
             ddl_trigger.make(connection, tell)
+    return publications
 
 
 def take_ddl_trigger_away(settings: Settings, admin_dsn: str, say: Say, ask: Callable[[], str] | None = None) -> None:

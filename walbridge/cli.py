@@ -81,6 +81,7 @@ def init(
     force: Annotated[
         bool, typer.Option("--force", help="With --ddl-trigger: also where others replicate all tables.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="What is there now as one JSON object.")] = False,
 ) -> None:
     """Make publication (if the settings name its tables), topics and slot; print the SQL of a least-privileged role."""
     import structlog
@@ -95,19 +96,24 @@ def init(
         raise typer.BadParameter(
             "--admin-dsn makes the user of [postgres] dsn, and goes without --sql, --acls and --role"
         )
-    if only_sql and acls:
-        raise typer.BadParameter("say --sql or --acls")
+    if only_sql + acls + as_json > 1:
+        raise typer.BadParameter("say one of --sql, --acls and --json")
+    if as_json and ddl_trigger is not None and (admin_dsn is None or not ddl_trigger):
+        raise typer.BadParameter("--json goes with --ddl-trigger alone, where --admin-dsn makes the triggers")
     if admin_dsn is None and (only_sql or acls or ddl_trigger is False):
         print(_printed_by_init(config, role, acls=acls, ddl_trigger=ddl_trigger))
         return
+    prepared = None
     if admin_dsn is not None:
         ask = (lambda: getpass("Password of the administrator: ")) if sys.stdin.isatty() else None
         settings = load_settings(config, secrets=())
         if ddl_trigger is False:
             take_ddl_trigger_away(settings, admin_dsn, _say, ask)
             return
-        prepare(settings, admin_dsn, _say, ask, tells_ddl=bool(ddl_trigger), force=force)
-    if printed := initialise(load_settings(config), role, _say, is_prepared=admin_dsn is not None):
+        prepared = prepare(settings, admin_dsn, _say, ask, tells_ddl=bool(ddl_trigger), force=force)
+    settings = load_settings(config)
+    made = initialise(settings, role, _say, prepared=prepared)
+    if printed := made.as_json(settings.name) if as_json else made.role_sql:
         print(printed)
     if ddl_trigger and admin_dsn is None:
         print(make_sql())
@@ -236,6 +242,7 @@ def copy(
         Path | None, typer.Option("--keys", help="Only the rows of these keys: one on each line, or CSV.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the copies until all of them are current.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="What was asked for as one JSON object.")] = False,
 ) -> None:
     """Ask the producer to copy tables again, beside the stream; all others flow meanwhile."""
     from walbridge.schemas.settings_file import load_settings
@@ -248,9 +255,13 @@ def copy(
     if keys is not None and len(tables or ()) != 1:
         raise typer.BadParameter("--keys goes with one table")
     settings = load_settings(config)
+    out = print if as_json else None
     if keys is not None and tables:
-        raise typer.Exit(copy_keys(settings, tables[0], keys, wait=wait, say=_say))
-    code = ask_for_copies(settings, tables, wait=wait, say=_say) if tables else copy_all(settings, wait=wait, say=_say)
+        code = copy_keys(settings, tables[0], keys, wait=wait, say=_say, out=out)
+    elif tables:
+        code = ask_for_copies(settings, tables, wait=wait, say=_say, out=out)
+    else:
+        code = copy_all(settings, wait=wait, say=_say, out=out)
     raise typer.Exit(code)
 
 
@@ -258,12 +269,13 @@ def copy(
 def forget(
     tables: Annotated[list[str], typer.Argument(metavar="TABLE", help="schema.table of one that left.")],
     config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="What remains of them as one JSON object.")] = False,
 ) -> None:
     """Forget tables that left the publication; say what remains of them."""
     from walbridge.schemas.settings_file import load_settings
     from walbridge.tables.forget import forget as forget_tables
 
-    raise typer.Exit(forget_tables(load_settings(config), tables, say=_say))
+    raise typer.Exit(forget_tables(load_settings(config), tables, say=_say, out=print if as_json else None))
 
 
 @app.command()
@@ -359,13 +371,23 @@ def drop(
         bool, typer.Option("--keep-publication", help="Do not remove the publication.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking first.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="What was removed and what stays as one JSON object.")
+    ] = False,
 ) -> None:
     """Remove slot, publication (if walbridge made it) and topics; asks first. The lake stays."""
     from walbridge.drop import drop as remove
     from walbridge.schemas.settings_file import load_settings
 
-    settings = load_settings(config)
-    code = remove(settings, slot_only=slot_only, keep_publication=keep_publication, yes=yes, ask=typer.confirm)
+    code = remove(
+        load_settings(config),
+        slot_only=slot_only,
+        keep_publication=keep_publication,
+        yes=yes,
+        ask=lambda question: typer.confirm(question, err=as_json),
+        say=_say if as_json else print,
+        out=print if as_json else None,
+    )
     raise typer.Exit(code)
 
 

@@ -5,6 +5,7 @@ keeps WAL until the primary's disk is full: so it goes first, and also when Kafk
 What is gone already is fine; what cannot be shown to be this pipeline's is left alone.
 """
 
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -76,6 +77,21 @@ class InKafka:
 
 
 @dataclass(frozen=True, slots=True)
+class Stay:
+    """Something that is left alone. ``why``: None for the lake, which always stays."""
+
+    kind: str
+    name: str
+    why: str | None = None
+
+    @property
+    def line(self) -> str:
+        """For a person."""
+        kind = "the lake" if self.kind == "lake" else self.kind
+        return f"{kind:<13}{self.name}" + (f": {self.why}" if self.why else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Removal:
     """What goes and what stays, before anything is touched."""
 
@@ -84,7 +100,7 @@ class Removal:
     retained_bytes: int | None
     publications: tuple[str, ...]
     topics: tuple[str, ...]
-    stays: tuple[str, ...]
+    stays: tuple[Stay, ...]
 
     @property
     def is_empty(self) -> bool:
@@ -96,7 +112,22 @@ class Removal:
         goes = [*self._slot_line(), *self._publication_line(), *(f"  topic        {name}" for name in self.topics)]
         head = f"This removes what is left of pipeline {self.pipeline}:"
         lines = [head, *goes] if goes else [f"Nothing is left of pipeline {self.pipeline} to remove."]
-        return [*lines, "It leaves:", *(f"  {each}" for each in self.stays), *self._why()]
+        return [*lines, "It leaves:", *(f"  {each.line}" for each in self.stays), *self._why()]
+
+    def as_json(self, *, removed: bool) -> str:
+        """One object; ``docs/json.md`` has its fields."""
+        return json.dumps(
+            {
+                "pipeline": self.pipeline,
+                "removed": removed,
+                "slot": self.slot,
+                "retained_bytes": self.retained_bytes,
+                "publications": self.publications,
+                "topics": self.topics,
+                "stays": [{"kind": each.kind, "name": each.name, "why": each.why} for each in self.stays],
+            },
+            ensure_ascii=False,
+        )
 
     def _slot_line(self) -> list[str]:
         if self.slot is None:
@@ -126,8 +157,12 @@ def drop(
     yes: bool,
     ask: Callable[[str], bool],
     say: Callable[[str], None] = print,
+    out: Callable[[str], object] | None = None,
 ) -> int:
     """Remove slot, publication and topics; 2 when Kafka did not answer and its topics stay.
+
+    Args:
+        out: takes what was removed and what stays, as JSON.
 
     Raises:
         OperatorError: Postgres does not answer, a producer runs, the slot is somebody else's, or
@@ -144,11 +179,13 @@ def drop(
         removal = _removal(connection, settings, kafka, found, keep_publication=keep_publication or slot_only)
         for line in removal.lines():
             say(line)
-        if not removal.is_empty:
-            if _agreed(yes, ask):
-                _remove(connection, settings, removal, say)
-            else:
-                say("nothing was removed")
+        agreed = not removal.is_empty and _agreed(yes, ask)
+        if agreed:
+            _remove(connection, settings, removal, say)
+        elif not removal.is_empty:
+            say("nothing was removed")
+        if out is not None:
+            out(removal.as_json(removed=agreed))
     return EXIT_OPERATOR if isinstance(kafka, str) else 0
 
 
@@ -227,26 +264,26 @@ def _removal(
     *,
     keep_publication: bool,
 ) -> Removal:
-    stays = [f"the lake     {settings.lake.path}"]
+    stays = [Stay("lake", settings.lake.path)]
     publications = []
     for name in settings.postgres.publication_names:
         if catalog.publication_exists(connection, name):
             why = "kept, as asked" if keep_publication else _why_not_ours(connection, name, settings)
             publications += [] if why else [name]
-            stays += [f"publication  {name}: {why}"] if why else []
+            stays += [Stay("publication", name, why)] if why else []
     if not ddl_standing(connection).is_nowhere:
         take_away = "walbridge init --no-ddl-trigger --admin-dsn ... takes it away"
         stays.append(
-            f"publication  {DDL_PUBLICATION}, and what tells DDL: for all pipelines of this database; {take_away}"
+            Stay("publication", DDL_PUBLICATION, f"it tells DDL, for all pipelines of this database; {take_away}")
         )
     if isinstance(kafka, InKafka):
         stays += [
-            f"topic        {name}: it is named like this pipeline's topics, but belongs to no table that it knows"
+            Stay("topic", name, "it is named like this pipeline's topics, but belongs to no table that it knows")
             for name in kafka.foreign
         ]
     else:
-        again = f": {kafka}; run walbridge drop again when Kafka answers" if kafka else ": kept, as asked"
-        stays.append(f"topics       {settings.name}.*{again}")
+        again = f"{kafka}; run walbridge drop again when Kafka answers" if kafka else "kept, as asked"
+        stays.append(Stay("topics", f"{settings.name}.*", again))
     retained = None if found is None else _row(connection, _RETAINED, settings.postgres.slot)
     return Removal(
         pipeline=settings.name,

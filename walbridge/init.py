@@ -6,7 +6,9 @@ holds the place: the producer's first start makes it anew, since the snapshot th
 lives no longer than the connection that makes it.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -33,12 +35,43 @@ from walbridge.schemas.table_names import split_name
 from walbridge.schemas.topics import data_topic, refuse_topic_collisions
 
 
-def initialise(settings: Settings, role: str | None, say: Callable[[str], None], *, is_prepared: bool = False) -> str:
-    """Make what is missing, check what is there; the SQL of a least-privileged role, empty where it exists.
+@dataclass(frozen=True, slots=True)
+class Initialised:
+    """What is there now.
+
+    ``publications``, ``slot_is_new``: whether this run made them. ``topics``: their partitions. ``role_sql``: of a
+    least-privileged role, for a person to run; empty where the role exists.
+    """
+
+    publications: Mapping[str, bool]
+    topics: Mapping[str, int]
+    slot: str
+    slot_is_new: bool
+    role: str
+    role_sql: str
+
+    def as_json(self, pipeline: str) -> str:
+        """One object; ``docs/json.md`` has its fields."""
+        return json.dumps(
+            {
+                "pipeline": pipeline,
+                "publications": [{"name": name, "created": new} for name, new in self.publications.items()],
+                "topics": [{"name": name, "partitions": count} for name, count in self.topics.items()],
+                "slot": {"name": self.slot, "created": self.slot_is_new},
+                "role": {"name": self.role, "exists": not self.role_sql, "sql": self.role_sql or None},
+            },
+            ensure_ascii=False,
+        )
+
+
+def initialise(
+    settings: Settings, role: str | None, say: Callable[[str], None], *, prepared: Mapping[str, bool] | None = None
+) -> Initialised:
+    """Make what is missing, check what is there.
 
     Args:
         role: its name; None for who asks, or walbridge where that is an administrator.
-        is_prepared: role and publication were just made (``administrator.py``): nothing more is said of them.
+        prepared: publications, where they and the role were just made (``administrator.py``): nothing more is said.
 
     Raises:
         OperatorError: a server does not answer or does not fit, a topic has other settings.
@@ -46,7 +79,7 @@ def initialise(settings: Settings, role: str | None, say: Callable[[str], None],
     dsn = dsn_of(settings)
     timeout_s = settings.postgres.start_timeout_s
     with retry_at_start(lambda: connect_sql(dsn, "walbridge init"), timeout_s) as connection:
-        ensure_publications(connection, settings, (lambda line: None) if is_prepared else say)
+        publications = ensure_publications(connection, settings, say if prepared is None else lambda line: None)
         tables = catalog.published_tables(connection, settings.postgres.publication_names)
         if not tables:
             raise not_published(settings.postgres.publication_names)
@@ -57,20 +90,22 @@ def initialise(settings: Settings, role: str | None, say: Callable[[str], None],
         counts = retry_at_start(lambda: TopicAdmin(settings).ensure(specs), timeout_s)
         for name, count in counts.items():
             say(f"topic {name}: partitions {count}")
-        _ensure_status_topic(settings, say)
+        counts |= _ensure_status_topic(settings, say)
         made = retry_at_start(lambda: reserve_slot(settings), timeout_s)
         found = "created; it keeps WAL until walbridge produce runs" if made else "exists"
         say(f"slot {settings.postgres.slot}: {found}")
-        if is_prepared:
-            return ""
-        role = role or (DEFAULT_ROLE if catalog.may_make_roles(connection) else connection.info.user)
-        if catalog.role_exists(connection, role):
-            say(f"role {role}: exists; walbridge check says which rights it lacks")
-            return ""
-        return role_sql(connection.info.dbname, role, [(table.namespace, table.name) for table in tables])
+        printed = ""
+        if prepared is None:
+            role = role or (DEFAULT_ROLE if catalog.may_make_roles(connection) else connection.info.user)
+            if catalog.role_exists(connection, role):
+                say(f"role {role}: exists; walbridge check says which rights it lacks")
+            else:
+                printed = role_sql(connection.info.dbname, role, [(table.namespace, table.name) for table in tables])
+        user = role or connection.info.user
+    return Initialised(prepared or publications, counts, settings.postgres.slot, made, user, printed)
 
 
-def _ensure_status_topic(settings: Settings, say: Callable[[str], None]) -> None:
+def _ensure_status_topic(settings: Settings, say: Callable[[str], None]) -> dict[str, int]:
     """The pipeline goes on without it."""
     spec = status_topic_spec(settings)
     try:
@@ -81,10 +116,14 @@ def _ensure_status_topic(settings: Settings, say: Callable[[str], None]) -> None
         say(f"topic {spec.name}: {error}; walbridge produce makes it")
     else:
         say(f"topic {spec.name}: partitions {spec.partition_count}")
+        return {spec.name: spec.partition_count}
+    return {}
 
 
-def ensure_publications(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:
-    """Make those that are missing, and say so. Raises as ``initialise``."""
+def ensure_publications(
+    connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]
+) -> dict[str, bool]:
+    """Make those that are missing, and say so; by name, whether it is new. Raises as ``initialise``."""
     names = settings.postgres.publication_names
     missing = [name for name in names if not catalog.publication_exists(connection, name)]
     refuse_unfit_server(connection, settings)
@@ -94,6 +133,7 @@ def ensure_publications(connection: psycopg.Connection[Any], settings: Settings,
     for name in names:
         say(f"publication {name}: {'created' if name in missing else 'exists'}")
     _tell_left_out(connection, settings, say)
+    return {name: name in missing for name in names}
 
 
 def _tell_left_out(connection: psycopg.Connection[Any], settings: Settings, say: Callable[[str], None]) -> None:

@@ -159,7 +159,7 @@ def test_printed_role_may_read_the_published_tables_and_replicate_and_no_more(
     settings: Settings, database: Database
 ) -> None:
     role = f'{settings.name} "reader"'
-    printed = initialise(settings, role, lambda line: None)
+    printed = initialise(settings, role, lambda line: None).role_sql
     try:
         database.execute(printed)
         dsn = psycopg.conninfo.make_conninfo(database.dsn, user=role)
@@ -180,7 +180,7 @@ def test_printed_role_may_read_the_published_tables_and_replicate_and_no_more(
 
 
 def test_printed_sql_says_what_pg_hba_needs(settings: Settings, database: Database) -> None:
-    printed = initialise(settings, "reader", lambda line: None)
+    printed = initialise(settings, "reader", lambda line: None).role_sql
 
     assert f'--   hostssl  "{database.name}"  "reader"' in printed
 
@@ -190,7 +190,7 @@ def test_role_that_exists_is_not_printed_again(settings: Settings, database: Dat
     database.execute(f'CREATE ROLE "{role}"')
     try:
         lines: list[str] = []
-        assert initialise(settings, role, lines.append) == ""
+        assert initialise(settings, role, lines.append).role_sql == ""
         assert lines[-1] == f"role {role}: exists; walbridge check says which rights it lacks"
     finally:
         database.execute(f'DROP ROLE "{role}"')
@@ -210,7 +210,7 @@ def test_sql_from_settings_alone_makes_a_role_that_init_needs_no_more_rights_tha
     database.execute(administrator_sql(own, None))
     try:
         lines: list[str] = []
-        assert initialise(own, role, lines.append) == ""
+        assert initialise(own, role, lines.append).role_sql == ""
         assert lines[0] == "publication walbridge: exists"
         published = database.rows("SELECT schemaname, tablename FROM pg_publication_tables ORDER BY 1")
         assert published == [("Odd schema", ODD_TABLE), ("public", "orders")]
@@ -228,7 +228,7 @@ def test_role_that_may_make_no_role_is_the_one_that_init_looks_for(settings: Set
     database.execute(administrator_sql(own, None))
     try:
         lines: list[str] = []
-        assert initialise(own, None, lines.append) == ""
+        assert initialise(own, None, lines.append).role_sql == ""
         assert lines[-1] == f"role {settings.name}: exists; walbridge check says which rights it lacks"
     finally:
         database.execute(
@@ -239,7 +239,7 @@ def test_role_that_may_make_no_role_is_the_one_that_init_looks_for(settings: Set
 
 
 def test_administrator_is_given_the_sql_of_a_role_named_walbridge(settings: Settings) -> None:
-    assert 'CREATE ROLE "walbridge" LOGIN REPLICATION;' in initialise(settings, None, lambda line: None)
+    assert 'CREATE ROLE "walbridge" LOGIN REPLICATION;' in initialise(settings, None, lambda line: None).role_sql
 
 
 def test_sql_from_settings_alone_is_made_wholly_or_not_at_all(settings: Settings, database: Database) -> None:

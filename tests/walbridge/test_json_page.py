@@ -13,9 +13,12 @@ from typing import Any
 from tests.documents import table
 from walbridge.check import report as check_report
 from walbridge.check.finding import ok
+from walbridge.drop import Removal, Stay
+from walbridge.init import Initialised
 from walbridge.schemas.position import Lsn
 from walbridge.status import show, words
-from walbridge.tables import standing
+from walbridge.tables import copy, forget, standing
+from walbridge.tables.known import KnownTable
 from walbridge.verify import report as verify_report
 
 
@@ -54,6 +57,45 @@ def test_fields_of_verify() -> None:
         result.add(kind, "id=1", 1)
 
     assert paths(json.loads(verify_report.as_json([result]))) == documented("verify")
+
+
+TABLE = KnownTable(7, "public.t", "p.public.t", None, None)
+
+
+def test_fields_of_init() -> None:
+    made = Initialised(
+        {"walbridge": True}, {"p.cuts": 1}, "slot", slot_is_new=True, role="r", role_sql="CREATE ROLE r;"
+    )
+    found = json.loads(made.as_json("p"))
+
+    assert paths(found) == documented("init")
+    assert found["role"] == {"name": "r", "exists": False, "sql": "CREATE ROLE r;"}
+
+
+def test_fields_of_copy() -> None:
+    waits = [copy.CopyWait(TABLE, 3), copy.CopyWait(TABLE, 4, outcome=""), copy.CopyWait(TABLE, -1, outcome="it left")]
+    found = json.loads(copy.as_json("p", waits, producer_runs=True))
+
+    assert paths(found) == documented("copy")
+    assert [(each["asked"], each["copied"], each["why"]) for each in found["tables"]] == [
+        (True, None, None),
+        (True, True, None),
+        (False, False, "it left"),
+    ]
+
+
+def test_fields_of_forget() -> None:
+    found = [forget.Remains(TABLE, "p.public.t", None, is_out=False)]
+
+    assert paths(json.loads(forget.as_json("p", found, producer_runs=True, lake_is_known=True))) == documented("forget")
+
+
+def test_fields_of_drop() -> None:
+    removal = Removal(
+        "p", "slot", 7, ("walbridge",), ("p.cuts",), (Stay("lake", "lake"), Stay("topics", "p.*", "kept"))
+    )
+
+    assert paths(json.loads(removal.as_json(removed=True))) == documented("drop")
 
 
 def test_fields_of_tables() -> None:

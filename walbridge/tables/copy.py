@@ -4,6 +4,7 @@ In: names. Out: requests in the progress topic, durable when this returns; words
 looked up before anything is asked, so a mistake asks for nothing.
 """
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +26,13 @@ LINE_S = 10.0
 _LOOK_S = 1.0
 
 Say = Callable[[str], None]
+Out = Callable[[str], object]
+"""Takes one JSON object."""
 
 
-def copy(settings: Settings, names: Sequence[str], *, wait: bool, say: Say, line_s: float = LINE_S) -> int:
+def copy(
+    settings: Settings, names: Sequence[str], *, wait: bool, say: Say, out: Out | None = None, line_s: float = LINE_S
+) -> int:
     """Ask for copies; 0 when the requests are durable, with ``wait`` when all tables are current.
 
     Raises:
@@ -47,10 +52,11 @@ def copy(settings: Settings, names: Sequence[str], *, wait: bool, say: Say, line
     assert seen.postgres is not None
     if not seen.postgres.producer_runs:
         say("walbridge produce does not run now: copies begin, or go on, when it does")
-    if not wait:
-        return 0
     waits = [CopyWait(table, offset if table in wanted else -1) for table in dict.fromkeys(chosen)]
-    return follow(settings, waits, say, line_s)
+    code = follow(settings, waits, say, line_s) if wait else 0
+    if out is not None:
+        out(as_json(settings.name, waits, producer_runs=seen.postgres.producer_runs))
+    return code
 
 
 def chosen_table(settings: Settings, name: str, seen: Look) -> KnownTable:
@@ -128,8 +134,9 @@ class CopyWait:
 
     table: KnownTable
     offset: int
-    said: str = ""
     said_s: float = field(default=0.0)
+    outcome: str | None = None
+    """As ``result``, once it was seen."""
 
     @property
     def since(self) -> int | None:
@@ -161,22 +168,44 @@ class CopyWait:
         return f"{self.table.name}: waits for its copy to begin{why}"
 
 
-def follow(settings: Settings, waits: list[CopyWait], say: Say, line_s: float) -> int:
+def follow(settings: Settings, waits: Sequence[CopyWait], say: Say, line_s: float) -> int:
     """Until each has come to its end; 2 where one did not become current."""
-    failed = False
     while True:
         seen = look(settings, needs_postgres=True)
         now_s = time.monotonic()
-        for each in list(waits):
-            result = each.result(seen.progress)
-            if result is not None:
-                waits.remove(each)
-                failed |= bool(result)
-                say(f"{each.table.name}: {'not copied: ' + result if result else 'copied, and current'}")
+        for each in waits:
+            if each.outcome is not None:
                 continue
-            if now_s - each.said_s >= line_s:
+            each.outcome = each.result(seen.progress)
+            if each.outcome is not None:
+                say(f"{each.table.name}: {'not copied: ' + each.outcome if each.outcome else 'copied, and current'}")
+            elif now_s - each.said_s >= line_s:
                 each.said_s = now_s
                 say(each.line(seen.progress, seen))
-        if not waits:
-            return EXIT_OPERATOR if failed else 0
+        if all(each.outcome is not None for each in waits):
+            return EXIT_OPERATOR if any(each.outcome for each in waits) else 0
         time.sleep(_LOOK_S)
+
+
+def as_json(
+    pipeline: str,
+    waits: Sequence[CopyWait],
+    *,
+    producer_runs: bool,
+    stream_lost: str | None = None,
+    keys: int | None = None,
+) -> str:
+    """One object; ``docs/json.md`` has its fields."""
+    tables = [
+        {
+            "table": each.table.name,
+            "relation_id": each.table.relation_id,
+            "asked": each.offset >= 0,
+            "keys": keys,
+            "copied": None if each.outcome is None else not each.outcome,
+            "why": each.outcome or None,
+        }
+        for each in waits
+    ]
+    found = {"pipeline": pipeline, "producer_runs": producer_runs, "stream_lost": stream_lost, "tables": tables}
+    return json.dumps(found, ensure_ascii=False)

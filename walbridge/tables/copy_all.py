@@ -18,12 +18,12 @@ from walbridge.schemas.control.table_request import ALL_TABLES, COPY, TableReque
 from walbridge.schemas.errors import StreamLost
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.tables.copy import LINE_S, CopyWait, Say, follow, refuse_first_copy
+from walbridge.tables.copy import LINE_S, CopyWait, Out, Say, as_json, follow, refuse_first_copy
 from walbridge.tables.look import look
 from walbridge.tables.request import write
 
 
-def copy_all(settings: Settings, *, wait: bool, say: Say, line_s: float = LINE_S) -> int:
+def copy_all(settings: Settings, *, wait: bool, say: Say, out: Out | None = None, line_s: float = LINE_S) -> int:
     """Ask for it; 0 when the request is durable, with ``wait`` when all tables are current.
 
     Raises:
@@ -45,9 +45,11 @@ def copy_all(settings: Settings, *, wait: bool, say: Say, line_s: float = LINE_S
     assert seen.postgres is not None
     if not seen.postgres.producer_runs:
         say("walbridge produce does not run now: copies begin when it does")
-    if not wait:
-        return 0
-    return follow(settings, [CopyWait(table, offset) for table in tables], say, line_s)
+    waits = [CopyWait(table, offset) for table in tables]
+    code = follow(settings, waits, say, line_s) if wait else 0
+    if out is not None:
+        out(as_json(settings.name, waits, producer_runs=seen.postgres.producer_runs, stream_lost=lost))
+    return code
 
 
 def _why_lost(settings: Settings, progress: Progress) -> str | None:

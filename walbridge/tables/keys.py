@@ -19,7 +19,7 @@ from walbridge.schemas.control.table_request import KEYS_BYTES_MAX, TableRequest
 from walbridge.schemas.errors import OperatorError, copy_command
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
-from walbridge.tables.copy import CopyWait, Say, chosen_table, follow, refuse_without_requests
+from walbridge.tables.copy import CopyWait, Out, Say, as_json, chosen_table, follow, refuse_without_requests
 from walbridge.tables.known import KnownTable
 from walbridge.tables.look import Look, look
 from walbridge.tables.request import write
@@ -28,7 +28,7 @@ LINE_S = 10.0
 _AT_ONCE = 1000
 
 
-def copy_keys(settings: Settings, name: str, file: Path, *, wait: bool, say: Say) -> int:
+def copy_keys(settings: Settings, name: str, file: Path, *, wait: bool, say: Say, out: Out | None = None) -> int:
     """Ask for the rows; 0 when the request is durable, with ``wait`` when the rows are in the topic.
 
     Raises:
@@ -53,7 +53,11 @@ def copy_keys(settings: Settings, name: str, file: Path, *, wait: bool, say: Say
     assert seen.postgres is not None
     if not seen.postgres.producer_runs:
         say("walbridge produce does not run now: the rows are read when it does")
-    return follow(settings, [KeysWait(table, offset)], say, LINE_S) if wait else 0
+    waits = [KeysWait(table, offset)]
+    code = follow(settings, waits, say, LINE_S) if wait else 0
+    if out is not None:
+        out(as_json(settings.name, waits, producer_runs=seen.postgres.producer_runs, keys=len(keys)))
+    return code
 
 
 class KeysWait(CopyWait):
