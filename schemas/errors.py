@@ -25,6 +25,7 @@ NEW_PIPELINE = "follow this server as a new pipeline: a new name, [postgres] slo
 """A remedy where ``walbridge drop`` refuses, since the slot here is not this pipeline's, or would harm another one."""
 START_REGISTRY = "start the schema registry, or correct [topics] registry_url"
 START_BROKER = "start the broker, or correct [kafka] bootstrap_servers"
+LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"
 MEND_PROPERTY = "mend that property in walbridge.toml"
 NEWER_WALBRIDGE = "run the version of walbridge that wrote it, or a newer one"
 
@@ -51,6 +52,15 @@ class RegistryAway(RetryableError):
 
 class KafkaRefuses(KafkaAway):
     """It is there, but does not let us in: a password may be wrong, or it is about to start."""
+
+
+def back_again(away: RetryableError, otherwise: str) -> str:
+    """The remedy by which peer it is; ``otherwise``: where it is neither Kafka nor the registry."""
+    if isinstance(away, KafkaRefuses):
+        return LET_IN
+    if isinstance(away, KafkaAway):
+        return START_BROKER
+    return START_REGISTRY if isinstance(away, RegistryAway) else otherwise
 
 
 class OperatorError(WalbridgeError):

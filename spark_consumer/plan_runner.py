@@ -138,11 +138,12 @@ class PlanRunner:
             if lake_is_empty and is_kept_no_more:
                 raise trouble.error
             if self._stops_at_trouble:
-                first = trouble.error.first or "mend that"
+                first = trouble.error.first or "undo that if it can be undone"
                 raise OperatorError(
                     trouble.error.what,
                     remedy=f'{first}, then start again; or set [lake] on_table_error = "quarantine", which leaves this '
-                    "table as it was and goes on with all others, until walbridge copy has copied it",
+                    "table as it was and goes on with all others, until walbridge copy has copied the table of topic "
+                    f"{trouble.topic}",
                 ) from trouble.error
 
     def publish_idle(self, state: LakeState, *, now: bool = False) -> LakeState:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from walbridge.cli import app
 from walbridge.extras import MissingPackage, missing_package
 from walbridge.runtime.crash_report import report_bug
-from walbridge.schemas.errors import OperatorError, RetryableError, report
+from walbridge.schemas.errors import OperatorError, RetryableError, back_again, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,8 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OperatorError as error:
         return report(error)
     except RetryableError as error:  # a program would try again; a command is run again
-        remedy = "see that this server runs and has room, then run the command again: what it did already stays done"
-        return report(OperatorError(str(error), remedy))
+        mend = back_again(error, "see that this server runs and has room")
+        return report(OperatorError(str(error), f"{mend}; then run the command again: what it did already stays done"))
     except ModuleNotFoundError as error:
         missing = missing_package(error)
         return report_bug(error) if missing is None else report(_not_installed(missing))

@@ -62,6 +62,7 @@ def tail(settings: Settings, table: str, beginning: Beginning, *, follow: bool, 
 
     Raises:
         OperatorError: no such table, or Kafka does not answer.
+        RetryableError: it went away meanwhile.
     """
     try:
         _print(_events(settings, table, beginning, follow=follow, say=say), flush=follow)
@@ -70,11 +71,6 @@ def tail(settings: Settings, table: str, beginning: Beginning, *, follow: bool, 
     except BrokenPipeError:
         # Python would try to write the rest at exit, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except RetryableError as error:
-        raise OperatorError(
-            f"Kafka at {settings.kafka.bootstrap_servers} went away: {error}",
-            remedy="start it, then run walbridge tail again",
-        ) from None
     return 0
 
 

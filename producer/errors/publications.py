@@ -20,16 +20,20 @@ def publication_missing(publication: str) -> OperatorError:
     """Never made unasked: FOR ALL TABLES needs a superuser and takes tables nobody meant."""
     return OperatorError(
         f"publication {publication} does not exist",
-        remedy=f"CREATE PUBLICATION {quoted(publication)} FOR TABLE ...; or name its tables in [postgres] "
-        "publication_tables and run walbridge init",
+        remedy=f"{_made(publication)}; or name its tables in [postgres] publication_tables and run walbridge init",
     )
+
+
+def _made(publication: str) -> str:
+    return f"CREATE PUBLICATION {quoted(publication)} FOR TABLE ..."
 
 
 def publication_gone(publications: Sequence[str]) -> OperatorError:
     """Changes under no publication are not sent, and no server says so from Postgres 18 on."""
     return StreamLost(
         f"{the_publications(publications)}, which this pipeline follows, {_were(publications)} dropped: "
-        "changes since then did not come"
+        "changes since then did not come",
+        first="; ".join(map(_made, publications)),
     )
 
 

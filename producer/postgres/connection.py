@@ -21,14 +21,11 @@ from walbridge.producer.postgres.interruptible import hung_up_after
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import (
-    START_BROKER,
-    START_REGISTRY,
-    KafkaAway,
     KafkaRefuses,
     OperatorError,
-    RegistryAway,
     RetryableError,
     StreamLost,
+    back_again,
 )
 from walbridge.schemas.told_ddl import DDL_PUBLICATION
 
@@ -98,7 +95,6 @@ _TOO_LARGE = "invalid memory alloc request size"
 """Of a value, while a row becomes text; told as an internal error (XX000), which may be anything else, too."""
 _OTHER_COLUMNS = "in different publications"
 """Of two errors of class 0A: publications of one table no longer agree, as after ADD COLUMN where one has a list."""
-_LET_IN = "correct [kafka.client]: security.protocol, sasl.* and ssl.*, and the files of client_files"
 _START_POSTGRES = "start the server, or correct the address in [postgres] dsn; if it answered, its words above say why"
 _NO_BINARY = "42883"
 """The server has no binary format for a type inside another. Told at start, unless a composite got it later."""
@@ -330,14 +326,9 @@ def retry_at_start(
             return attempt()
         except RetryableError as error:
             if clock() + due.pause_s > deadline:
+                remedy = back_again(error, _START_POSTGRES)
                 if isinstance(error, KafkaRefuses):
-                    raise OperatorError(str(error), remedy=_LET_IN) from None
-                raise NoAnswer(f"no answer within {timeout_s:g} s: {error}", _remedy(error)) from None
+                    raise OperatorError(str(error), remedy) from None
+                raise NoAnswer(f"no answer within {timeout_s:g} s: {error}", remedy) from None
             pause(due.pause_s)
             due.grow()
-
-
-def _remedy(away: RetryableError) -> str:
-    if isinstance(away, KafkaAway):
-        return START_BROKER
-    return START_REGISTRY if isinstance(away, RegistryAway) else _START_POSTGRES

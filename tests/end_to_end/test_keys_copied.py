@@ -15,6 +15,7 @@ from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
+from walbridge.tables.copy import copy
 from walbridge.tables.keys import copy_keys
 from walbridge.tables.look import look
 
@@ -100,15 +101,34 @@ def untold(database: Database, *statements: str) -> None:
         connection.execute("SELECT pg_replication_origin_drop('elsewhere')")
 
 
-def test_file_that_holds_other_than_keys_is_refused_and_asks_for_nothing(
-    producer: ProducerUnderTest, tmp_path: Path
+def test_file_that_holds_other_than_keys_is_refused_and_its_remedy_followed(
+    producer: ProducerUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
-    producer.publish("t")
+    """I7: what is refused asks for nothing."""
+    producer.database.execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)")
+    producer.database.execute("CREATE TABLE k (n int); ALTER TABLE k REPLICA IDENTITY FULL")
+    producer.publish("t", "k")
     producer.start_streaming()
     settings = settings_of(producer)
-    for lines, what in ((["1", "two"], "key 2 of"), ([], "holds no key")):
-        file = written(tmp_path / "keys", *lines)
-        with pytest.raises(OperatorError, match=what):
-            copy_keys(settings, "t", file, wait=False, say=print)
+
+    def told(name: str, *lines: str) -> str:
+        with pytest.raises(OperatorError) as refused:
+            copy_keys(settings, name, written(tmp_path / "keys", *lines), wait=False, say=print)
+        return refused.value.remedy
+
+    def asked(*lines: str) -> int:
+        return copy_keys(settings, "t", written(tmp_path / "keys", *lines), wait=True, say=print)
+
+    assert told("t", "1", "two") == "write keys as COPY prints them, one on each line; of several columns as CSV"
+    assert told("t") == "write one key on each line"
     assert is_done(settings, "public.t")
+    with producer.database.connect() as connection, connection.cursor().copy("COPY t TO STDOUT") as out:
+        printed = [row[0] for row in out.rows()]
+    assert asked(*printed) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("walbridge.tables.keys.KEYS_BYTES_MAX", 25)
+        assert told("t", *printed).startswith("split the file, and ask for the next part with --wait before it; or ")
+        assert [asked(*printed[:2]), asked(*printed[2:])] == [0, 0]
+    remedy = told("k", "1")
+    assert remedy == "walbridge copy public.k"
+    assert copy(settings, remedy.split()[2:], wait=True, say=print) == 0

@@ -57,6 +57,9 @@ def test_another_slot_under_the_same_pipeline_name_is_refused(
     assert slots(producer.database) == before
     producer.database.execute("INSERT INTO t VALUES (1)")
     producer.check_equal()
+    rival.name, rival.settings["postgres"]["slot"] = f"{producer.name}_own", f"{producer.slot}_2"
+    rival.start_streaming()
+    rival.check_equal()
 
 
 def test_topic_that_kafka_takes_for_another_pipelines_is_refused_with_its_way_out(

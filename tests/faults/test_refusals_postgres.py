@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
+from tests.faults.followed import copy_all_again
 from tests.faults.one_table import make_table
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.control.progress_record import Progress, encode_progress
+from walbridge.schemas.errors import COPY_ALL
 from walbridge.schemas.topics import progress_topic
 
 pytestmark = pytest.mark.fault
@@ -73,7 +75,12 @@ def test_publication_that_is_missing_empty_or_dropped_is_refused(producer: Produ
     # From Postgres 18 on the stream only falls silent; and a new one would hide the gap.
     producer.database.execute("DROP PUBLICATION walbridge; INSERT INTO t VALUES (2)")
     assert "was dropped" in refusal_of(running)
-    assert "was dropped" in producer.refusal()
+    words = producer.refusal()
+    assert "was dropped" in words
+    first, _, then = words.partition("remedy: ")[2].strip().partition("; then ")
+    assert then == COPY_ALL
+    producer.database.execute(first.replace("...", "t"))
+    copy_all_again(producer)
 
 
 def test_row_filter_that_fails_on_a_row_is_refused_without_quoting_it(producer: ProducerUnderTest) -> None:
@@ -96,10 +103,42 @@ def _refusal_in_a_copy(producer: ProducerUnderTest) -> str:
 
 def test_server_without_logical_wal_is_refused(producer: ProducerUnderTest) -> None:
     with PostgresServer({"wal_level": "replica"}) as server:
-        producer.settings["postgres"] = {"dsn": server.dsn()}
+        producer.database = Database(server, "postgres")
         words = producer.refusal()
-    assert "wal_level = replica" in words
-    assert "ALTER SYSTEM SET wal_level = logical" in words
+        assert "wal_level = replica" in words
+        statement, _, then = words.partition("remedy: ")[2].strip().partition("; ")
+        assert then == "and restart the server"
+        producer.database.execute(statement)
+        server._settings.pop("wal_level")  # an argument, which would go before what ALTER SYSTEM wrote
+        server.stop()
+        server.start()
+        make_table(producer)
+        producer.publish("t")
+        producer.start_streaming().stop()
+
+
+def test_database_whose_text_is_of_no_known_encoding_is_loaded_into_one_of_utf8(
+    producer: ProducerUnderTest,
+) -> None:
+    ours = producer.database
+    ascii_name = f"{ours.name}_ascii"
+    with ours.connect() as connection:
+        of = "ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
+        connection.execute(f"CREATE DATABASE {ascii_name} {of}".encode())
+    old = Database(ours.server, ascii_name)
+    try:
+        producer.database = old
+        make_table(producer)
+        producer.publish("t")
+        words = producer.refusal()
+        assert "encoding is SQL_ASCII" in words
+        assert "dump it and load it into a database created with ENCODING 'UTF8'" in words
+    finally:
+        producer.database = ours
+        ours.execute(f"DROP DATABASE {ascii_name}")
+    make_table(producer)
+    producer.publish("t")
+    producer.start_streaming().stop()
 
 
 def test_slot_without_progress_of_ours_is_refused(producer: ProducerUnderTest) -> None:

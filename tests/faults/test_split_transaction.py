@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
+from tests.faults.followed import copy_all_again
 from tests.fix_producer import ProducerUnderTest
 from walbridge.schemas.control.progress_record import encode_progress
+from walbridge.schemas.errors import COPY_ALL
 from walbridge.schemas.topics import progress_topic
 
 pytestmark = pytest.mark.fault
@@ -86,3 +88,5 @@ def test_half_published_transaction_that_reads_otherwise_is_refused(producer: Pr
     assert writer.flush(60) == 0
     words = producer.refusal()
     assert "reads otherwise than when its first" in words
+    assert f"if the publication was changed meanwhile, change it back; or {COPY_ALL}" in words
+    copy_all_again(producer)

@@ -55,7 +55,10 @@ def test_second_producer_that_has_waited_ends_and_names_the_first_which_goes_on(
     assert "pg_terminate_backend" in words
     producer.database.execute("INSERT INTO t SELECT generate_series(10, 50)")
     assert first.process.poll() is None
+    assert "else stop it, then start this one again" in words
     first.stop()
+    producer.start_streaming()
+    producer.check_equal()
 
 
 def test_producer_that_loses_its_lock_ends_the_session_first_and_goes_on(producer: ProducerUnderTest) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from contextlib import closing
 
+import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 from pydantic import SecretStr
@@ -13,6 +16,7 @@ from tests.wait import wait_until
 from walbridge.drop import drop
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
+from walbridge.producer.postgres.slots import slot
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Kafka, Settings
 
@@ -156,3 +160,39 @@ def test_slot_of_another_plugin_is_left_alone(settings: Settings, database: Data
         dropped(settings)
 
     comes_to(settings, database, kafka, (1, 1, 5))
+
+
+def test_slot_that_is_in_use_or_not_ours_stays_until_the_remedy_was_followed(
+    settings: Settings, database: Database, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walbridge.drop.LEAVE_S", 0.1)
+    name, other = settings.postgres.slot, f"{settings.postgres.slot}_other"
+    database.execute(f"SELECT pg_create_logical_replication_slot('{other}', 'test_decoding')")
+    try:
+        postgres = settings.postgres.model_copy(update={"slot": other})
+        told = refusal(settings.model_copy(update={"postgres": postgres}))
+        assert told.startswith("name the pipeline's own in [postgres] slot")
+    finally:
+        database.execute(f"SELECT pg_drop_replication_slot('{other}')")
+    with closing(psycopg.connect(database.dsn, replication="database", autocommit=True)) as producer:
+        options = "proto_version '1', publication_names 'walbridge'"
+        producer.execute(f"START_REPLICATION SLOT {name} LOGICAL 0/0 ({options})".encode())
+        assert refusal(settings) == ("stop walbridge produce and walbridge materialize, then run walbridge drop again")
+        with database.connect() as connection, pytest.raises(OperatorError, match="in use by another client") as held:
+            slot.drop(connection, name, timeout_s=0.1)
+        find = held.value.remedy.removeprefix("stop that client: ")
+        database.execute(f"SELECT pg_terminate_backend(pid) FROM ({find}) AS held (pid)")
+    printed: list[str] = []
+
+    code = drop(settings, slot_only=False, keep_publication=False, yes=True, ask=bool, say=print, out=printed.append)
+
+    assert code == 0
+    found = json.loads(printed[0])
+    assert (found["removed"], found["slot"], found["stays"][0]["kind"]) == (True, name, "lake")
+    comes_to(settings, database, kafka, (0, 0, 0))
+
+
+def refusal(settings: Settings) -> str:
+    with pytest.raises(OperatorError) as refused:
+        dropped(settings)
+    return refused.value.remedy

@@ -13,11 +13,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.conformance import expected, scenario
 from tests.conformance.applied import Tables
+from tests.faults.followed import settings_of
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream
 from walbridge.consumer.client import topic_ids
 from walbridge.consumer.topic_stream import Place
+from walbridge.tables.copy import copy
 
 WAIT_S = 30.0
 
@@ -198,8 +200,17 @@ def test_records_that_are_gone_before_they_were_read_stop_the_reader(
         producer.database.execute("INSERT INTO a VALUES (2, 2); INSERT INTO a VALUES (3, 3)")
         caught_up(producer)
         _delete_records(producer, f"{producer.name}.public.a")
-        with pytest.raises(OperatorError, match="are gone"):
+        with pytest.raises(OperatorError, match="are gone") as told:
             _read_and_commit(producer, transactions=transactions)
+        assert told.value.remedy == (
+            "begin anew, with an empty target and another group.id; walbridge copy TABLE brings its rows again"
+        )
+        assert copy(settings_of(producer), ["a"], wait=True, say=print) == 0
+        anew = kafka(producer) | {"group.id": f"{producer.name}-anew"}
+        of = {"transactions": True} if transactions else {}
+        with events(producer.name, ["a"], anew, follow=False, **of) as stream:  # type: ignore[call-overload]
+            found = [event for each in stream for event in (each if transactions else [each])]
+        assert {event.key["id"] for event in found if event.key is not None} == {1, 2, 3}
 
 
 @pytest.mark.parametrize("transactions", [False, True])
@@ -273,8 +284,11 @@ def test_what_cannot_be_read_is_refused_in_words(producer: ProducerUnderTest) ->
         with pytest.raises(OperatorError, match=r"no table public\.none") as unknown:
             events(producer.name, ["none"], kafka(producer))
         assert "public.a, public.b" in unknown.value.remedy
-        with pytest.raises(OperatorError, match="no pipeline nobody"):
+        with events(producer.name, unknown.value.remedy.partition(": ")[2].split(", "), kafka(producer), follow=False):
+            pass
+        with pytest.raises(OperatorError, match="no pipeline nobody") as nobody:
             events("nobody", ["a"], kafka(producer))
+        assert nobody.value.remedy == "name the pipeline as walbridge.toml does, and its brokers"
         with pytest.raises(OperatorError, match=r"isolation\.level"):
             events(producer.name, ["a"], kafka(producer) | {"isolation.level": "read_uncommitted"})
         with pytest.raises(OperatorError, match="not accepted") as refused:

@@ -9,6 +9,7 @@ import pytest
 from tests.faults.followed import settings_of
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
+from walbridge.init import initialise
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.tables.copy import copy
@@ -58,19 +59,22 @@ def test_tables_are_copied_again_shown_and_forgotten_while_the_producer_runs(sho
 
     assert "items may be any of other.items, public.items" in refusal(settings, "items").what
     assert "this pipeline has no table conjured" in refusal(settings, "conjured").what
-    with pytest.raises(OperatorError, match="orders is in publication walbridge"):
-        forget(settings, ["orders"], say=said.append)
+    with pytest.raises(OperatorError, match="left_it is in publication walbridge") as followed:
+        forget(settings, ["left_it"], say=said.append)
 
-    shop.database.execute("ALTER PUBLICATION walbridge DROP TABLE left_it")
+    leave, _, then = followed.value.remedy.partition("; ")
+    shop.database.execute(leave)
+    assert then == "then, once walbridge tables calls it dropped, run walbridge forget again"
     wait_until(lambda: states(settings)["public.left_it"] == "dropped", "the table to be dropped")
-    assert "left_it is not in publication walbridge" in refusal(settings, "left_it").what
+    left = refusal(settings, "left_it")
+    assert "left_it is not in publication walbridge" in left.what
     said.clear()
     assert forget(settings, ["left_it"], say=said.append) == 0
     assert "forgotten; the lake keeps its rows as they were" in said[0]
     assert f"--delete --topic {shop.name}.public.left_it" in said[1]
     assert len(said) == 2, "nothing is in the lake"
     wait_until(lambda: "public.left_it" not in states(settings), "the table to be forgotten")
-    shop.database.execute("ALTER PUBLICATION walbridge ADD TABLE left_it")
+    shop.database.execute(left.remedy.partition(";")[0])
     wait_until(lambda: states(settings).get("public.left_it") == "current", "the table to be copied when it is back")
     shop.check_equal()
 
@@ -79,7 +83,10 @@ def test_request_waits_for_a_producer_that_does_not_run(shop: ProducerUnderTest)
     """It is durable; a copy that is asked for twice is made once."""
     shop.write_settings()
     settings = settings_of(shop)
-    assert "has no progress in Kafka" in refusal(settings, "orders").what
+    none = refusal(settings, "orders")
+    assert "has no progress in Kafka" in none.what
+    assert none.remedy.startswith("run walbridge init, then walbridge produce; or ")
+    initialise(settings, None, lambda line: None)
     shop.start_streaming().stop()
     shop.slot_at_rest()
     said: list[str] = []

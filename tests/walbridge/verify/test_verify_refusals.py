@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from tests.fix_postgres import Database
-from tests.walbridge.verify.accounts import ACCOUNT_TYPES, ACCOUNTS, accounts, settings_of, verdict
+from tests.walbridge.verify.accounts import ACCOUNT_TYPES, ACCOUNTS, FAR_AHEAD, accounts, settings_of, verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Lake, Postgres, Settings
@@ -30,8 +31,11 @@ def test_a_lake_without_a_published_cut_is_the_operators(database: Database, han
 def test_a_lake_that_lags_is_not_compared(database: Database, handmade: HandmadeLake) -> None:
     accounts(database, handmade, ACCOUNTS)
     handmade.publish(5)
-    with pytest.raises(OperatorError, match="its newest is at 0/5"):
+    with pytest.raises(OperatorError, match="its newest is at 0/5") as told:
         verdict(database, handmade, timeout_s=0.1)
+    assert told.value.remedy.startswith("run walbridge produce and walbridge materialize")
+    handmade.publish(FAR_AHEAD)
+    assert verdict(database, handmade)[0] == 0
 
 
 def test_a_table_that_the_lake_lacks_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
@@ -49,8 +53,10 @@ def test_a_table_in_public_is_found_by_its_name_alone(database: Database, handma
 
 def test_an_unpublished_table_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
     accounts(database, handmade, ACCOUNTS)
-    with pytest.raises(OperatorError, match=r"does not publish a table public\.typo"):
+    with pytest.raises(OperatorError, match=r"does not publish a table public\.typo") as told:
         verdict(database, handmade, tables=["public.typo"])
+    (published,) = re.findall("^name tables as schema.table; published: (.+)$", told.value.remedy)
+    assert verdict(database, handmade, tables=published.split(", "))[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -68,6 +74,16 @@ def test_a_wrong_dsn_is_the_operators_and_keeps_its_password(handmade: HandmadeL
     with pytest.raises(OperatorError) as caught:
         verify(settings, timeout_s=0.1)
     assert "hush" not in str(caught.value)
+
+
+def test_a_server_that_is_not_the_sources_is_named_in_the_dsn(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+    right = settings_of(database, handmade)
+    wrong = right.postgres.model_copy(update={"dsn": SecretStr("host=127.0.0.1 port=1 dbname=d")})
+    with pytest.raises(OperatorError, match="no connection to Postgres") as told:
+        verify(right.model_copy(update={"postgres": wrong}), timeout_s=1)
+    assert told.value.remedy == "see that [postgres] dsn names the source's primary and a role that may connect"
+    assert verify(right, timeout_s=5) == 0
 
 
 def test_without_a_database_none_is_taken_from_the_environment(
@@ -96,10 +112,15 @@ def test_a_role_that_may_not_read_is_the_operators(database: Database, handmade:
 
 def test_a_lake_table_whose_files_are_gone_is_the_operators(database: Database, handmade: HandmadeLake) -> None:
     accounts(database, handmade, ACCOUNTS)
-    for file in (handmade.path / "public" / "accounts").glob("*.parquet"):
-        file.unlink()
-    with pytest.raises(OperatorError, match="public/accounts cannot be read"):
+    files = [*(handmade.path / "public" / "accounts").glob("*.parquet")]
+    for file in files:
+        file.rename(file.with_suffix(".away"))
+    with pytest.raises(OperatorError, match="public/accounts cannot be read") as told:
         verdict(database, handmade)
+    assert told.value.remedy.startswith("see that [lake] path names this lake, that this user may read it, and that ")
+    for file in files:
+        file.with_suffix(".away").rename(file)
+    assert verdict(database, handmade)[0] == 0
 
 
 def test_what_is_wrong_with_one_table_is_told_apart_from_a_server_that_is_away(

@@ -1,0 +1,248 @@
+"""Which places of ``sites.py`` a test follows, by test: as ``followed.py``, the other way round."""
+
+BY_TEST: dict[str, tuple[str, ...]] = {
+    "tests/end_to_end/test_keys_copied.py::test_file_that_holds_other_than_keys_is_refused_and_its_remedy_followed": (
+        "walbridge/tables/keys.py:_keys",
+        "walbridge/tables/keys.py:_printed",
+        "walbridge/tables/keys.py:copy_keys",
+    ),
+    "tests/end_to_end/test_security.py::"
+    "test_topics_that_the_job_may_not_read_are_named_and_granting_it_mends_the_next_run": (
+        "spark_consumer/kafka/kafka_client.py:sorted_error",
+    ),
+    "tests/end_to_end/test_topic_lost.py::"
+    "test_table_whose_topic_is_lost_is_stale_until_it_is_copied_and_the_others_go_on": (
+        "spark_consumer/kafka/kafka_log.py:_of_those_there",
+        "spark_consumer/kafka/kafka_log.py:_shorter",
+    ),
+    "tests/faults/test_collisions.py::test_another_slot_under_the_same_pipeline_name_is_refused": (
+        "producer/kafka/control_topics.py:_taken",
+    ),
+    "tests/faults/test_guards_job.py::test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_on": (
+        "spark_consumer/kafka/kafka_log.py:_undecided",
+    ),
+    "tests/faults/test_guards_publication.py::"
+    "test_change_of_the_publication_under_a_running_producer_stops_it_where_settings_say_so": (
+        "producer/errors/publications.py:generated_columns_changed",
+    ),
+    "tests/faults/test_guards_server.py::"
+    "test_slot_that_was_not_waited_for_is_used_as_long_as_it_has_everything_and_then_refused": (
+        "producer/guards/start.py:refuse_lost_slot",
+    ),
+    "tests/faults/test_refusals_postgres.py::"
+    "test_database_whose_text_is_of_no_known_encoding_is_loaded_into_one_of_utf8": (
+        "producer/errors/servers.py:not_utf8",
+    ),
+    "tests/faults/test_refusals_postgres.py::test_publication_that_is_missing_empty_or_dropped_is_refused": (
+        "producer/errors/publications.py:publication_gone",
+        "producer/postgres/catalog.py:create_publication",
+    ),
+    "tests/faults/test_refusals_postgres.py::test_server_without_logical_wal_is_refused": (
+        "producer/errors/servers.py:wal_level_too_low",
+    ),
+    "tests/faults/test_several_publications.py::"
+    "test_publications_that_do_not_go_together_are_refused_before_there_is_a_slot_and_the_remedy_helps": (
+        "producer/guards/publication_faults.py:combination_faults",
+        "producer/guards/publication_faults.py:unsent_operations",
+    ),
+    "tests/faults/test_split_transaction.py::test_half_published_transaction_that_reads_otherwise_is_refused": (
+        "producer/errors/publications.py:split_differs",
+    ),
+    "tests/faults/test_table_copied_again.py::test_table_that_was_left_for_a_value_is_followed_again_by_its_remedy": (
+        "producer/encoding/record.py:insert",
+    ),
+    "tests/faults/test_takeover.py::test_second_producer_that_has_waited_ends_and_names_the_first_which_goes_on": (
+        "producer/errors/servers.py:slot_has_producer",
+    ),
+    "tests/faults/test_uncommitted_killed.py::"
+    "test_spool_that_is_full_stops_the_producer_and_a_larger_one_loses_nothing": (
+        "producer/errors/disks.py:spool_full",
+    ),
+    "tests/faults/test_whole_copy.py::test_key_without_an_order_is_no_hindrance_where_old_rows_are_complete": (
+        "producer/session/copies/start.py:_without_order",
+    ),
+    "tests/remedies/test_followed_lake.py::test_broker_is_started_or_its_address_corrected": (
+        "spark_consumer/preflight.py:wait_for_broker",
+        "spark_consumer/retry.py:keep_going",
+    ),
+    "tests/remedies/test_followed_lake.py::"
+    "test_cuts_that_cannot_be_applied_are_followed_by_a_copy_of_everything_into_a_new_folder": (
+        "spark_consumer/errors.py:cuts_made_anew",
+        "spark_consumer/errors.py:cuts_unfit",
+        "spark_consumer/job.py:_finish",
+    ),
+    "tests/remedies/test_followed_lake.py::test_job_that_is_waited_for_in_vain_is_stopped_and_this_one_started_again": (
+        "spark_consumer/other_job.py:wait_for_other_job",
+    ),
+    "tests/remedies/test_followed_lake.py::test_lake_of_another_pipeline_is_left_for_an_own_path_or_an_own_name": (
+        "schemas/errors.py:foreign_lake",
+    ),
+    "tests/remedies/test_followed_lake.py::"
+    "test_lake_that_cannot_be_written_is_another_folder_and_one_that_cannot_be_seen_a_folder": (
+        "spark_consumer/delta/opening.py:_hidden",
+        "spark_consumer/errors.py:unwritable_lake",
+    ),
+    "tests/remedies/test_followed_lake.py::test_lake_that_was_empty_at_the_start_is_the_one_that_held_tables": (
+        "spark_consumer/errors.py:doubting_empty",
+    ),
+    "tests/remedies/test_followed_lake.py::test_lake_whose_storage_went_is_brought_back_and_the_job_started_again": (
+        "spark_consumer/delta/manifest/writer.py:_refuse_missing_log",
+    ),
+    "tests/remedies/test_followed_lake.py::"
+    "test_published_state_is_asked_for_at_a_later_lsn_or_as_the_examples_are_written": (
+        "spark_consumer/delta/manifest/published.py:_limit",
+        "spark_consumer/delta/manifest/published.py:published_at",
+    ),
+    "tests/remedies/test_followed_lake.py::"
+    "test_record_that_the_heap_cannot_take_is_taken_with_the_memory_that_is_named": (
+        "spark_consumer/kafka/driver_heap.py:too_large",
+    ),
+    "tests/remedies/test_followed_lake.py::test_second_job_that_was_stopped_lets_the_first_read_on_from_the_manifest": (
+        "spark_consumer/delta/manifest/writer.py:_second_job",
+        "spark_consumer/other_job.py:naming_other_job",
+    ),
+    "tests/remedies/test_followed_lake.py::"
+    "test_session_that_does_not_know_delta_is_submitted_with_the_options_that_are_named": (
+        "spark_consumer/jvm/spark_session.py:_submitted",
+    ),
+    "tests/remedies/test_followed_lake.py::"
+    "test_topic_of_cuts_that_is_not_there_is_made_by_the_producer_that_is_started_first": (
+        "spark_consumer/kafka/cuts_source.py:bounds",
+    ),
+    "tests/remedies/test_followed_lake.py::test_topics_that_were_restored_from_another_time_are_corrected": (
+        "spark_consumer/errors.py:_of_another_time",
+    ),
+    "tests/remedies/test_followed_offline.py::"
+    "test_dsn_of_another_server_database_or_timeline_is_pointed_at_the_right_one": (
+        "producer/guards/start.py:refuse_other_cluster",
+    ),
+    "tests/remedies/test_followed_producer.py::test_command_whose_server_left_is_run_again": (
+        "walbridge/__main__.py:main",
+    ),
+    "tests/remedies/test_followed_producer.py::"
+    "test_control_topic_of_several_partitions_is_deleted_or_the_pipeline_named_otherwise": (
+        "producer/kafka/topics.py:_partition_faults",
+    ),
+    "tests/remedies/test_followed_producer.py::"
+    "test_copy_is_asked_for_once_the_producer_of_this_version_has_made_the_first": (
+        "walbridge/tables/copy.py:refuse_first_copy",
+        "walbridge/tables/copy.py:refuse_without_requests",
+    ),
+    "tests/remedies/test_followed_producer.py::test_package_that_is_missing_comes_with_the_extra_that_is_named": (
+        "walbridge/__main__.py:_not_installed",
+    ),
+    "tests/remedies/test_followed_producer.py::test_partitions_and_format_are_set_as_the_topics_have_them": (
+        "producer/errors/topics.py:format_set",
+        "producer/errors/topics.py:partitions_set",
+    ),
+    "tests/remedies/test_followed_producer.py::test_registry_is_the_one_that_the_pipeline_began_with": (
+        "producer/registry/refusals.py:registry_id_differs",
+        "producer/registry/refusals.py:registry_id_taken",
+    ),
+    "tests/remedies/test_followed_producer.py::test_rows_of_a_table_that_is_not_current_come_with_its_copy": (
+        "walbridge/tables/keys.py:_refuse_other_than_current",
+    ),
+    "tests/remedies/test_followed_producer.py::"
+    "test_table_of_tail_is_one_that_is_named_or_that_the_producer_has_begun_with": ("walbridge/tail.py:topic_of",),
+    "tests/remedies/test_followed_producer.py::test_table_that_came_last_to_a_long_name_gets_a_topic_of_its_own": (
+        "schemas/topics.py:free_topic",
+    ),
+    "tests/remedies/test_followed_producer.py::test_transactions_that_find_no_room_are_kept_in_another_folder": (
+        "producer/errors/disks.py:spool_unwritable",
+    ),
+    "tests/remedies/test_followed_producer.py::"
+    "test_type_without_a_known_binary_format_comes_as_text_once_binary_is_off_or_its_column_left_out": (
+        "producer/encoding/binary/types.py:__missing__",
+        "producer/encoding/binary/types.py:of_table",
+    ),
+    "tests/remedies/test_followed_tables.py::"
+    "test_job_that_stops_for_a_table_goes_on_once_it_was_undone_or_the_setting_was_set": (
+        "spark_consumer/plan_runner.py:refuse_troubles",
+    ),
+    "tests/remedies/test_followed_tables.py::"
+    "test_table_that_readers_are_refused_is_current_again_once_it_is_copied_as_they_are_told": (
+        "spark_consumer/apply/changes.py:_too_few",
+        "spark_consumer/apply/changes.py:_unexpected",
+        "spark_consumer/apply/existence.py:refuse_other_matches",
+        "spark_consumer/apply/reshape.py:_refuse_stale_key_text",
+        "spark_consumer/apply/unknown_values.py:refuse_missing",
+        "spark_consumer/delta/table.py:_commit_errors",
+        "spark_consumer/fold/shape.py:_refuse_other_values",
+        "spark_consumer/fold/shape.py:_refuse_renamed",
+        "spark_consumer/kafka/change_reader.py:other_counts",
+        "spark_consumer/kafka/kafka_log.py:lost",
+        "spark_consumer/plan/missing_schemas.py:_lacking",
+        "spark_consumer/plan/plan.py:_table_plan",
+        "spark_consumer/plan/plan.py:_table_plans",
+        "spark_consumer/plan/plan.py:_without_replaced",
+    ),
+    "tests/remedies/test_followed_troubles.py::"
+    "test_table_in_any_trouble_is_current_again_once_it_is_copied_as_the_producer_says": (
+        "producer/errors/publications.py:membership_changed",
+        "producer/errors/tables.py:column_added_with_values",
+        "producer/errors/tables.py:column_uncertain",
+        "producer/errors/tables.py:labels_changed",
+        "producer/errors/tables.py:partitions_changed",
+        "producer/errors/tables.py:table_rewritten",
+        "producer/errors/topics.py:table_topic_remade",
+        "producer/errors/topics.py:topic_grown",
+    ),
+    "tests/spark_consumer/in_memory/test_table_trouble.py::"
+    "test_table_that_another_program_harmed_is_stale_until_it_is_copied": (
+        "spark_consumer/apply/apply.py:apply_table",
+        "spark_consumer/errors.py:table_lost",
+    ),
+    "tests/spark_consumer/in_memory/test_unfit_records.py::"
+    "test_table_with_a_record_that_cannot_be_taken_is_quarantined_and_others_go_on": (
+        "spark_consumer/apply/apply.py:_refuse_unknown_schemas",
+        "spark_consumer/apply/apply.py:_unknown",
+        "spark_consumer/fold/schema_join.py:malformed_records",
+    ),
+    "tests/spark_consumer/test_jvm_ends.py::test_jvm_that_ends_in_a_plan_or_at_rest_is_told_and_loses_nothing": (
+        "spark_consumer/jvm/jvm_end.py:ended_jvm",
+    ),
+    "tests/walbridge/consumer/test_events.py::test_records_that_are_gone_before_they_were_read_stop_the_reader": (
+        "walbridge/consumer/client.py:refusal",
+    ),
+    "tests/walbridge/consumer/test_events.py::test_what_cannot_be_read_is_refused_in_words": (
+        "walbridge/consumer/relations.py:__init__",
+    ),
+    "tests/walbridge/sql/test_sql.py::test_column_that_was_not_read_fails_the_query_that_needs_it": (
+        "walbridge/sql/lake_catalog.py:_told",
+    ),
+    "tests/walbridge/sql/test_sql.py::test_table_that_is_not_current_is_refused_where_the_query_means_it": (
+        "walbridge/sql/lake_catalog.py:_refusal",
+    ),
+    "tests/walbridge/sql/test_sql.py::test_tables_that_differ_in_case_are_told_apart_by_their_spelling": (
+        "walbridge/sql/lake_catalog.py:_as_spelled",
+    ),
+    "tests/walbridge/tables/test_tables_verbs.py::test_request_waits_for_a_producer_that_does_not_run": (
+        "walbridge/tables/look.py:look",
+    ),
+    "tests/walbridge/tables/test_tables_verbs.py::"
+    "test_tables_are_copied_again_shown_and_forgotten_while_the_producer_runs": (
+        "walbridge/tables/copy.py:chosen_table",
+        "walbridge/tables/forget.py:_chosen",
+    ),
+    "tests/walbridge/test_drop.py::test_slot_that_is_in_use_or_not_ours_stays_until_the_remedy_was_followed": (
+        "producer/postgres/slots/slot.py:drop",
+        "walbridge/drop.py:_idle_slot",
+        "walbridge/drop.py:_refuse_others",
+    ),
+    "tests/walbridge/verify/test_verify_refusals.py::test_a_lake_table_whose_files_are_gone_is_the_operators": (
+        "walbridge/verify/lake.py:_unreadable",
+    ),
+    "tests/walbridge/verify/test_verify_refusals.py::test_a_lake_that_lags_is_not_compared": (
+        "walbridge/verify/rounds.py:_no_cut",
+    ),
+    "tests/walbridge/verify/test_verify_refusals.py::test_a_server_that_is_not_the_sources_is_named_in_the_dsn": (
+        "walbridge/verify/source.py:_connect",
+    ),
+    "tests/walbridge/verify/test_verify_refusals.py::test_a_table_that_the_lake_lacks_is_the_operators": (
+        "walbridge/verify/rounds.py:_trial",
+    ),
+    "tests/walbridge/verify/test_verify_refusals.py::test_an_unpublished_table_is_the_operators": (
+        "walbridge/verify/rounds.py:chosen_names",
+    ),
+}
+MORE_FOLLOWED = {place: test for test, places in BY_TEST.items() for place in places}
