@@ -5,14 +5,17 @@ In: a folder of records and of what is expected of them. Out: whether each reade
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.documents import ROOT
 
+CLIENT_S = 600
 _FOLDER = ROOT / "tests" / "conformance"
 _GO = shutil.which("go") or "/usr/local/go/bin/go"
 of_strangers = pytest.mark.parametrize(
@@ -27,6 +30,17 @@ of_strangers = pytest.mark.parametrize(
         }.items()
     ],
 )
+
+
+needs_go = pytest.mark.skipif(shutil.which(_GO) is None, reason="no Go is here")
+
+
+def received_by_a_client_in_go(bootstrap_servers: str, pipeline: str) -> list[Any]:
+    """The records of a pipeline whose producer has stopped. Its modules are fetched the first time."""
+    command = [_GO, "run", ".", bootstrap_servers, pipeline]
+    done = subprocess.run(command, cwd=_FOLDER / "live", capture_output=True, text=True, timeout=CLIENT_S, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def read_by_a_stranger(reader: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

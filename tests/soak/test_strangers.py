@@ -5,13 +5,18 @@ Kafka Connect is in ``tests/connect``.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.confluent_reader import ConfluentReader
 from tests.conformance import record
-from tests.conformance.strangers import of_strangers, read_by_a_stranger
+from tests.conformance.recorded import PIPELINE
+from tests.conformance.strangers import needs_go, of_strangers, read_by_a_stranger, received_by_a_client_in_go
 from tests.faults.seed import fault_seed
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
@@ -61,22 +66,44 @@ def test_avro_deserializer_ends_equal(producer: ProducerUnderTest, registry: Sch
     assert there == producer.database.rows(f"SELECT {', '.join(changes.columns)} FROM orders ORDER BY id")
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """``folder`` holds the topics as our client gets them, and the table as Postgres prints it."""
+
+    folder: Path
+    bootstrap_servers: str
+
+
 @pytest.fixture(scope="module")
-def recorded(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The topics as a broker held them, and the table as Postgres prints it."""
+def recorded(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    """Topics of ten thousand changes, on a broker that runs."""
     folder = tmp_path_factory.mktemp("recorded")
     with KafkaBroker() as broker, new_database(postgres) as database:
-        producer = ProducerUnderTest("shop", database, broker, folder, as_command=True)
+        producer = ProducerUnderTest(PIPELINE, database, broker, folder, as_command=True)
         try:
             changed(producer)
             record.write(folder, producer, ["public.orders"])
         finally:
             producer.kill_all()
-    return folder
+        yield Recorded(folder, broker.bootstrap_servers)
 
 
 @of_strangers
-def test_readers_in_other_languages_end_equal(reader: list[str], recorded: Path) -> None:
-    done = read_by_a_stranger(reader, recorded)
+def test_readers_in_other_languages_end_equal(reader: list[str], recorded: Recorded) -> None:
+    done = read_by_a_stranger(reader, recorded.folder)
 
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@needs_go
+def test_client_in_go_gets_the_very_records_that_these_readers_read(recorded: Recorded) -> None:
+    """From the broker, ``read_committed``: so from Kafka to the table nothing of walbridge need take part."""
+    wanted = [json.loads(line) for line in (recorded.folder / "records.jsonl").read_text().splitlines()]
+
+    found = received_by_a_client_in_go(recorded.bootstrap_servers, PIPELINE)
+
+    assert sorted(found, key=place) == sorted(wanted, key=place)
+
+
+def place(line: dict[str, Any]) -> tuple[str, int, int]:
+    return line["topic"], line["partition"], line["offset"]
