@@ -210,6 +210,20 @@ def test_server_that_is_away_ends_the_run(answers: Answers) -> None:
     assert metrics.told.endswith("ended early: Postgres could not be read")
 
 
+def test_run_behind_one_that_ended_early_begins_with_the_tables_that_had_no_turn(answers: Answers) -> None:
+    there, metrics = service_of()
+    away = OperatorError("Postgres could not be read", remedy="x")
+    answers.tables = {"public.a": equal("public.a"), "public.b": away, "public.c": equal("public.c")}
+    assert not there._compare_all()
+    answers.tables["public.b"] = equal("public.b")
+
+    assert there._compare_all()
+    assert there._compare_all()
+
+    assert "".join(each[-1] for each in answers.asked) == "ab" + "cab" + "abc"
+    assert "3 of 3 tables equal" in metrics.told
+
+
 def test_rest_after_a_run_that_ended_early_counts_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     there, _ = service_of()
     clock, rests = [0.0], list[float]()
