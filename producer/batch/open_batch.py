@@ -23,7 +23,7 @@ from walbridge.schemas.avro.value_encoders import NULL
 from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, encode_cut
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import Progress, Split
-from walbridge.schemas.control.table_progress import TableProgress
+from walbridge.schemas.control.table_progress import STALE, TableProgress
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, progress_topic, transaction_topic
@@ -193,10 +193,12 @@ class OpenBatch:
         self.batch.add_barrier(relation.table.relation_id, relation.topic, Barrier(kind, position, schema_id))
 
     def drop_table(self, relation: RelationRecord, position: Position, state: str, why: str | None = None) -> None:
-        """Say with a barrier that nothing more of this table comes, and let the next progress say why."""
+        """Say with a barrier that nothing more of this table comes, and let the next progress say why. One that is
+        stale waits for its operator: a name in its record would have it copied by the next session."""
         relation_id = relation.table.relation_id
         known = self.tracker.progress.tables.get(relation_id, TableProgress(relation_id, state, relation.topic))
-        after = replace(known, state=state, since=position.commit_lsn, why=why, copy=None)
+        name = None if state == STALE else known.name
+        after = replace(known, state=state, since=position.commit_lsn, why=why, copy=None, name=name)
         self.leave_table(relation, position, after)
 
     def leave_table(self, relation: RelationRecord, position: Position, after: TableProgress) -> None:

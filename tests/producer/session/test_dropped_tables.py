@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -82,3 +83,14 @@ def test_batch_and_progress_say_from_where_on_a_table_was_left() -> None:
     out.tracker.committed(out.tracker.close(out.batch, (), 0, None, 0)[0])
     again = dropped_of(out)
     assert [again.rest_of(Insert(relation_id, b""), INSIDE) for relation_id in (5, OURS)] == [None, None]
+
+
+def test_table_that_came_after_the_copy_and_was_left_waits_for_its_operator_as_any_other() -> None:
+    """With a name in its record the next session would copy it at once, again and again."""
+    out = batch()
+    known = out.tracker.progress.tables[OURS]
+    out.tracker.remember_tables({OURS: replace(known, name="public.late")})
+
+    dropped_of(out).drop(Written(KEYED).record, Position(Lsn(7), 3), REASON)
+
+    assert out.batch.dropped[OURS].name is None
