@@ -11,12 +11,13 @@ the copy are incomplete, so nobody takes half a copy for a state of the source (
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.encoding.copied_rows import RowFormat
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.first_copy_table import TableOfCopy, commit, end_silent_batch
@@ -38,7 +39,7 @@ from walbridge.producer.session.transaction_spool import spool_parent
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.control.progress_record import PARTITIONS_OPTION, Progress
 from walbridge.schemas.control.table_progress import COPYING, TableProgress
-from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn, format_lsn
 from walbridge.schemas.settings import Settings
 
@@ -62,7 +63,8 @@ def first_copy(
     0. What would fail after hours is refused before there is a slot, which holds WAL back.
     1. Progress ``creating``: a slot found later beside it is ours, and half made.
     2. The slot, with its snapshot.
-    3. Progress ``copying``, with the epoch that the slot opens.
+    3. Progress ``copying``, with the epoch that the slot opens. A table whose schema the registry refuses is left to
+       the copies beside the stream.
     4. Each table: copy_begin, ``t``, its rows, copy_end.
     5. Progress ``streaming``, in the transaction of the last cut.
 
@@ -101,14 +103,16 @@ def first_copy(
             refuse_foreign_rows(snapshot.connection, settings, published)  # as of the rows that are read
             snapshot.lock(published)
             _refuse_altered(snapshot, connection, published)
-            writers = tables.prepare_copy(published, connection, progress.tables)
-            copying = [TableProgress(table.relation_id, COPYING) for table in published]
+            writers, refused = tables.prepare_copy(published, connection, progress.tables)
+            left = _left(settings, published, refused, at)
+            copied = [table for table in published if table.relation_id not in left]
+            copying = [TableProgress(table.relation_id, COPYING) for table in copied]
             # Topics as they are now, the publication as of the snapshot: the first look finds what was changed since.
             baseline = watch.baseline(copying, snapshot.connection)
             out.tracker.remember_options(baseline.options | {PARTITIONS_OPTION: str(settings.topics.partitions)})
-            out.tracker.remember_tables(baseline.tables)
-            log.info("copy begins", tables=len(published), consistent_point=format_lsn(at))
-            _Tables(settings, snapshot, at, out, check_stop).copy(published, writers)
+            out.tracker.remember_tables({**baseline.tables, **left})
+            log.info("copy begins", tables=len(copied), consistent_point=format_lsn(at))
+            _Tables(settings, snapshot, at, out, check_stop).copy(copied, writers)
             snapshot.refuse_lost()  # every lock was held to the end
     finally:
         walsender.finish()
@@ -116,6 +120,27 @@ def first_copy(
     kill_point("copy:before-streaming")
     commit(out, finished=tuple(table.relation_id for table in published))
     kill_point("copy:streaming")
+
+
+def _left(
+    settings: Settings, published: list[PublishedTable], refused: Mapping[int, OperatorError], at: Lsn
+) -> dict[int, TableProgress]:
+    """Records of tables that nothing can be published of as they are: all others go on without them.
+
+    Raises:
+        OperatorError: settings say that one stops all.
+    """
+    policy, left = settings.producer.on_table_error, {}
+    for table in published:
+        if (reason := refused.get(table.relation_id)) is None:
+            continue
+        if policy == "stop":
+            raise reason
+        known, name, may_copy = TableProgress(table.relation_id, COPYING), table.qualified_name, policy == "copy"
+        left[table.relation_id] = after_trouble(known, name, at, reason.what, may_copy=may_copy, now_s=time.time())
+        told = "stale, and is copied once that is mended" if may_copy else "quarantined"
+        log.warning(f"table is {told}", table=name, reason=reason.what, remedy=reason.remedy)
+    return left
 
 
 def _refuse_altered(snapshot: Snapshot, connection: SqlConnection, tables: list[PublishedTable]) -> None:

@@ -23,6 +23,7 @@ from walbridge.schemas.control.table_progress import (
     CURRENT,
     FORMAT_VERSION,
     QUARANTINED,
+    STALE,
     TableProgress,
     encode_table,
     table_key,
@@ -86,6 +87,7 @@ class Batch:
         self.barriers_max = max(self.barriers_max, len(barriers))
 
 
+_LEFT = (STALE, QUARANTINED)
 _UNKNOWN = TableProgress(0, CURRENT)
 
 
@@ -151,7 +153,7 @@ class ProgressTracker:
         known = {**self.progress.tables, **batch.dropped} if batch.dropped else self.progress.tables
         progress = replace(self.progress, cut_id=self.progress.cut_id + 1, written_at_us=now_us, tables=known)
         if finished is not None:
-            left = {each: known[each] for each in finished if each in known and known[each].state == QUARANTINED}
+            left = {each: known[each] for each in finished if each in known and known[each].state in _LEFT}
             tables = {each: replace(known.get(each, _UNKNOWN), relation_id=each, state=CURRENT) for each in finished}
             progress = replace(progress, state="streaming", tables=tables | left)
         cut = self._cut(batch, progress, ranges, metadata_end_offset, self.end_lsn, finished is not None)

@@ -14,7 +14,7 @@ import structlog
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors.publications import not_published
-from walbridge.producer.errors.tables import column_uncertain, dropped_meanwhile
+from walbridge.producer.errors.tables import UnfitTable, column_uncertain, dropped_meanwhile
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topics import TopicAdmin
@@ -210,8 +210,9 @@ class Tables:
         tables: list[PublishedTable],
         connection: SqlConnection,
         known: Mapping[int, TableProgress] = NOTHING_KNOWN,
-    ) -> list[RecordWriter]:
-        """Writers of the published tables as a snapshot shows them, with topics and metadata.
+    ) -> tuple[list[RecordWriter], dict[int, UnfitTable]]:
+        """Writers of the published tables as a snapshot shows them, with topics and metadata; and by relation id why
+        some have none.
 
         Args:
             known: tables of the copy before, which keep their topics.
@@ -221,11 +222,17 @@ class Tables:
         topics = self.topics.first(tables, known)
         described, types = self._described(tables)
         self.topics.ensure({topics[table.relation_id]: bool(table.key_columns) for table in described})
-        records = [self._version(table, self.topics.place(table, topics[table.relation_id])) for table in described]
+        records: list[RelationRecord] = []
+        refused: dict[int, UnfitTable] = {}
+        for table in described:
+            try:
+                records.append(self._version(table, self.topics.place(table, topics[table.relation_id])))
+            except UnfitTable as reason:
+                refused[table.relation_id] = reason
         self.versions.write(types, records)
         writers = [self._install(record) for record in records]
         self._unbarred.clear()
-        return writers
+        return writers, refused
 
     def announce(
         self, table: PublishedTable, facts: TableFacts, types: Mapping[int, TypeFacts], topic: str

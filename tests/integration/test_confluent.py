@@ -8,10 +8,14 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tests.confluent_reader import ConfluentReader
+from tests.faults.followed import settings_of
 from tests.faults.kill_points import REGISTRY
 from tests.fix_producer import ProducerUnderTest
+from tests.wait import wait_until
 from walbridge.embedded.registry import SchemaRegistry
+from walbridge.producer.registry.client import Registry
 from walbridge.schemas.topics import data_topic
+from walbridge.tables.copy import copy
 
 Reader = Callable[[str], ConfluentReader]
 
@@ -104,14 +108,20 @@ def test_registry_that_is_away_is_needed_for_new_schemas_alone_and_waited_for(
 def test_schema_that_the_registrys_rule_forbids_is_its_tables_trouble_until_the_command_that_allows_it(
     framed: ProducerUnderTest, registry: SchemaRegistry
 ) -> None:
-    """I8: the other tables flow; where settings say so it stops all."""
+    """I8: the other tables flow, from the first copy on; where settings say so it stops all."""
     execute = framed.database.execute
     execute("CREATE TABLE items (id int PRIMARY KEY); ALTER PUBLICATION walbridge ADD TABLE items")
-    running = framed.start_streaming()
     subject = f"{orders(framed)}-value"
+    framed.write_settings()
+    Registry(settings_of(framed)).register(subject, '"string"')
+    allow(registry, subject, "BACKWARD")
+    running = framed.start_streaming()
+    running.wait_for_log(f"refuses the new schema of subject {subject}")
+    allow(registry, subject, "NONE")
+    assert copy(settings_of(framed), ["orders"], wait=True, say=print) == 0
     allow(registry, subject, "BACKWARD")
     execute("ALTER TABLE orders ALTER note TYPE int USING id; INSERT INTO orders (id) VALUES (100)")
-    running.wait_for_log(f"refuses the new schema of subject {subject}")
+    wait_until(lambda: running.log.count(f"refuses the new schema of subject {subject}") > 1, "the second refusal")
     execute("INSERT INTO items VALUES (7); INSERT INTO orders (id) VALUES (101)")
     with framed.topics() as topics:
         framed.caught_up(topics)

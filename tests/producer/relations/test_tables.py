@@ -242,7 +242,7 @@ def facts_of_a_copy() -> TableFacts:
 def test_copy_needs_no_shape_barriers_since_it_begins_with_its_own() -> None:
     kept = Kept()
     with catalogue(dict.fromkeys((ORDERS, ITEMS), facts_of_a_copy())):
-        writers = kept.tables.prepare_copy([published(ORDERS, "orders"), published(ITEMS, "items")], CONNECTION)
+        writers, _ = kept.tables.prepare_copy([published(ORDERS, "orders"), published(ITEMS, "items")], CONNECTION)
 
     assert [writer.topic for writer in writers] == ["p.public.orders", "p.public.items"]
     assert [kept.tables.take_shape_barrier(each) for each in (ORDERS, ITEMS)] == [False, False]
@@ -258,7 +258,7 @@ def test_table_that_is_copied_again_keeps_its_topic_unless_settings_name_another
     kept = Kept(Settings(name="p", topics=Topics(names=names)))
     known = {ORDERS: TableProgress(ORDERS, "current", "p.public.orders")}
     with catalogue({ORDERS: facts_of_a_copy()}):
-        (writer,) = kept.tables.prepare_copy([published(ORDERS, "archive")], CONNECTION, known)
+        (writer,), _ = kept.tables.prepare_copy([published(ORDERS, "archive")], CONNECTION, known)
 
     assert writer.topic == topic
 
