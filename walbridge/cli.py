@@ -307,7 +307,8 @@ def verify(
     timeout: Annotated[
         float | None,
         typer.Option(
-            min=1, help="Seconds to wait until the lake publishes what the source holds: 60, with --every 600 a table."
+            min=1,
+            help="Seconds to wait at each look until the lake publishes what the source holds: 60, with --every 600.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
