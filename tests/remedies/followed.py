@@ -213,6 +213,13 @@ FOLLOWED: dict[str, str] = {
     "walbridge/administrator.py:_write_secret": ADMINISTRATOR
     + "test_file_that_cannot_be_written_leaves_the_database_as_it_was",
     "walbridge/check/session.py:session_findings": UNDECODABLE,
+    "walbridge/consumer/client.py:gone": (
+        "tests/walbridge/consumer/test_events.py::"
+        "test_topic_that_is_deleted_stops_who_has_not_read_it_to_its_end_and_nobody_else"
+    ),
+    "walbridge/consumer/client.py:refuse_forgotten": (
+        "tests/walbridge/consumer/test_events.py::test_kept_offsets_of_a_topic_that_was_made_again_are_refused"
+    ),
     "walbridge/consumer/client.py:refuse_remade": (
         "tests/walbridge/consumer/test_events.py::test_kept_offsets_of_a_topic_that_was_made_again_are_refused"
     ),

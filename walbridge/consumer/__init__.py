@@ -21,7 +21,6 @@ except ModuleNotFoundError:
         name="confluent_kafka",
     ) from None
 
-from walbridge.consumer.client import refuse_remade
 from walbridge.consumer.event import Event, Operation, PostgresText, Row
 from walbridge.consumer.relations import Relations, WantedTables
 from walbridge.consumer.topic_stream import EventStream, Place
@@ -88,20 +87,20 @@ def events(
         transactions: whole transactions in the order of their commits, instead of single events in the order of each
             partition.
         start: offsets by topic and partition to begin at, as ``offsets`` of the stream told them.
-        topic_ids: as ``topic_ids`` of that stream told them: ``start`` is refused where a topic was made again since.
+        topic_ids: as ``topic_ids`` of that stream told them: offsets are refused where a topic was made again since,
+            and so is a beginning without any.
         follow: wait for more at the end; else that ends the iteration.
 
     Raises:
         OperatorError: no such pipeline or table, or a property that cannot be; ``remedy`` says what mends it.
         KafkaAway: no broker answers.
     """
-    refuse_remade(kafka, start or (), topic_ids or {})
     relations = Relations(kafka, pipeline)
     try:
         wanted = WantedTables(relations, tables)
         if transactions:
-            return TransactionStream(kafka, pipeline, relations, wanted, start or {}, follow=follow)
-        return EventStream(kafka, relations, wanted, start or {}, follow=follow)
+            return TransactionStream(kafka, pipeline, relations, wanted, start or {}, topic_ids or {}, follow=follow)
+        return EventStream(kafka, relations, wanted, start or {}, topic_ids or {}, follow=follow)
     except BaseException:
         relations.close()
         raise

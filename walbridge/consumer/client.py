@@ -161,42 +161,76 @@ def commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
         ) from None
 
 
-def topic_ids(kafka: Mapping[str, Any], topics: Collection[str]) -> dict[str, str]:
-    """Kafka's ids of those topics that are there: a topic that is made again under its name has another.
+class TopicIds:
+    """Asks for Kafka's ids of topics: one that is made again under its name has another."""
 
-    Raises:
-        KafkaAway: no broker answers.
-        OperatorError: they may not be described.
-    """
-    if not topics:
-        return {}
-    admin = AdminClient(dict(kafka) | {"log_level": 0})  # which says that properties of consumers mean nothing to it
-    found = {}
-    for topic, future in admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=ANSWER_S).items():
-        try:
-            found[topic] = str(future.result().topic_id)
-        except KafkaException as error:
-            if error.args[0].code() not in _GONE:
-                raise refusal(error.args[0], topic) or KafkaAway(
-                    f"Kafka does not tell of {topic}: {error.args[0].str()}"
-                ) from None
-    return found
+    def __init__(self, kafka: Mapping[str, Any]) -> None:
+        self._kafka = kafka
+        self._admin: AdminClient | None = None
+
+    def of(self, topics: Collection[str]) -> dict[str, str]:
+        """Of those that are there.
+
+        Raises:
+            KafkaAway: no broker answers.
+            OperatorError: they may not be described.
+        """
+        if not topics:
+            return {}
+        if self._admin is None:  # it says that properties of consumers mean nothing to it
+            self._admin = AdminClient(dict(self._kafka) | {"log_level": 0})
+        asked = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=ANSWER_S)
+        found = {}
+        for topic, future in asked.items():
+            try:
+                found[topic] = str(future.result().topic_id)
+            except KafkaException as error:
+                if error.args[0].code() not in _GONE:
+                    raise refusal(error.args[0], topic) or KafkaAway(
+                        f"Kafka does not tell of {topic}: {error.args[0].str()}"
+                    ) from None
+        return found
 
 
-def refuse_remade(kafka: Mapping[str, Any], start: Iterable[tuple[str, int]], kept: Mapping[str, str]) -> None:
+def refuse_remade(topics: Iterable[str], now: Mapping[str, str], kept: Mapping[str, str]) -> None:
     """Refuse offsets of topics that are others by now.
 
     Args:
+        topics: those that are read from an offset that was kept.
         kept: the ids of the topics when the offsets were kept.
 
     Raises:
-        OperatorError: one was deleted and made again, as by ``walbridge drop``. Others as ``topic_ids``.
+        OperatorError: one was deleted and made again, as by ``walbridge drop``.
     """
-    wanted = {topic for topic, _ in start} & kept.keys()
-    for topic, now in topic_ids(kafka, wanted).items():
-        if now != kept[topic]:
+    for topic in topics:
+        if now.get(topic, "") != kept.get(topic, now.get(topic, "")):
             raise OperatorError(
                 f"topic {topic} was deleted and made again since the offsets to start at were kept: they are of other "
                 "records",
-                remedy="begin anew, with an empty target and without start",
+                remedy="begin anew, with an empty target, another group.id, and without start and topic_ids",
             )
+
+
+def refuse_forgotten(kafka: Mapping[str, Any], kept: Mapping[str, str]) -> None:
+    """A reader that has read before, as the ids that it kept say, and of which no offset is known.
+
+    Raises:
+        OperatorError: it would begin with what is kept, and miss what came in between.
+    """
+    if kept:
+        raise OperatorError(
+            "topic_ids say that topics of this pipeline were read, and neither start nor the group "
+            f"{kafka.get('group.id', WITHOUT_GROUP)} has an offset of them: Kafka forgets a group's after a time "
+            "without a commit",
+            remedy="give start the offsets that were kept; or begin anew, with an empty target and without topic_ids, "
+            "and run walbridge copy TABLE",
+        )
+
+
+def gone(topic: str) -> OperatorError:
+    """A topic that is not there any more, or is another one, and was not read to its end."""
+    return OperatorError(
+        f"topic {topic} was deleted before it was read to its end: what was not read of it is gone",
+        remedy="begin again, with an empty target: the copy of its table in the topic that it has by then brings all "
+        "rows",
+    )

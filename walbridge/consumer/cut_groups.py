@@ -81,6 +81,11 @@ class CutGroups:
         """The cut before the first one to come was complete."""
         self._is_inside = False
 
+    @property
+    def is_between(self) -> bool:
+        """Whether a reader that begins behind the last cut begins between two transactions."""
+        return self._open is None and not self._is_inside
+
     def receive(self, cut: Cut, offset: int) -> Group | None:
         """The group that a cut completes; None where more cuts have to come.
 

@@ -44,8 +44,8 @@ class Relations:
         """By table."""
         self.names: dict[str, set[int]] = {}
         """By ``schema.table``: the tables that ever were called so."""
-        self.topics: dict[int, set[str]] = {}
-        """By table: every topic that its events ever went to."""
+        self.topics: dict[int, dict[str, None]] = {}
+        """By table: every topic that its events ever went to, the first one first."""
         if partitions_of(self._consumer, self.topic) is None:
             raise OperatorError(
                 f"there is no topic {self.topic}, so no pipeline {pipeline} has written here",
@@ -96,7 +96,7 @@ class Relations:
         table = self._table_of(record, system_id)
         self.newest[table] = record
         self.names.setdefault(record.table.qualified_name, set()).add(table)
-        self.topics.setdefault(table, set()).add(record.topic)
+        self.topics.setdefault(table, {}).setdefault(record.topic)
         if record.key_frame_id is not None and record.key_schema is not None:
             self._keys.setdefault(record.key_frame_id, record.key_schema)
 
@@ -179,12 +179,21 @@ class WantedTables:
         """Where their events go now."""
         return {self._relations.newest[each].topic for each in self._ids}
 
+    @property
+    def chains(self) -> list[list[str]]:
+        """Of each table: every topic that its events ever went to, in their order; the last one is that of now."""
+        found = []
+        for each in self._ids:
+            newest = self._relations.newest[each].topic
+            found.append([topic for topic in self._relations.topics[each] if topic != newest] + [newest])
+        return found
+
     def topics_before(self, topic: str) -> set[str]:
-        """Where events of its tables went before."""
-        tables = [each for each in self._ids if self._relations.newest[each].topic == topic]
-        return set().union(*(self._relations.topics[each] for each in tables)) - {topic}
+        """Where events of the tables that have or had this one went before; those where any still go are none."""
+        before = (chain[: chain.index(topic)] for chain in self.chains if topic in chain)
+        return set[str]().union(*before) - self.topics
 
     @property
     def topics_ever(self) -> set[str]:
         """Where they ever went; a topic that was given up may be gone."""
-        return set().union(*(self._relations.topics[each] for each in self._ids))
+        return set[str]().union(*self.chains)

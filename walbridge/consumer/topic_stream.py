@@ -3,25 +3,38 @@
 In: the topics of some tables. Out: one event at a time, and the offsets behind it. Each partition begins where the
 group committed, else with the first record that is kept, and is read on without a gap: a record that is gone before it
 was read stops the reader (I7). A table that gets another topic is followed there, once its topic before is read to the
-end: nothing more of the table comes there, and all of it is older.
+end: nothing more of the table comes there, and all of it is older. A reader that begins again finishes such a topic,
+too. A topic that is deleted is left where it was read to its end, else it stops the reader.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from walbridge.consumer.client import bounds, commit, committed, partitions_of, reader, record_of, refusal, topic_ids
+from walbridge.consumer.client import (
+    TopicIds,
+    bounds,
+    commit,
+    committed,
+    gone,
+    partitions_of,
+    reader,
+    record_of,
+    refusal,
+    refuse_forgotten,
+    refuse_remade,
+)
 from walbridge.consumer.event import Event, EventDecoder, KafkaRecord
 from walbridge.consumer.relations import Relations, WantedTables
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError
 
 SLICE_S = 0.5
 LOOK_S = 5.0
-"""How often the metadata topic is asked for a table's new topic."""
+"""How often the metadata topic is asked for a table's new topic, and Kafka whether those that are read are there."""
 Place = tuple[str, int]
 
 
@@ -30,6 +43,7 @@ class EventStream:
 
     Args:
         start: offsets to begin at, instead of those that the group committed.
+        kept_ids: of the topics whose offsets these are.
         follow: wait for more at the end; else that ends it.
     """
 
@@ -39,25 +53,39 @@ class EventStream:
         relations: Relations,
         wanted: WantedTables,
         start: Mapping[Place, int],
+        kept_ids: Mapping[str, str],
         *,
         follow: bool,
     ) -> None:
         self._relations, self._wanted = relations, wanted
-        self._kafka, self._start, self._follow = kafka, start, follow
+        self._kafka, self._start, self._kept_ids, self._follow = kafka, start, kept_ids, follow
         self._consumer = reader(kafka)
         self._decoder = EventDecoder(relations.version, relations.key_schema)
         self._failure: Exception | None = None
-        self._topics: set[str] = set()
+        self._ids_asked = TopicIds(kafka)
+        self._ids: dict[str, str] = {}
+        """Of the topics that are read, as they were before the first offset was taken of them."""
+        self._missing: set[str] = set()
+        """Topics that the last look did not find."""
+        self._gone: set[str] = set()
+        """Topics that were read to their end and are there no more."""
         self._at_end: set[Place] = set()
+        self._read_to: dict[Place, int] = {}
+        """Behind the last event that was returned."""
         self._passed: dict[Place, int] = {}
         """Where a partition was at its end: markers behind the last event take offsets, too."""
         self._held: dict[str, dict[Place, int]] = {}
         """By topic that is to be read: what of earlier topics of its tables has to be read before, up to where."""
         self._looked_s = time.monotonic()
-        self.offsets: dict[Place, int] = {}
-        """By topic and partition: behind the last event that was returned. A target that keeps them beside what it
-        got may give them back as ``start``."""
+        self._earlier = self._unfinished()
+        """Topics that tables had before, and that the reader before this one did not read to their end."""
         self._assign_new()
+
+    @property
+    def offsets(self) -> dict[Place, int]:
+        """By topic and partition: behind all that was returned, and behind what follows it and is no event. A target
+        that keeps them beside what it got may give them back as ``start``."""
+        return {place: max(offset, self._passed.get(place, 0)) for place, offset in self._read_to.items()}
 
     def poll(self, timeout_s: float) -> Event | None:
         """The next event; None where none comes in time. An error ends the stream: another one goes on from what was
@@ -97,12 +125,12 @@ class EventStream:
 
     @property
     def _is_over(self) -> bool:
-        return not self._follow and not self._held and self._at_end >= self.offsets.keys()
+        return not self._follow and not self._held and self._at_end >= self._read_to.keys()
 
     @property
     def topic_ids(self) -> dict[str, str]:
-        """Kafka's ids of the topics that are read, to be kept beside ``offsets``. Raises as ``poll``."""
-        return topic_ids(self._kafka, self._topics)
+        """Kafka's ids of the topics that ``offsets`` are of, to be kept beside them."""
+        return dict(self._ids)
 
     def commit(self) -> None:
         """Commit for the group what was returned so far. Raises as ``poll``."""
@@ -125,7 +153,7 @@ class EventStream:
         """None for a tombstone: its delete came before it."""
         record = record_of(message)
         event = None if message.value() is None else decoded(self._decoder, record)
-        self.offsets[record.topic, record.partition] = record.offset + 1
+        self._read_to[record.topic, record.partition] = record.offset + 1
         self._at_end.discard((record.topic, record.partition))
         return event
 
@@ -146,42 +174,106 @@ class EventStream:
         self._looked_s = time.monotonic()
         # While the broker is away nothing new comes, and waiting for it is the poll's part.
         with suppress(KafkaAway):
+            self._leave_gone()
             self._relations.learn()
             self._wanted.refresh()
             self._assign_new()
 
     def _assign_new(self) -> None:
-        new = sorted(self._wanted.topics - self._topics)
-        self._held = {topic: ends for topic in new if (ends := self._unread_before(topic))}
-        places = [
-            (topic, partition)
-            for topic in new
-            if topic not in self._held
-            for partition in partitions_of(self._consumer, topic) or ()
-        ]
+        new = (self._wanted.topics | self._earlier) - self._ids.keys() - self._gone
+        there = {topic: found for topic in sorted(new) if (found := partitions_of(self._consumer, topic)) is not None}
+        held = {topic: self._unread_before(topic, there) for topic in there}
+        self._held = {topic: unread for topic, unread in held.items() if unread is not None}
+        places = [(topic, each) for topic, found in there.items() if topic not in self._held for each in found]
         if not places:
             return
-        known = committed(self._consumer, [place for place in places if place not in self._start])
-        for place in places:
-            # Also what nothing was read of is committed: what comes there and goes before it is read is missed then.
-            self.offsets[place] = self._start.get(place, known.get(place, -1))
-            if self.offsets[place] < 0:
-                self.offsets[place] = bounds(self._consumer, *place)[0]
-        self._consumer.incremental_assign([TopicPartition(*place, self.offsets[place]) for place in places])
-        self._topics |= {topic for topic, _ in places}
+        # First: should the topic be made again in this moment, the offsets are those of another id, and refused later.
+        ids = self._ids_of({topic for topic, _ in places})
+        known = self._known(places)
+        refuse_remade({topic for topic, _ in known}, ids, self._kept_ids)
+        if not self._ids and not known:
+            refuse_forgotten(self._kafka, self._kept_ids)
+        # Also what nothing was read of is committed: what comes there and goes before it is read is missed then.
+        begin = {place: known[place] if place in known else bounds(self._consumer, *place)[0] for place in places}
+        self._consumer.incremental_assign([TopicPartition(*place, offset) for place, offset in begin.items()])
+        self._read_to |= begin
+        self._ids |= ids
 
-    def _unread_before(self, topic: str) -> dict[Place, int]:
+    def _ids_of(self, topics: Collection[str]) -> dict[str, str]:
+        ids = self._ids_asked.of(topics)
+        for topic in topics - ids.keys():
+            raise KafkaAway(f"Kafka does not tell of {topic}")  # which it knew just now
+        return ids
+
+    def _known(self, places: Collection[Place]) -> dict[Place, int]:
+        """Offsets to go on at."""
+        of_group = committed(self._consumer, [place for place in places if place not in self._start])
+        return of_group | {place: self._start[place] for place in places if place in self._start}
+
+    def _unfinished(self) -> set[str]:
+        """Topics before those of now that are to be read from where the reader before this one was.
+
+        The last topic of a table of which an offset is known tells where it was: all before were read to their end. Of
+        one that is gone, or of which what was not read is gone, nothing is missed: the copy in the next topic brings
+        all rows.
+        """
+        chains = [chain for chain in self._wanted.chains if len(chain) > 1]
+        topics = {topic for chain in chains for topic in chain}
+        there = {topic: found for topic in topics if (found := partitions_of(self._consumer, topic)) is not None}
+        known = self._known([(topic, each) for topic, found in there.items() for each in found]) if there else {}
+        begun = {topic for topic, _ in known}
+        unfinished = set[str]()
+        for chain in chains:
+            last = max((index for index, topic in enumerate(chain) if topic in begun), default=len(chain))
+            if chain[last:-1] and self._goes_on(chain[last], known):
+                unfinished |= there.keys() & set(chain[last:-1])
+        return unfinished
+
+    def _goes_on(self, topic: str, known: Mapping[Place, int]) -> bool:
+        """Whether these offsets are of what the topic holds."""
+        if topic in self._kept_ids and self._ids_asked.of([topic]).get(topic) != self._kept_ids[topic]:
+            return False
+        for place, offset in known.items():
+            if place[0] == topic:
+                first, end = bounds(self._consumer, *place)
+                if not first <= offset <= end:
+                    return False
+        return True
+
+    def _unread_before(self, topic: str, new: Collection[str]) -> dict[Place, int] | None:
         """Of the topics that tables of this one had before: partitions that are not read to where they ended when this
-        one was first seen, and these ends. One that was deleted has none: the copy in the new topic takes its place."""
+        one was first seen, and these ends; none yet, of one that is to be read itself. None where all is read. One that
+        was deleted has none: the copy in the new topic takes its place."""
+        before = self._wanted.topics_before(topic)
+        if not before.isdisjoint(new):
+            return {}
         ends = self._held.get(topic)
-        if ends is None:
-            earlier = [place for place in self.offsets if place[0] in self._wanted.topics_before(topic)]
+        if not ends:
+            earlier = [place for place in self._read_to if place[0] in before]
             ends = {place: bounds(self._consumer, *place)[1] for place in earlier if self._is_there(place[0])}
-        return {
-            place: end
-            for place, end in ends.items()
-            if max(self.offsets[place], self._passed.get(place, 0)) < end and self._is_there(place[0])
-        }
+        offsets = self.offsets
+        unread = {place: end for place, end in ends.items() if offsets.get(place, end) < end}
+        return unread or None
+
+    def _leave_gone(self) -> None:
+        """Leave topics that are there no more; a broker that has just started may not know of one for a moment.
+
+        Raises:
+            OperatorError: one was not read to its end.
+        """
+        now = self._ids_asked.of(self._ids.keys())
+        missing = {topic for topic, an_id in self._ids.items() if now.get(topic) != an_id}
+        left, self._missing = missing & (self._missing | now.keys()), missing
+        for topic in sorted(left):
+            places = [place for place in self._read_to if place[0] == topic]
+            if not self._at_end.issuperset(places):
+                raise gone(topic)
+            self._consumer.incremental_unassign([TopicPartition(*place) for place in places])
+            for place in places:
+                del self._read_to[place]
+                self._at_end.discard(place)
+            del self._ids[topic]
+            self._gone.add(topic)
 
     def _is_there(self, topic: str) -> bool:
         return partitions_of(self._consumer, topic) is not None

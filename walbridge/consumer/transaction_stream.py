@@ -6,6 +6,7 @@ has the state of the source at one LSN. The group's committed offset is that in 
 missed nor read twice, whatever topics its table had.
 """
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,13 +16,23 @@ from typing import Any, Self
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from walbridge.consumer.client import bounds, commit, committed, partitions_of, reader, refusal, topic_ids
+from walbridge.consumer.client import (
+    TopicIds,
+    bounds,
+    commit,
+    committed,
+    partitions_of,
+    reader,
+    refusal,
+    refuse_forgotten,
+    refuse_remade,
+)
 from walbridge.consumer.cut_groups import CutGroups, Group, TableBarrier
 from walbridge.consumer.event import Event, EventDecoder, time_of
 from walbridge.consumer.merged_ranges import MergedRanges
 from walbridge.consumer.relations import Relations, WantedTables
 from walbridge.consumer.topic_stream import SLICE_S, Place, decoded
-from walbridge.schemas.control.cut import Cut, decode_cut
+from walbridge.schemas.control.cut import Cut, PartitionRange, decode_cut
 from walbridge.schemas.errors import OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.topics import cuts_topic
@@ -65,6 +76,7 @@ class TransactionStream:
 
     Args:
         start: an offset in the cuts topic to begin at, instead of the one that the group committed.
+        kept_ids: Kafka's id of the cuts topic that it is of.
         follow: wait for more at the end; else that ends it.
     """
 
@@ -75,6 +87,7 @@ class TransactionStream:
         relations: Relations,
         wanted: WantedTables,
         start: Mapping[Place, int],
+        kept_ids: Mapping[str, str],
         *,
         follow: bool,
     ) -> None:
@@ -86,34 +99,46 @@ class TransactionStream:
         self._groups = CutGroups(self._wanted.has)
         self._open: tuple[Transactions, int] | None = None
         self._ahead: Group | None = None
-        self._kept_from: dict[Place, int] = {}
-        self._gone_topics: set[str] = set()
+        self._kept: dict[str, dict[int, tuple[int, float]]] = {}
+        """By topic and partition: the first offset that was kept when a reader without offsets began, and the end."""
         self._is_at_end = False
+        self._passed = 0
+        """Where the cuts topic was at its end: markers behind the last cut take offsets, too."""
         self._failure: Exception | None = None
-        self._next = self._begin(start)
+        self.topic_ids = TopicIds(kafka).of([self._place[0]])
+        """Kafka's id of the cuts topic, to be kept beside ``offsets``. It is asked for before the first offset."""
+        self._next = self._begin(start, kept_ids)
 
-    def _begin(self, start: Mapping[Place, int]) -> int:
+    def _begin(self, start: Mapping[Place, int], kept_ids: Mapping[str, str]) -> int:
         """The offset of the first cut to read."""
         known = {self._place: start[self._place]} if self._place in start else committed(self._cuts, [self._place])
+        refuse_remade([topic for topic, _ in known], self.topic_ids, kept_ids)
         offset = known.get(self._place)
         if offset is None:
-            # Cuts are kept longer than the records that they name, and than topics that were given up.
-            for topic in self._wanted.topics_ever:
-                partitions = partitions_of(self._rows, topic)
-                self._gone_topics |= {topic} if partitions is None else set()
-                for partition in partitions or ():
-                    self._kept_from[topic, partition] = bounds(self._rows, topic, partition)[0]
+            refuse_forgotten(self._kafka, kept_ids)
+            self._kept = {topic: self._kept_of(topic) for topic in self._wanted.topics_ever}
             offset = bounds(self._cuts, *self._place)[0]
         else:
             self._groups.begin_behind_complete()
         self._cuts.assign([TopicPartition(*self._place, offset)])
         return offset
 
+    def _kept_of(self, topic: str) -> dict[int, tuple[int, float]]:
+        """Cuts are kept longer than the records that they name, and than topics that were given up: one that is gone
+        has no partition, and one that was made again under its name ends before what cuts name."""
+        found = {each: bounds(self._rows, topic, each) for each in partitions_of(self._rows, topic) or ()}
+        grows = topic in self._wanted.topics
+        return {each: (first, math.inf if grows else end) for each, (first, end) in found.items()}
+
     @property
     def offsets(self) -> dict[Place, int]:
-        """Where to begin after all that was taken. A target that keeps it beside what it got may give it back as
-        ``start``."""
-        return {self._place: self._next if self._open is None or not self._open[0].is_over else self._open[1]}
+        """Where to begin after all that was taken, also where it had none of the tables. A target that keeps it beside
+        what it got may give it back as ``start``."""
+        if self._open is not None and not self._open[0].is_over:
+            return {self._place: self._next}
+        behind = self._next if self._open is None else self._open[1]
+        is_all = self._ahead is None and self._groups.is_between
+        return {self._place: max(behind, self._passed) if is_all else behind}
 
     def poll(self, timeout_s: float) -> Transactions | None:
         """The next transactions; None where none are whole in time. What was not taken of the last ones is left out.
@@ -147,6 +172,8 @@ class TransactionStream:
             group = found if group is None else group.then(found)
             if group.is_empty:
                 self._next, group = group.next_offset, None
+                if time.monotonic() >= deadline_s:
+                    break
         return None if group is None else self._of(group)
 
     def _of(self, group: Group) -> Transactions:
@@ -175,19 +202,17 @@ class TransactionStream:
             except ProtocolError as error:
                 raise _broken(self._place[0], cut[0], error) from None
             if group is not None:
-                return self._kept(group)
+                return replace(group, ranges={at: part for at, part in group.ranges.items() if self._is_kept(part)})
+            if time.monotonic() >= deadline_s:
+                return None
         return None
 
-    def _kept(self, group: Group) -> Group:
-        """Without ranges whose records were gone when a reader without committed offsets began."""
-        if not self._kept_from and not self._gone_topics:
-            return group
-        kept = {
-            place: part
-            for place, part in group.ranges.items()
-            if part.start_offset >= self._kept_from.get(place, 0) and part.topic not in self._gone_topics
-        }
-        return replace(group, ranges=kept)
+    def _is_kept(self, part: PartitionRange) -> bool:
+        """Whether its records were not gone when a reader without offsets began."""
+        if (kept := self._kept.get(part.topic)) is None:
+            return True
+        first, end = kept.get(part.partition, (math.inf, 0))
+        return part.start_offset >= first and part.end_offset <= end
 
     def _next_cut(self, timeout_s: float) -> tuple[int, Cut] | None:
         deadline_s = time.monotonic() + timeout_s
@@ -202,16 +227,12 @@ class TransactionStream:
                 except ProtocolError as fault:
                     raise unreadable_record(self._place[0], fault, offset) from None
             if error is not None:
-                self._is_at_end = error.code() == KafkaError._PARTITION_EOF or self._is_at_end
+                if error.code() == KafkaError._PARTITION_EOF:
+                    self._is_at_end, self._passed = True, message.offset() or 0  # type: ignore[union-attr]
                 if (refused := refusal(error, self._place[0])) is not None:
                     raise refused
             if time.monotonic() >= deadline_s or self._is_over:
                 return None
-
-    @property
-    def topic_ids(self) -> dict[str, str]:
-        """Kafka's id of the cuts topic, to be kept beside ``offsets``. Raises as ``poll``."""
-        return topic_ids(self._kafka, [self._place[0]])
 
     def commit(self) -> None:
         """Commit for the group the transactions that were taken whole. Raises as ``poll``."""

@@ -14,14 +14,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.conformance import expected, scenario
 from tests.conformance.applied import Tables
 from tests.faults.followed import settings_of
+from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream
-from walbridge.consumer.client import topic_ids
+from walbridge.consumer.client import TopicIds
 from walbridge.consumer.topic_stream import Place
 from walbridge.tables.copy import copy
 
 WAIT_S = 30.0
+LITTLE = {"max.partition.fetch.bytes": 1024, "queued.min.messages": 1}
+"""For what is unread not to be here yet either."""
 
 
 def kafka(producer: ProducerUnderTest, group: str = "reader") -> dict[str, str]:
@@ -161,8 +164,10 @@ def test_table_that_gets_another_topic_is_followed_there_behind_its_last_event_i
         producer.database.execute("INSERT INTO a SELECT i, i FROM generate_series(10, 400) i")
         caught_up(producer)
     producer.settings["topics"] = {"partitions": 2}
-    little = {"max.partition.fetch.bytes": 1024, "queued.min.messages": 1}  # what is unread is not here yet either
-    with events(producer.name, ["a"], kafka(producer) | little) as stream:
+    with events(producer.name, ["a"], kafka(producer, "begun")) as begun:
+        early = [begun.poll(WAIT_S) for _ in range(5)]
+        begun.commit()
+    with events(producer.name, ["a"], kafka(producer) | LITTLE) as stream:
         running = producer.start_streaming()
         running.wait_for_log("table is copied")
         producer.database.execute("INSERT INTO a VALUES (7, 7)")
@@ -177,6 +182,11 @@ def test_table_that_gets_another_topic_is_followed_there_behind_its_last_event_i
     topics = [topic for topic, _ in groupby(event.topic for event in found)]
     assert topics == [f"{producer.name}.public.a", f"{producer.name}.public.a_2"]
     assert len(found) == 1 + 1 + 391 + 2 * 2 + 392 + 1
+    with events(producer.name, ["a"], kafka(producer, "begun"), follow=False) as again:
+        rest = list(again)
+    assert [topic for topic, _ in groupby(event.topic for event in rest)] == topics
+    places = [(*place(event), event.offset) for event in [*early, *rest] if event is not None]
+    assert sorted(places) == sorted((*place(event), event.offset) for event in found)
     with events(producer.name, ["a"], kafka(producer), transactions=True, follow=False) as whole:
         read = [(event.operation, event.topic[-2:]) for transactions in whole for event in transactions]
     assert [each for each, _ in groupby(read)] == [
@@ -214,6 +224,53 @@ def test_records_that_are_gone_before_they_were_read_stop_the_reader(
 
 
 @pytest.mark.parametrize("transactions", [False, True])
+def test_reader_that_has_read_all_goes_on_after_a_time_in_which_nothing_came_and_all_went(
+    producer: ProducerUnderTest, transactions: bool
+) -> None:
+    """Behind the last record is the marker of its Kafka transaction, which goes with it."""
+    with following(producer):
+        caught_up(producer)
+    _read_and_commit(producer, transactions=transactions)
+    for topic in ("public.a", "cuts"):
+        _delete_records(producer, f"{producer.name}.{topic}")
+    of = {"transactions": True} if transactions else {}
+    with events(producer.name, ["a"], kafka(producer), follow=False, **of) as stream:  # type: ignore[call-overload]
+        assert list(stream) == []
+
+
+def test_topic_that_is_deleted_stops_who_has_not_read_it_to_its_end_and_nobody_else(
+    producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I7; and who begins with whole transactions passes what cuts name of it, though one of its name is there."""
+    monkeypatch.setattr(topic_stream, "LOOK_S", 0.0)
+    topic = f"{producer.name}.public.a"
+    with following(producer):
+        producer.database.execute("INSERT INTO a SELECT i, i FROM generate_series(10, 400) i")
+        caught_up(producer)
+    with (
+        events(producer.name, ["a", "b"], kafka(producer, "all")) as whole,
+        events(producer.name, ["a"], kafka(producer) | LITTLE, follow=False) as lagging,
+    ):
+        assert sum(whole.poll(WAIT_S) is not None for _ in range(1 + 1 + 391 + 1)) == 394
+        assert whole.poll(1) is None
+        assert lagging.poll(WAIT_S) is not None
+        TopicLife(producer).remake(topic)
+        wait_until(lambda: whole.poll(0.1) is None and topic not in whole.topic_ids, "the topic to be left")
+        assert {name for name, _ in whole.offsets} == {f"{producer.name}.public.b"}
+        whole.commit()
+        with pytest.raises(OperatorError, match=f"{topic} was deleted before it was read to its end"):
+            list(lagging)
+
+    running = producer.start_streaming()
+    running.wait_for_log("table is copied")
+    caught_up(producer)
+    running.stop()
+    with events(producer.name, ["a"], kafka(producer), transactions=True, follow=False) as stream:
+        rows = [event.topic for transactions in stream for event in transactions]
+    assert rows == [f"{topic}_2"] * (1 + 392 + 1)
+
+
+@pytest.mark.parametrize("transactions", [False, True])
 def test_kept_offsets_of_a_topic_that_was_made_again_are_refused(
     producer: ProducerUnderTest, transactions: bool
 ) -> None:
@@ -225,16 +282,21 @@ def test_kept_offsets_of_a_topic_that_was_made_again_are_refused(
     with events(producer.name, ["a"], kafka(producer), **of) as stream:  # type: ignore[call-overload]
         assert stream.poll(WAIT_S) is not None
         kept: dict[str, Any] = {"start": stream.offsets, "topic_ids": stream.topic_ids}
-    assert kept["topic_ids"].keys() == {topic}
-    with events(producer.name, ["a"], kafka(producer), follow=False, **of, **kept):  # type: ignore[call-overload]
-        pass
+        assert kept["topic_ids"].keys() == {topic}
+        with events(producer.name, ["a"], kafka(producer), follow=False, **of, **kept):  # type: ignore[call-overload]
+            pass
+        with pytest.raises(OperatorError, match="neither start nor the group"):
+            events(producer.name, ["a"], kafka(producer), topic_ids=kept["topic_ids"], **of)  # type: ignore[call-overload]
 
-    admin = AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
-    (gone,) = admin.delete_topics([topic]).values()
-    gone.result()
-    wait_until(lambda: _is_made(admin, topic), "the topic to be made again")
-    known = (None, kept["topic_ids"][topic])  # the broker may tell of the one before for a moment, or of none
-    wait_until(lambda: topic_ids(kafka(producer), [topic]).get(topic) not in known, "the broker to know of it")
+        admin = AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
+        (gone,) = admin.delete_topics([topic]).values()
+        gone.result()
+        wait_until(lambda: _is_made(admin, topic), "the topic to be made again")
+        known = (None, kept["topic_ids"][topic])  # the broker may tell of the one before for a moment, or of none
+        wait_until(lambda: TopicIds(kafka(producer)).of([topic]).get(topic) not in known, "the broker to know of it")
+        assert stream.topic_ids == kept["topic_ids"], (
+            "they are of the topic that was read, not of the one that is there"
+        )
     with pytest.raises(OperatorError, match=f"topic {topic} was deleted and made again since"):
         events(producer.name, ["a"], kafka(producer), **of, **kept)  # type: ignore[call-overload]
     with events(producer.name, ["a"], kafka(producer), follow=False, **of) as anew:  # type: ignore[call-overload]
