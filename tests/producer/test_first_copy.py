@@ -14,6 +14,7 @@ from tests.producer.avro_reader import envelope
 from tests.producer.kept import INT4, ITEMS, ORDERS, Kept, catalogue
 from walbridge.producer import first_copy as copy
 from walbridge.producer.encoding.copied_rows import CopiedBlock, RowEncoder
+from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.first_copy import first_copy
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.source_watch import SourceWatch
@@ -28,7 +29,7 @@ from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.producer.waits import Stopped
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.control.table_progress import COPYING, CURRENT, QUARANTINED, TableProgress
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, QUARANTINED, STALE, TableProgress
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.settings import Postgres, Producer, Settings
@@ -134,7 +135,7 @@ class Copy(Kept):
         assert tables == [TableProgress(ORDERS, COPYING), TableProgress(ITEMS, COPYING)]
         return BASELINE if connection is self.source.snapshot else Baseline(frozenset({2}), {}, {})
 
-    def _create(self, walsender: object, name: str, *_: object, two_phase: bool) -> CreatedSlot:
+    def _create(self, walsender: object, name: str, *_: object, two_phase: bool, failover: bool) -> CreatedSlot:
         self.happened.append("create two-phase slot" if two_phase else "create slot")
         return CreatedSlot(AT, "snapshot")
 
@@ -462,3 +463,25 @@ def test_schema_of_a_table_is_known_where_its_copy_begins() -> None:
         (record,) = [each for each in run.kafka.expected if each.table.relation_id == table.relation_id]
         assert table.barriers[0] == Barrier("copy_begin", Position(AT, -1), record.schema_id)
     assert cut.metadata_end_offset == 2
+
+
+@pytest.mark.parametrize(("policy", "state"), [("copy", STALE), ("quarantine", QUARANTINED)])
+def test_table_of_which_nothing_can_be_published_is_left_and_all_others_are_copied(
+    policy: Literal["copy", "quarantine"], state: str
+) -> None:
+    """I8: as the stream leaves it."""
+    settings = Settings(producer=Producer(on_table_error=policy))
+    left = copy._left(settings, TABLES, {ITEMS: UnfitTable("refused", "allow it")}, AT)
+    assert left.keys() == {ITEMS}
+    assert (left[ITEMS].state, left[ITEMS].name, left[ITEMS].since, left[ITEMS].why) == (
+        state,
+        "public.items",
+        AT,
+        "refused",
+    )
+
+
+def test_table_of_which_nothing_can_be_published_stops_the_copy_where_settings_say_so() -> None:
+    settings = Settings(producer=Producer(on_table_error="stop"))
+    with pytest.raises(UnfitTable, match="refused"):
+        copy._left(settings, TABLES, {ITEMS: UnfitTable("refused", "allow it")}, AT)
