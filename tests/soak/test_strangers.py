@@ -63,7 +63,8 @@ def test_avro_deserializer_ends_equal(producer: ProducerUnderTest, registry: Sch
     reader.close()
 
     there = sorted(tuple(row.get(name) for name in changes.columns) for row in rows)
-    assert there == producer.database.rows(f"SELECT {', '.join(changes.columns)} FROM orders ORDER BY id")
+    of_source = [f"{each}::text" if each in ("ref", "doc") else each for each in changes.columns]
+    assert there == producer.database.rows(f"SELECT {', '.join(of_source)} FROM orders ORDER BY id")
 
 
 @dataclass(frozen=True)
