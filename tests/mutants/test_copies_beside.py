@@ -208,8 +208,8 @@ NOTICED = {
         altered.test_first_rows_of_a_session_have_their_shape,
     ),
     # Which tables.
-    "two tables share a topic": noticed(
-        CopyStart._topic_of, "if not holders and self._tables.registry.suits(topic):", "if True:",
+    "a table made again takes the topic of one that is there": noticed(
+        CopyStart._topic_of, "if live and (gone := live - self._watch.names_of(live).keys()):", "if gone := {*()}:",
         begin.test_table_made_again_waits_until_the_one_before_it_is_known_to_be_gone,
     ),
     "a table is copied that left the publication": noticed(

@@ -75,7 +75,7 @@ class CopyStart:
         holders = {relation_id for each, relation_id in held.items() if is_same_topic(each, topic)}
         states = self._tracker.progress.tables
         live = {each for each in holders if states[each].state != DROPPED}
-        if gone := live - self._watch.names_of(live).keys():
+        if live and (gone := live - self._watch.names_of(live).keys()):
             raise NotYet(f"topic {topic} is still that of relation {min(gone)}")
         reason = f"{topic} is in use" if holders else None if newest else self._unfit(topic, found)
         if reason is None and self._tables.registry.suits(topic):
