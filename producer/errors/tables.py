@@ -87,7 +87,7 @@ class UncertainColumn(UnfitTable, TableRewritten):
 def column_uncertain(table: str, column: str) -> UncertainColumn:
     """What came under its name may be the values of another column, or read otherwise by now."""
     return UncertainColumn(
-        f"column {column} of table {table} was told when the catalogue had another one, which may have its name, "
-        "or another type of it",
+        f"column {column} of table {table} was told when the catalogue had it no more, had another one, which may "
+        "have its name, or another type of it",
         remedy=copied_again(table),
     )

@@ -92,22 +92,30 @@ def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequ
 
 
 def unfilled_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
-    """Columns that are told for the first time, and of which nobody can tell any more what older rows have: the
-    catalogue has such a value of a column that came, which may be this one's, or has another type by now."""
+    """Columns that are told for the first time, and of which nobody can tell any more what older rows have: they are
+    gone, and the value with them; the catalogue has such a value of a column that came, which may be this one's; or
+    it has another type by now."""
     if facts is None or not versions:
         return []
     ever = {column.attnum for version in versions for column in version.table.columns}
+    there = {each.attnum for each in facts.columns}
+    gone = {*range(max(filter(None, ever), default=0) + 1, facts.attnum_max + 1)} - there
     valued = {
         each.attnum: (each.type_oid, each.typmod)
         for each in facts.columns
         if each.missing_value is not None and each.attnum not in ever
     }
-    numbers = column_numbers(relation, facts, versions) if valued else []
+    if not valued and not gone:
+        return []
+    numbers = column_numbers(relation, facts, versions)
+    # What the newest version has and is there still was there when this was told: without a number it may be that.
+    known = {column.attnum for column in versions[-1].table.columns} & there - {*numbers}
+    is_any_new = bool(valued) or numbers.count(None) > len(known)
     of_types = ((column.type_oid, column.typmod) for column in relation.columns)
     return [
         column.name
-        for column, number, of_type in zip(relation.columns, numbers, of_types, strict=bool(valued))
-        if number is None or valued.get(number, of_type) != of_type
+        for column, number, of_type in zip(relation.columns, numbers, of_types, strict=True)
+        if (is_any_new if number is None else number in gone or valued.get(number, of_type) != of_type)
     ]
 
 

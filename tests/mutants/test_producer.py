@@ -18,6 +18,7 @@ from tests.producer.kafka import test_deliveries, test_publisher_offsets
 from tests.producer.postgres import test_replication_stream
 from tests.producer.postgres.table_reads import test_encoded_chunk, test_pieces, test_snapshot
 from tests.producer.relations import (
+    announcements,
     test_catalogue_facts,
     test_column_matching,
     test_column_numbers,
@@ -156,6 +157,15 @@ NOTICED = {
     "rows of a table that got the name of another are copied": Noticed(
         Mutant(snapshot.refuse_renamed, "found != table.relation_id", "False"),
         partial(test_snapshot.test_rows_do_not_count_where_the_name_is_another_tables_before_or_behind_them, 2),
+    ),
+    "older rows have no value in a column that came with one and is gone": Noticed(
+        Mutant(column_matching.unfilled_columns, "number in gone or ", ""),
+        partial(
+            test_column_numbers.test_column_of_which_nobody_can_tell_what_older_rows_have_is_uncertain,
+            ("a", "b", "c"),
+            announcements.catalogue(("a", 1), ("b", 2), last=3),
+            ["c"],
+        ),
     ),
     "rows that a type cannot hold are not copied": Noticed(
         Mutant(OpenBatch.send_copied, "self.send(writer, record)", "pass"),

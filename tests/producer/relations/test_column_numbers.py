@@ -89,7 +89,14 @@ def test_value_of_older_rows_is_found_by_the_number_of_a_column_that_is_called_o
         (("a", "b", "c"), with_value("7", "a", "b", "d"), []),
         (("a", "b", "c"), with_value("x", "a", "b", "c_text"), ["c"]),
         (("a", "b", "c"), with_value(None, "a", "b", "c_text"), []),
-        (("a", "b", "c"), catalogue(("a", 1), ("b", 2), last=3), []),
+        (("a", "b", "c"), catalogue(("a", 1), ("b", 2), last=3), ["c"]),
+        (("a", "b", "c"), catalogue(("a", 1), ("b", 2), last=4), ["c"]),
+        (("a", "b", "c"), catalogue(("a", 1), ("b", 2), ("d", 3), ("e", 4), last=4), []),
+        (("a", "b", "c"), catalogue(("a", 1), ("b", 2), ("c", 3), last=4), []),
+        (("a", "b", "c"), catalogue(("a", 1), ("c", 3), last=3), []),
+        (("a", "x"), catalogue(("a", 1), ("y", 2), last=3), []),
+        (("a", "x", "c"), catalogue(("a", 1), ("y", 2), ("c", 3), last=4), []),
+        (("a", "b"), catalogue(("a", 1), ("b", 2), last=3), []),
         (("a", "b"), with_value("7", "a", "b", "c"), []),
         (("a", "b", "c"), None, []),
     ],
@@ -97,7 +104,8 @@ def test_value_of_older_rows_is_found_by_the_number_of_a_column_that_is_called_o
 def test_column_of_which_nobody_can_tell_what_older_rows_have_is_uncertain(
     told: tuple[str, ...], now: TableFacts | None, expected: list[str]
 ) -> None:
-    """I8: it has another type by now, which the value was made to fit."""
+    """I8: it has another type by now, which the value was made to fit, or is gone. What is called otherwise is not, and
+    a column that came and went untold costs nothing."""
     assert unfilled_columns(announcement("f", *told), now, recorded((announcement("f", "a", "b"), AB))) == expected
 
 
@@ -117,6 +125,14 @@ def test_column_that_comes_behind_a_generated_one_is_certain() -> None:
     now = TableFacts("f", (*columns[:2], replace(columns[2], is_generated=True), columns[3]), 4)
     versions = recorded((announcement("f", "a", "b"), AB))
     assert uncertain_columns(announcement("f", "a", "b", "c"), now, versions) == []
+
+
+def test_column_that_came_and_went_behind_a_generated_one_is_uncertain() -> None:
+    """I8: a generated one is not told, but has a number."""
+    generated = replace(catalogue(("generated", 3), last=3).columns[0], is_generated=True)
+    now, versions = TableFacts("f", (*AB.columns, generated), 4), recorded((announcement("f", "a", "b"), AB))
+    assert unfilled_columns(announcement("f", "a", "b", "c"), now, versions) == ["c"]
+    assert unfilled_columns(announcement("f", "a", "x"), replace(now, attnum_max=3), versions) == []
 
 
 def test_column_that_may_be_the_one_with_a_value_is_uncertain() -> None:
@@ -235,3 +251,55 @@ def test_number_is_the_columns_own_or_none_however_late_the_catalogue_is_asked(
         cache.remember(cache.version_of(found, PLACE))
         true = [1, *(number for _, number in names)]
         assert all(column.attnum in (number, None) for column, number in zip(found.columns, true, strict=True))
+
+
+Steps = list[tuple[str, int, bool]]
+Valued = list[tuple[str, int, str | None]]
+"""Name, attribute number, and what older rows have of the columns behind ``id``."""
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["add", "default", "drop", "rename"]), st.integers(0, 5), st.booleans()), max_size=8
+)
+
+
+def history(steps: Steps) -> list[tuple[Valued, int, bool]]:
+    """After each step: the columns, the last number that was given, and whether a Relation tells them."""
+    columns: Valued = [("x", 2, None)]
+    last, found = 2, []
+    for n, (step, which, is_told) in enumerate(steps):
+        at = which % len(columns) if columns else 0
+        if step in ("add", "default"):
+            last += 1
+            columns = [*columns, (f"n{n}", last, "7" if step == "default" else None)]
+        elif columns:
+            renamed = [(f"n{n}", *columns[at][1:])] if step == "rename" else []
+            columns = [*columns[:at], *renamed, *columns[at + 1 :]]
+        found.append((columns, last, is_told))
+    return found
+
+
+def now_of(columns: Valued, last: int) -> TableFacts:
+    facts_of = catalogue(("id", 1), *((name, number) for name, number, _ in columns), last=last)
+    values = [None, *(value for _, _, value in columns)]
+    valued = (replace(each, missing_value=value) for each, value in zip(facts_of.columns, values, strict=True))
+    return replace(facts_of, columns=tuple(valued))
+
+
+@given(STEPS, st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_value_of_older_rows_is_right_or_in_doubt_and_never_in_doubt_for_who_keeps_up(
+    steps: Steps, keeps_up: bool
+) -> None:
+    """I8. Names come once here; who keeps up looks after each step."""
+    made, cache = history(steps), RelationCache("p")
+    cache.remember(cache.version_of(describe(*COPIED, {}), PLACE))
+    for columns, last, is_told in made:
+        if not is_told and not keeps_up:
+            continue
+        now = now_of(columns, last) if keeps_up else now_of(*made[-1][:2])
+        told, versions = announcement("d", "id", *(name for name, _, _ in columns)), cache.versions_of(16_384)
+        if uncertain_columns(told, now, versions) or unfilled_columns(told, now, versions):
+            assert not keeps_up
+            return  # it is copied again
+        described = describe(told, now, {}, versions)
+        assert [each.missing_value for each in described.columns] == [None, *(value for _, _, value in columns)]
+        cache.remember(cache.version_of(described, PLACE))
