@@ -37,6 +37,7 @@ class RowEncoder:
     def __init__(self, row_format: RowFormat) -> None:
         self.row_format = row_format
         self._encode: LineEncoder | None = None
+        self._left_rows = 0
 
     def block(self, lines: list[bytes]) -> CopiedBlock:
         """The rows of these lines.
@@ -45,7 +46,8 @@ class RowEncoder:
             ProtocolError: a line is malformed.
         """
         if self._encode is None:
-            if len(lines) <= INTERPRETED_ROWS:  # it takes a millisecond to generate a function
+            self._left_rows += len(lines)  # of large rows a block has one or two
+            if self._left_rows <= INTERPRETED_ROWS:  # it takes a millisecond to generate a function
                 return CopiedBlock([None] * len(lines), lines)
             self._encode = make_line_encoder(self.row_format.record)
         encode, part = self._encode, self.row_format.part

@@ -74,3 +74,11 @@ def test_few_rows_are_left_to_their_writer() -> None:
     assert encoder.block(few) == ([None] * 3, few)
     assert None not in encoder.block(many).rows
     assert None not in encoder.block(more).rows
+
+
+def test_few_rows_are_counted_over_blocks() -> None:
+    """Large rows come one by one: whoever began anew with each block would leave all of them to their writer."""
+    encoder = RowEncoder(RowFormat(record_of(ID, BIG), b"part"))
+    blocks = [encoder.block([line_of(b"%d" % id_, b"big")]) for id_ in range(6)]
+
+    assert [row is None for block in blocks for row in block.rows] == [True] * 3 + [False] * 3
