@@ -292,6 +292,19 @@ def test_piece_that_is_too_large_to_wait_on_disk_is_left_to_the_producer(databas
     assert Counter(rows for _, rows in found) == {1: 2, None: 1}
 
 
+def test_piece_with_more_rows_than_its_pages_told_is_given_back(database: Database) -> None:
+    """I9: values out of line are compressed, and all of them may lie in one piece."""
+    database.execute("CREATE TABLE t (id int, v text)")
+    database.execute("INSERT INTO t SELECT i, repeat('x', 20000) FROM generate_series(1, 100) i")
+    of = published(database)
+    with shown(database) as snapshot, worker_at(database.dsn) as worker, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copy_worker, "SPOOL_BYTES_MAX", 2**20)
+        with pytest.raises(RetryableError, match="1 MiB on disk"):
+            worker.read(PieceWanted(snapshot.export(), Piece(of), FORMAT))
+        patch.setattr(copy_worker, "SPOOL_BYTES_MAX", 2**22)
+        assert read(worker, snapshot, Piece(of)).total() == 100
+
+
 @pytest.mark.parametrize(
     ("rows_max", "bytes_max", "count"), [(2000, 10**9, 2000), (9000, 10**9, 3000), (2000, 40_000, 0)]
 )

@@ -7,6 +7,7 @@ read again. What a worker cannot read is left to the producer, whose own connect
 Bounded (I9): a worker has AHEAD parts at most that were not taken from it, on disk.
 """
 
+import math
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from walbridge.producer.postgres.copy_workers.protocol import Beginning, NotRead
 from walbridge.producer.postgres.table_reads.pieces import Piece
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.producer.postgres.table_reads.snapshot import SILENT_S
+from walbridge.runtime.cgroup_limits import CgroupLimits, cgroup_limits
 
 log = structlog.get_logger()
 
@@ -29,11 +31,20 @@ AHEAD = 2
 WORKERS_MAX = 8
 """More than one producer can publish for."""
 WORTHWHILE_BYTES = 64 * 2**20
+PRODUCER_BYTES = 128 * 2**20
+"""What the producer takes while it copies, with room to spare: docs/memory.md."""
+WORKER_BYTES = 64 * 2**20
 
 
-def worker_share(asked: int | None) -> int:
-    """How many workers a copy may have; where nothing was asked for, one for two cores."""
-    return min(len(os.sched_getaffinity(0)) // 2 if asked is None else asked, WORKERS_MAX)
+def worker_share(asked: int | None, limits: CgroupLimits | None = None) -> int:
+    """How many workers a copy may have; where nothing was asked for, one for two cores, and no more than the memory of
+    this container or service has room for."""
+    if asked is not None:
+        return min(asked, WORKERS_MAX)
+    limits = cgroup_limits() if limits is None else limits
+    cores = min(len(os.sched_getaffinity(0)), math.inf if limits.cores is None else limits.cores)
+    memory_bytes = math.inf if limits.memory_bytes is None else limits.memory_bytes
+    return int(min(cores // 2, max(memory_bytes - PRODUCER_BYTES, 0) // WORKER_BYTES, WORKERS_MAX))
 
 
 def worker_count(asked: int | None, pieces: list[Piece], size_bytes: int) -> int:
@@ -106,8 +117,8 @@ class CopyWorkers:
         if self._unread or any(worker.asked for worker in self._workers):
             self.close()  # whoever read before has stopped on the way
         if not self._workers and self._deaths <= DEATHS_MAX:
-            for _ in range(self._count):
-                self._start()
+            while len(self._workers) < self._count and self._start():
+                pass
         while True:
             self._ask(left)
             while self._unread:
@@ -170,5 +181,14 @@ class CopyWorkers:
         if self._deaths <= DEATHS_MAX:
             self._start()
 
-    def _start(self) -> None:
-        self._workers.append(_Worker(WorkerProcess(self._beginning)))
+    def _start(self) -> bool:
+        """Another one; False where the system gives none, so that the copy goes on with those that there are."""
+        try:
+            self._workers.append(_Worker(WorkerProcess(self._beginning)))
+        except OSError as error:
+            self._deaths += 1
+            log.warning(
+                "a worker process of the copy could not be started", reason=error.strerror, workers=len(self._workers)
+            )
+            return False
+        return True

@@ -32,7 +32,11 @@ class WorkerDied(Exception):
 
 
 class WorkerProcess:
-    """Runs from the beginning on, until it is ended."""
+    """Runs from the beginning on, until it is ended.
+
+    Raises:
+        OSError: the system has no room for another process.
+    """
 
     def __init__(self, beginning: Beginning) -> None:
         self.socket, its = Pipe()
@@ -45,6 +49,9 @@ class WorkerProcess:
                 stdout=subprocess.DEVNULL,
                 pass_fds=[its.fileno()],
             )
+        except OSError:
+            self.socket.close()
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             its.close()

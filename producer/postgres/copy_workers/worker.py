@@ -30,7 +30,7 @@ from walbridge.producer.postgres.copy_workers.protocol import (
     Wanted,
 )
 from walbridge.producer.postgres.table_reads.chunk_reader import LOCK_WAIT_S, KeyRange
-from walbridge.producer.postgres.table_reads.pieces import read_by_pages
+from walbridge.producer.postgres.table_reads.pieces import WHOLE_BYTES_MAX, read_by_pages
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.producer.postgres.table_reads.snapshot import (
     begin_in,
@@ -40,8 +40,11 @@ from walbridge.producer.postgres.table_reads.snapshot import (
     refuse_renamed,
 )
 from walbridge.runtime.kill_points import kill_point
+from walbridge.schemas.errors import RetryableError
 
 CANCEL_S = 2.0
+SPOOL_BYTES_MAX = 4 * WHOLE_BYTES_MAX
+"""Of the rows of one piece, which may take more than its pages: TOAST is compressed, and not spread evenly."""
 
 
 class Worker:
@@ -84,7 +87,11 @@ class Worker:
         return spool, handed
 
     def _piece(self, connection: SqlConnection, wanted: PieceWanted, spool: RowSpool) -> RowsHanded:
-        """Lines stay only where a row is still to be made of them."""
+        """Lines stay only where a row is still to be made of them.
+
+        Raises:
+            RetryableError: they are too much to wait on disk.
+        """
         piece, encoder = wanted.piece, self._encoder_of(wanted.row_format)
         if piece.condition is not None:
             read_by_pages(connection)
@@ -95,6 +102,8 @@ class Worker:
                 rows = encoder.block(lines).rows
                 spool.append(CopiedBlock(rows, [b"" if row else line for row, line in zip(rows, lines, strict=True)]))
                 row_count, size_bytes = row_count + len(lines), size_bytes + sum(map(len, lines))
+                if spool.size_bytes > SPOOL_BYTES_MAX:
+                    raise RetryableError(f"its rows take more than {SPOOL_BYTES_MAX >> 20} MiB on disk")
                 kill_point("copy-worker:rows")
         return RowsHanded(row_count, size_bytes)
 

@@ -21,7 +21,7 @@ from walbridge.producer.postgres.table_reads.table_size import TablePages
 PIECE_BYTES = 16 * 2**20
 """Of the table's files, TOAST with them: a piece waits on disk until all of it is there."""
 WHOLE_BYTES_MAX = 4 * PIECE_BYTES
-"""A table of more than this that cannot be cut is no piece for a worker, whose rows wait on disk."""
+"""What is more than this and cannot be cut is no piece for a worker, whose rows wait on disk."""
 RANGES_SINCE = 140_000
 
 # A range is read as one: any other way would read the whole table for it.
@@ -42,7 +42,7 @@ _BY_PAGES = "; ".join(
 class Piece:
     """The pages from ``first`` on that are before ``end``; None: from the first one on, or to the last one.
 
-    ``is_large``: it cannot be cut, and is too much to wait on disk.
+    ``is_large``: it cannot be cut further, and is too much to wait on disk.
     """
 
     table: PublishedTable
@@ -76,8 +76,9 @@ def pieces_of(
             continue
         count = min(-(-known.size_bytes // PIECE_BYTES), known.pages)
         ends = [known.pages * number // count for number in range(1, count)]
+        is_large = known.size_bytes > count * WHOLE_BYTES_MAX  # few pages, and much in their TOAST
         for first, end in zip([None, *ends], [*ends, None], strict=True):
-            yield Piece(table, first, end)
+            yield Piece(table, first, end, is_large=is_large)
 
 
 def read_by_pages(connection: psycopg.Connection[object]) -> None:

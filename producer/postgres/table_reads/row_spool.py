@@ -36,6 +36,11 @@ class RowSpool:
         """To hand it to another process."""
         return self._file.fileno()
 
+    @property
+    def size_bytes(self) -> int:
+        """Of what was added."""
+        return self._file.tell()
+
     def append(self, block: CopiedBlock) -> None:
         """Add some rows."""
         data = marshal.dumps(tuple(block), _PLAIN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -49,6 +50,15 @@ def test_table_that_no_range_of_pages_can_be_read_of_is_one_piece() -> None:
     assert pieces(small, 130_000) == [Piece(TABLE)]
     assert pieces(large, 130_000) == [Piece(TABLE, is_large=True)]
     assert pieces(TablePages(9, 10 * PIECE_BYTES, is_heap=False)) == [Piece(TABLE, is_large=True)]
+
+
+@pytest.mark.parametrize(("size", "is_large"), [(100 * WHOLE_BYTES_MAX, False), (100 * WHOLE_BYTES_MAX + 1, True)])
+def test_pages_with_more_out_of_line_than_a_piece_may_have_are_read_by_the_producer(size: int, is_large: bool) -> None:
+    """I9: a page is the least that can be read alone."""
+    cut = pieces(TablePages(100, size, is_heap=True))
+
+    assert len(cut) == 100
+    assert {piece.is_large for piece in cut} == {is_large}
 
 
 def test_whole_table_has_no_condition() -> None:
