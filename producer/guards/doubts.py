@@ -53,6 +53,7 @@ class Doubts:
 
     def __init__(self, settings: Settings, connection: SqlConnection, tables: Tables, tracker: ProgressTracker) -> None:
         self._connection, self._tables, self._tracker = connection, tables, tracker
+        self._publications = settings.postgres.publication_names
         self._stops = settings.producer.on_table_error == "stop"
         self._doubted: dict[int, OperatorError] = {}
         self._options: dict[str, str] = {}
@@ -243,7 +244,7 @@ class Doubts:
                     counts[file.relation_id] = before[file.relation_id].column_count
         filled: set[int] = set()
         untold: set[int] = set()
-        for column in added_columns(self._connection, counts) if counts else []:
+        for column in added_columns(self._connection, counts, self._publications) if counts else []:
             of_partition = any(
                 column.relation_id in by_relation(now) for each, now in found.items() if each != column.relation_id
             )

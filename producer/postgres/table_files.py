@@ -5,11 +5,12 @@ In: relation ids. Out: a ``TableStorage`` of each table, with the files of the p
 
 from collections.abc import Iterable, Mapping
 
-from walbridge.producer.postgres.catalog import rows_of, waiting_for_locks
+from walbridge.producer.postgres.catalog import Publications, rows_of, waiting_for_locks
 from walbridge.producer.postgres.connection import SqlConnection, TableLocked
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
 from walbridge.producer.postgres.used_types import USED_TYPES, ranges_of
 
+LISTS_SINCE = 150_000
 # What is out of line lies in a table of its own, which only a rewrite of values replaces: see guards/rewrites.py.
 # The versions of the columns' rows are asked for only where there is none. One that is being detached is detached: so
 # says the stream.
@@ -49,6 +50,11 @@ _ADDED = """
     FROM pg_attribute a
     JOIN unnest(%s::oid[], %s::int[]) AS known (relid, natts) ON a.attrelid = known.relid AND a.attnum > known.natts
     WHERE NOT a.attisdropped"""
+# Several publications of one table publish the same columns, or the server sends nothing of it.
+_LISTED = """
+    AND NOT EXISTS (
+      SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+      WHERE p.pubname = ANY (%s) AND r.prrelid = a.attrelid AND NOT a.attnum = ANY (r.prattrs))"""
 
 
 def table_storages(connection: SqlConnection, relation_ids: Iterable[int]) -> dict[int, TableStorage]:
@@ -66,14 +72,18 @@ def table_storages(connection: SqlConnection, relation_ids: Iterable[int]) -> di
     return {root: TableStorage(tuple(of), frozenset(labels.get(root, ()))) for root, of in files.items()}
 
 
-def added_columns(connection: SqlConnection, column_counts: Mapping[int, int]) -> list[AddedColumn]:
-    """The columns that these relations got behind so many.
+def added_columns(
+    connection: SqlConnection, column_counts: Mapping[int, int], publications: Publications
+) -> list[AddedColumn]:
+    """The columns that these relations got behind so many, but for those that a column list leaves out.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
-    known = list(column_counts), list(column_counts.values())
-    return [AddedColumn(*row) for row in rows_of(connection, _ADDED, known)]
+    known = [list(column_counts), list(column_counts.values())]
+    if connection.info.server_version < LISTS_SINCE:
+        return [AddedColumn(*row) for row in rows_of(connection, _ADDED, known)]
+    return [AddedColumn(*row) for row in rows_of(connection, _ADDED + _LISTED, [*known, list(publications)])]
 
 
 def are_empty(connection: SqlConnection, relation_ids: Iterable[int]) -> bool:
