@@ -6,13 +6,14 @@ as the oracle, and what the daemon says of each container. Nothing of it outlive
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +83,18 @@ class Stack:
     def step(self, name: str, *arguments: str, timeout_s: float) -> None:
         """A verb whose duration is kept."""
         began = time.monotonic()
-        try:
+        with self._logs_told():
             self.compose(*arguments, timeout_s=timeout_s)
+        self.seconds[name] = round(time.monotonic() - began, 1)
+
+    @contextlib.contextmanager
+    def _logs_told(self) -> Iterator[None]:
+        """What the services said last is in the failure: their containers are gone before anybody looks."""
+        try:
+            yield
         except AssertionError as failed:
             logs = self.compose("logs", "--no-color", "--tail=30", check=False)
             raise AssertionError(f"{failed}\n{logs.stdout[-12000:]}") from None
-        self.seconds[name] = round(time.monotonic() - began, 1)
 
     def build(self) -> None:
         self.step("build", "build", "--quiet", timeout_s=BUILD_S)
@@ -143,7 +150,8 @@ class Stack:
 
     def check_equal(self, timeout_s: float = 300) -> None:
         """I8: the newest published cut equals the source, which is written to all the while."""
-        self.walbridge("verify", f"--timeout={timeout_s:.0f}")
+        with self._logs_told():
+            self.walbridge("verify", f"--timeout={timeout_s:.0f}")
 
     def published(self) -> dict[str, Any]:
         """The newest published cut: its epoch, id and LSN, and rows and columns of each table."""

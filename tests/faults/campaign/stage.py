@@ -111,7 +111,7 @@ class Stage:
     def __init__(self, database: Database, kafka: KafkaBroker, pipeline: str, lake: Path, folder: Path) -> None:
         self.database, self.kafka, self.pipeline, self.lake = database, kafka, pipeline, lake
         self.config = folder / "walbridge.toml"
-        self.config.write_text(_settings(database, kafka, pipeline, lake))
+        self.config.write_text(settings_of(database, kafka, pipeline, lake))
         config = ["--config", str(self.config)]
         self.producer = Program("producer", ["walbridge.producer", *config, "--log-level", "debug"], folder)
         self.job = Program("Spark job", ["walbridge.spark_consumer", *config], folder)
@@ -231,7 +231,7 @@ def _environment() -> dict[str, str]:
     return kept | home | {"JAVA_HOME": str(find_java().java_home), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def _settings(database: Database, kafka: KafkaBroker, pipeline: str, lake: Path) -> str:
+def settings_of(database: Database, kafka: KafkaBroker, pipeline: str, lake: Path) -> str:
     tables = json.dumps([f"public.{name}" for name in TABLES])
     return f"""\
 name = "{pipeline}"
