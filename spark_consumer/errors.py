@@ -141,7 +141,8 @@ def cuts_made_anew() -> OperatorError:
     """The lake is further than the topic."""
     return OperatorError(
         "the cuts topic ends before what this lake has applied: it was made anew",
-        remedy=COPY_AGAIN,
+        remedy="if walbridge drop and walbridge init have begun the pipeline anew, set [lake] path to a new, empty "
+        f"folder and start again; else {COPY_AGAIN}",
     )
 
 

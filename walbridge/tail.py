@@ -21,7 +21,7 @@ from walbridge.producer.postgres.connection import retry_at_start
 from walbridge.readable_event import EventDecoder, ReadableEvent
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError
+from walbridge.schemas.errors import OperatorError, ProtocolError, RetryableError, copy_command
 from walbridge.schemas.position import COPIED_ORDINAL, Position, parse_lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import messages_topic
@@ -93,7 +93,7 @@ def _events(
     if topic not in counts:
         raise OperatorError(
             f"topic {topic} of table {table} is gone",
-            remedy="find out who deleted it; walbridge check says what else is missing",
+            remedy=f"{copy_command(table)}: the producer copies it into another topic, if it has not done so by itself",
         )
     decoder = EventDecoder(lambda: relations(settings, counts))
     with ExitStack() as stack:

@@ -238,7 +238,7 @@ class TopicAdmin:
 
     def _by_hand(self, topic: str, name: str, value: str) -> str:
         servers = self._settings.kafka.bootstrap_servers
-        return f"kafka-configs --alter --bootstrap-server {servers} --topic {topic} --add-config {name}={value}"
+        return f"kafka-configs.sh --alter --bootstrap-server {servers} --topic {topic} --add-config {name}={value}"
 
     def _allow_larger(self, topics: Mapping[str, str]) -> None:
         """``row_bytes_max`` was raised since these were made: by topic, what it has to take by now."""

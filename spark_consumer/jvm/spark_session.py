@@ -141,9 +141,11 @@ def _started(conf: Mapping[str, str]) -> SparkSession:
             "give the machine or container more, or lower [spark] driver_memory",
         ) from error
     except Py4JJavaError as error:
+        master = conf.get("spark.master", "local")
+        of_a_cluster = "" if master.startswith("local") else f"see that a Spark master answers at {master}; else "
         raise OperatorError(
             f"Spark does not start: {told_by_name(error.java_exception, conf)}",
-            remedy="mend [spark] or [spark.conf] in walbridge.toml",
+            remedy=f"{of_a_cluster}mend [spark] or [spark.conf] in walbridge.toml",
         ) from error
 
 

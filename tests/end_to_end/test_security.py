@@ -23,6 +23,9 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ResourcePatternType,
     ResourceType,
 )
@@ -52,6 +55,8 @@ MISSING_IN_KAFKA = {
     ("group", "Read"): ("may not be read: ", "and READ group walbridge-"),
 }
 """What a start of the producer says without that right, and what of its remedy names the right."""
+TOPICS = 4
+"""That take records as large as a row may be: one table's, and three of all tables."""
 NO_ROLE = "grant the role what it lacks: walbridge init --admin-dsn does"
 MISSING_IN_POSTGRES = {
     "ALTER ROLE {role} NOREPLICATION": NO_ROLE,
@@ -124,6 +129,12 @@ class Locked:
         wait_until(lambda: not self._is_granted(right), "the broker to forget the right")
         yield
         self.grant(right)
+
+    def configure(self, topic: str, name: str, value: str) -> None:
+        """``kafka-configs.sh --alter``, as an administrator."""
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        self.admin.incremental_alter_configs([resource])[resource].result()
 
     def _is_granted(self, right: AclBinding) -> bool:
         return bool(self.admin.describe_acls(_filter(right)).result())
@@ -235,6 +246,11 @@ def test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints(locke
     wait_until(lambda: '"key": {"id": 2}' in run("tail", "public.t"), "the row of a client with a certificate")
     running.stop()
 
+    told = run("drop", "--yes", code=2)
+    assert (
+        "remedy: give walbridge's principal DELETE on it (and delete.topic.enable=true), then run walbridge drop"
+        in told
+    )
     locked.grant(*_drop_right(rights))
     run("drop", "--yes")
 
@@ -261,6 +277,15 @@ def test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_
         with locked.without(rights[PRODUCER, kind, operation]):
             locked.producer.database.execute("INSERT INTO t SELECT max(id) + 1 FROM t")
             assert told in _refused(locked, words)
+            if (kind, operation) == ("topic", "Write"):
+                progress = f"{locked.producer.name}.progress"
+                assert f"let walbridge's principal WRITE topic {progress}" in locked.run("copy", "t", code=2)
+    locked.run("copy", "t")
+    locked.producer.settings["producer"] = {"row_bytes_max": 20 * 2**20}
+    for _ in range(TOPICS):
+        remedy = _refused(locked, "takes smaller records than [producer] row_bytes_max needs")
+        (command,) = re.findall(r"--topic (\S+) --add-config (\S+)=(\d+); or lower \[producer\]", remedy)
+        locked.configure(*command)
     locked.producer.start_streaming()
     newest = f'"key": {{"id": {len(MISSING_IN_KAFKA) + 1}}}'
     wait_until(lambda: newest in locked.run("tail", "public.t"), "the rows that were written meanwhile")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 from tests.faults.followed import copy_again, copy_all_again, drop_and_copy_all_again, drop_slot_only, settings_of
 from tests.faults.standing import refused_and_untouched
 from tests.fix_postgres import new_database
-from tests.fix_producer import ProducerUnderTest
+from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.log_ends import LogEnds
 from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
@@ -142,6 +142,14 @@ def _move_slot_on(settled: Settled) -> None:
     _sql("SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")(settled)
 
 
+def _empty_metadata(settled: Settled) -> None:
+    """A broker deletes no records of a compacted topic."""
+    topic = metadata_topic(settled.producer.name)
+    settled.configure(topic, "cleanup.policy", "delete")
+    settled.admin.delete_records([TopicPartition(topic, 0, -1)])[TopicPartition(topic, 0)].result(60)
+    settled.configure(topic, "cleanup.policy", "compact")
+
+
 _REMAKE_SLOT = "SELECT pg_drop_replication_slot('{slot}'); SELECT pg_create_logical_replication_slot('{slot}', "
 
 GUARDS: dict[str, Guard] = {
@@ -162,25 +170,25 @@ GUARDS: dict[str, Guard] = {
     "progress topic that would delete": Guard(
         lambda s: s.configure(progress_topic(s.producer.name), "cleanup.policy", "delete"),
         "cleanup.policy=delete, walbridge made it with compact",
-        "kafka-configs --alter",
+        "kafka-configs.sh --alter",
         lambda s: s.configure(progress_topic(s.producer.name), "cleanup.policy", "compact"),
     ),
     "metadata topic that would delete": Guard(
         lambda s: s.configure(metadata_topic(s.producer.name), "cleanup.policy", "compact,delete"),
         "walbridge made it with compact",
-        "kafka-configs --alter",
+        "kafka-configs.sh --alter",
         lambda s: s.configure(metadata_topic(s.producer.name), "cleanup.policy", "compact"),
     ),
     "cuts that are kept for less long": Guard(
         lambda s: s.configure(cuts_topic(s.producer.name), "retention.ms", "1000"),
         "retention.ms=1000, walbridge made it with",
-        "kafka-configs --alter",
+        "kafka-configs.sh --alter",
         lambda s: s.configure(cuts_topic(s.producer.name), "retention.ms", str(14 * 24 * 3600 * 1000)),
     ),
     "data topic that is compacted": Guard(
         lambda s: s.configure(_data(s), "cleanup.policy", "compact"),
         "cleanup.policy=compact, walbridge made it with delete",
-        "kafka-configs --alter",
+        "kafka-configs.sh --alter",
         lambda s: s.configure(_data(s), "cleanup.policy", "delete"),
     ),
     "progress topic that was emptied": Guard(
@@ -197,6 +205,7 @@ GUARDS: dict[str, Guard] = {
     "cuts topic that was made again": Guard(
         lambda s: s.delete(cuts_topic(s.producer.name)), ".cuts was deleted and made again", COPY_AGAIN
     ),
+    "metadata that lost its records": Guard(_empty_metadata, "holds no record of relation", COPY_AGAIN),
     "metadata of newer code": Guard(
         lambda s: s.write(metadata_topic(s.producer.name), b"\xc3\x01" + bytes(20), b"new"),
         "at offset",
@@ -256,6 +265,19 @@ def test_progress_that_was_emptied_under_a_producer_is_mended_as_its_refusal_say
 
         assert refused.value.remedy.endswith(f"run walbridge drop --slot-only, then {COPY_AGAIN}")
         drop_slot_only(settled.producer)
+        copy_again(settled.producer)
+
+
+def test_topic_of_all_tables_that_is_deleted_under_a_producer_stops_it_and_its_remedy_works(
+    kafka: KafkaBroker, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """I7."""
+    with settled_pipeline(kafka, postgres, tmp_path) as settled:
+        running = settled.producer.start_streaming()
+        settled.delete(cuts_topic(settled.producer.name))
+        said = refusal_of(running)
+        assert f"topic {cuts_topic(settled.producer.name)} is gone, and with it the events that were in it" in said
+        assert COPY_AGAIN in said
         copy_again(settled.producer)
 
 

@@ -25,7 +25,7 @@ def test_topic_with_other_settings_is_refused(producer: ProducerUnderTest) -> No
     admin.create_topics([NewTopic(progress_topic(other), 1, 1)])[progress_topic(other)].result(60)
     words = producer.refusal()
     assert "cleanup.policy" in words
-    assert "kafka-configs --alter" in words
+    assert "kafka-configs.sh --alter" in words
 
 
 def replace_name(producer: ProducerUnderTest) -> str:

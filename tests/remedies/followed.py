@@ -248,21 +248,12 @@ FOLLOWED: dict[str, str] = {
 
 NOT_FOLLOWED_YET = frozenset(
     {
-        "producer/errors/disks.py:set_aside_full",
-        "producer/errors/disks.py:set_aside_unwritable",
-        "producer/errors/topics.py:metadata_gone",
-        "producer/errors/topics.py:topic_gone",
         "producer/kafka/control_topics.py:slot_progress",
-        "producer/kafka/topics.py:_allow_larger",
         "producer/postgres/table_reads/key_order.py:set_bound",
         "spark_consumer/jvm/executors.py:_without_executors",
-        "spark_consumer/jvm/spark_session.py:_started",
         "spark_consumer/kafka/kafka_client.py:_refuse_missing_topics",
         "spark_consumer/kafka/kafka_log.py:wait_visible",
         "walbridge/consumer/merged_ranges.py:_topic_gone",
-        "walbridge/drop.py:_delete_topics",
-        "walbridge/tables/request.py:_refusal",
-        "walbridge/tail.py:_events",
         "walbridge/verify/source.py:connected",
     }
 )

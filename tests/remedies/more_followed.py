@@ -6,6 +6,14 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "walbridge/tables/keys.py:_printed",
         "walbridge/tables/keys.py:copy_keys",
     ),
+    "tests/end_to_end/test_security.py::test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints": (
+        "walbridge/drop.py:_delete_topics",
+    ),
+    "tests/end_to_end/test_security.py::"
+    "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start": (
+        "producer/kafka/topics.py:_allow_larger",
+        "walbridge/tables/request.py:_refusal",
+    ),
     "tests/end_to_end/test_security.py::"
     "test_topics_that_the_job_may_not_read_are_named_and_granting_it_mends_the_next_run": (
         "spark_consumer/kafka/kafka_client.py:sorted_error",
@@ -17,6 +25,13 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/faults/test_collisions.py::test_another_slot_under_the_same_pipeline_name_is_refused": (
         "producer/kafka/control_topics.py:_taken",
+    ),
+    "tests/faults/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works": (
+        "producer/errors/topics.py:metadata_gone",
+    ),
+    "tests/faults/test_guards.py::"
+    "test_topic_of_all_tables_that_is_deleted_under_a_producer_stops_it_and_its_remedy_works": (
+        "producer/errors/topics.py:topic_gone",
     ),
     "tests/faults/test_guards_job.py::test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_on": (
         "spark_consumer/kafka/kafka_log.py:_undecided",
@@ -147,6 +162,11 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "tests/remedies/test_followed_producer.py::test_table_that_came_last_to_a_long_name_gets_a_topic_of_its_own": (
         "schemas/topics.py:free_topic",
     ),
+    "tests/remedies/test_followed_producer.py::"
+    "test_table_that_is_read_in_one_piece_is_copied_once_its_changes_find_room": (
+        "producer/errors/disks.py:set_aside_full",
+        "producer/errors/disks.py:set_aside_unwritable",
+    ),
     "tests/remedies/test_followed_producer.py::test_transactions_that_find_no_room_are_kept_in_another_folder": (
         "producer/errors/disks.py:spool_unwritable",
     ),
@@ -200,6 +220,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/spark_consumer/test_jvm_ends.py::test_jvm_that_ends_in_a_plan_or_at_rest_is_told_and_loses_nothing": (
         "spark_consumer/jvm/jvm_end.py:ended_jvm",
+        "spark_consumer/jvm/spark_session.py:_started",
     ),
     "tests/walbridge/consumer/test_events.py::test_records_that_are_gone_before_they_were_read_stop_the_reader": (
         "walbridge/consumer/client.py:refusal",
@@ -228,6 +249,9 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "producer/postgres/slots/slot.py:drop",
         "walbridge/drop.py:_idle_slot",
         "walbridge/drop.py:_refuse_others",
+    ),
+    "tests/walbridge/test_tail.py::test_logical_messages_are_shown_by_prefix_and_content": (
+        "walbridge/tail.py:_events",
     ),
     "tests/walbridge/verify/test_verify_refusals.py::test_a_lake_table_whose_files_are_gone_is_the_operators": (
         "walbridge/verify/lake.py:_unreadable",

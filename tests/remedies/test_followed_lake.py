@@ -130,7 +130,9 @@ def test_cuts_that_cannot_be_applied_are_followed_by_a_copy_of_everything_into_a
     """What ``walbridge drop`` and ``init`` do is in ``test_start_over.py``; here is what comes of it."""
     run()
     bring(pipeline, lake, run)
-    assert refusal(run).remedy.endswith(COPY_AGAIN)
+    told = refusal(run).remedy
+    assert told.endswith(COPY_AGAIN)
+    assert ("set [lake] path to a new, empty folder and start again; else" in told) == (bring is made_anew)
     assert "set [lake] path to a new, empty folder" in COPY_AGAIN
 
     again = begun()

@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from tests.documents import ROOT
+from tests.producer.copied_session import LATE, XID, insert, shown
 from tests.producer.guards.test_topic_watch import followed, with_partitions
 from tests.producer.registry.answering import FirstRegistered, answering
 from tests.producer.relations.test_registry_ids import ORDERS as FRAMED
 from tests.producer.relations.test_registry_ids import ORDERS_2, at, framed_by, ids_of, version
+from tests.producer.session.copies.test_copies_whole import begun, describe, rows, whole
+from tests.producer.session.copies.told import KEYLESS
 from tests.producer.session.test_transaction_spool import payloads, spool_of
 from tests.remedies.test_followed_offline import refusal, settings
 from tests.schemas.strategies import column, table
@@ -25,13 +28,15 @@ from tests.walbridge.tables.test_copy_words import CURRENT, STALE, known, look, 
 from walbridge.__main__ import _not_installed, main
 from walbridge.extras import _EXTRAS, MissingPackage
 from walbridge.producer.encoding.binary.types import BinaryFacts, TypeReaders
+from walbridge.producer.errors.disks import set_aside_full, set_aside_unwritable
 from walbridge.producer.kafka.topic_specs import control_topics
 from walbridge.producer.kafka.topics import _partition_faults
 from walbridge.producer.pgoutput.options import OLDEST_SERVER, StreamWishes, start_options
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.session import transaction_spool
-from walbridge.schemas.errors import KafkaAway, KafkaRefuses
+from walbridge.producer.session.copies.state import record_queue
+from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
 from walbridge.schemas.settings import Settings, Topics
 from walbridge.schemas.topics import TOPIC_NAME_LENGTH_MAX, data_topic, free_topic
 from walbridge.tables.copy import refuse_first_copy, refuse_without_requests
@@ -137,6 +142,42 @@ def test_transactions_that_find_no_room_are_kept_in_another_folder(
         spooled.append(1, b"x" * transaction_spool.PIECE_BYTES)
         assert len(payloads(spooled)) == 1
         spool.close()
+
+
+def no_room(*_: object) -> None:
+    raise record_queue.QueueFull
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("fails", "error", "remedy"),
+    [
+        (no_room, set_aside_full("public.late", "spool", 7), "raise [producer] spool_bytes_max, or give public.late"),
+        (full_disk, set_aside_unwritable("public.late", "spool", "full"), "make room there, or name another folder in"),
+    ],
+)
+def test_table_that_is_read_in_one_piece_is_copied_once_its_changes_find_room(
+    monkeypatch: pytest.MonkeyPatch, fails: Callable[..., None], error: OperatorError, remedy: str
+) -> None:
+    assert error.remedy.startswith(remedy)
+    with begun() as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(record_queue.RecordQueue, "append", fails)
+            session.answer(shown(), rows(1))
+            session.transaction(KEYLESS, insert(2, "too much"), xid=XID + 700)
+            session.step()
+            session.transaction(insert(3, "left out"), xid=XID + 701)
+            stale = session.tracker.progress.tables[LATE]
+            assert (stale.state, error.what.partition(" into ")[0][:30] in str(stale.why)) == ("stale", True)
+        session.clock.now_s += 1000
+        session.find(LATE)
+        describe(session)
+        session.answer(shown(), rows(1, 2, 3), whole(session))
+
+        assert session.table().state == "current"
 
 
 # -- verbs ---------------------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ def test_jvm_that_ends_in_a_plan_or_at_rest_is_told_and_loses_nothing(
     """I5, I8: killed while the job catches up, out of memory in a trigger of its stream, killed at rest."""
     writer.copy([(accounts, [{"id": 1, "balance": 0}]), (history, [])])
 
+    refused = program.run("--once", WALBRIDGE_SPARK__DRIVER_MEMORY="1k")
+    assert (refused.returncode, "remedy: look at JAVA_HOME, [spark] driver_memory" in refused.stderr) == (2, True)
     killed = program.run("--once", module=MODULE, **{VARIABLE: "job:plan-open killed"})
     assert killed.returncode == 2, killed.stderr
     what, remedy = errors(killed.stderr)

@@ -140,7 +140,11 @@ def test_old_row_is_shown_whole_where_postgres_sent_it_whole(
 def test_logical_messages_are_shown_by_prefix_and_content(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As text, where the content is some."""
+    """As text, where the content is some; the pipeline sends them, as one that has none is told to."""
+    with pytest.raises(OperatorError, match="no logical message of this pipeline is in Kafka yet") as none:
+        tail(settings.model_copy(update={"name": "nobody"}), MESSAGES, Beginning(), follow=False, say=print)
+    assert none.value.remedy == "set messages = true in [postgres], and run walbridge produce"
+    assert settings.postgres.messages
     outside, inside = printed(settings, capsys, MESSAGES, Beginning(last=2))
 
     assert without_place(outside) == {"op": "message", "prefix": "app", "content": "é"}

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
+from walbridge.check.room import mib, room_findings
 from walbridge.embedded.folders import place_of
 from walbridge.embedded.jars import check as check_jars
 from walbridge.embedded.jars import read_lock
@@ -29,6 +30,8 @@ from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 
 SPOOL = "spool"
+SPOOL_LOW_BYTES = 2**30
+"""A transaction of some million rows; what it may take at most is seldom free."""
 MEMORY = "memory"
 JAVA = "java"
 JARS = "jars"
@@ -52,12 +55,14 @@ def spool_findings(settings: Settings) -> Iterator[Finding]:
         return
     free, limit = shutil.disk_usage(parent).free, settings.producer.spool_bytes_max
     yield ok(
-        SPOOL, f"{parent} can be written: {_mib(free)} free; transactions not committed yet take {_mib(limit)} at most"
+        SPOOL, f"{parent} can be written: {mib(free)} free; transactions not committed yet take {mib(limit)} at most"
     )
-
-
-def _mib(count_bytes: int) -> str:
-    return f"{count_bytes // 2**20:,} MiB"
+    yield from room_findings(
+        SPOOL,
+        parent,
+        SPOOL_LOW_BYTES,
+        'make room, name a larger disk in [producer] spool_dir, or set [postgres] streaming = "off"',
+    )
 
 
 def memory_findings(settings: Settings) -> Iterator[Finding]:
@@ -78,14 +83,14 @@ def memory_findings(settings: Settings) -> Iterator[Finding]:
     if record <= takes:
         yield ok(
             MEMORY,
-            f"a Spark driver with {text} takes rows of {_mib(largest_row(takes))} with their old row, "
-            f"the producer sends at most {_mib(row)}",
+            f"a Spark driver with {text} takes rows of {mib(largest_row(takes))} with their old row, "
+            f"the producer sends at most {mib(row)}",
         )
         return
     yield warning(
         MEMORY,
-        f"a Spark driver with {text} takes rows of {_mib(largest_row(takes))} with their old row, the producer sends "
-        f"up to {_mib(row)}: a larger one stops the job, and all is read twice to look for one",
+        f"a Spark driver with {text} takes rows of {mib(largest_row(takes))} with their old row, the producer sends "
+        f"up to {mib(row)}: a larger one stops the job, and all is read twice to look for one",
         f"{more_memory(record, share)}, or [producer] row_bytes_max = {largest_row(takes)}",
     )
 

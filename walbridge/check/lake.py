@@ -10,6 +10,7 @@ from pathlib import Path
 from deltalake.exceptions import DeltaError
 
 from walbridge.check.finding import LAKE, Finding, Severity, advice, error, ok, refused, warning
+from walbridge.check.room import room_findings
 from walbridge.control_records import CutsKept
 from walbridge.runtime.host import probe_folder
 from walbridge.schemas.control.progress_record import Progress
@@ -23,6 +24,8 @@ from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.plan import cut_fault
 from walbridge.spark_consumer.plan.segments import LEFT
 
+LOW_BYTES = 10 * 2**30
+"""As the alert that is shipped, ``WalbridgeLakeDiskFills``."""
 VERSION_DIGITS = 20
 """Of a commit's or checkpoint's file name."""
 
@@ -31,6 +34,9 @@ def lake_findings(settings: Settings) -> Iterator[Finding]:
     """Writing, then what is there."""
     writable = _writable(settings.lake.path)
     yield writable
+    if "://" not in settings.lake.path:
+        remedy = "make room, move the lake to a larger disk, or shorten [lake] cut_retention_hours"
+        yield from room_findings(LAKE, Path(settings.lake.path), LOW_BYTES, remedy)
     rows = _newest_rows(settings)
     row = rows[0] if rows else None
     if row is None:

@@ -39,7 +39,9 @@ def write(settings: Settings, requests: Iterable[TableRequest]) -> int:
 
     config: dict[str, Any] = {
         "acks": "all",
-        "enable.idempotence": True,
+        # A request twice is one; an idempotent client without the right to write fails as a whole, in its own thread.
+        "enable.idempotence": False,
+        "max.in.flight.requests.per.connection": 1,
         "message.timeout.ms": int(ANSWER_S * 1000),
         "log_level": 0,
         "error_cb": lambda error: None,

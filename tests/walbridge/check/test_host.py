@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from walbridge.check import host
 from walbridge.check.finding import Finding, Severity, advice, error, exit_code, ok, warning
+from walbridge.check.lake import lake_findings
 from walbridge.embedded import java
 from walbridge.embedded.home import located
 from walbridge.embedded.ivy import Coordinate
@@ -68,6 +70,23 @@ def test_a_spool_that_can_be_written_is_told_with_what_it_may_take(machine: Path
     assert finding.severity is Severity.OK
     assert re.fullmatch(rf"{machine}/spool can be written: [\d,]+ MiB free; .* take 3 MiB at most", finding.text)
     assert list((machine / "spool").iterdir()) == []
+
+
+@pytest.mark.parametrize(("left", "severity"), [(2**30 - 1, Severity.WARNING), (2**20, Severity.ERROR)])
+def test_a_disk_that_has_little_room_left_is_told_before_it_is_full(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, left: int, severity: Severity
+) -> None:
+    (machine / "spool").mkdir()
+    usage = shutil.disk_usage(machine)._replace(free=left)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+
+    _, spool = host.spool_findings(spooling(machine))
+    _, lake, _ = lake_findings(Settings.model_validate({"lake": {"path": str(machine / "new" / "lake")}}))
+
+    assert [spool.severity, lake.severity] == [severity, severity]
+    assert f"{left // 2**20:,} MiB left" in spool.text
+    assert "[producer] spool_dir" in str(spool.remedy)
+    assert "[lake] cut_retention_hours" in str(lake.remedy)
 
 
 def test_a_spool_that_is_not_there_is_an_error_with_its_setting(machine: Path) -> None:

@@ -15,12 +15,12 @@ from walbridge.check.lake import lake_findings, standing_findings
 from walbridge.control_records import CutsKept
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.errors import COPY_AGAIN, RetryableError
+from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE
+from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE, cuts_made_anew
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
 
 PROGRESS = Progress("streaming", "7", 1, "walbridge", "shop", consistent_point=Lsn(0x100))
@@ -123,7 +123,7 @@ def test_lake_in_an_object_store_is_not_tried(tmp_path: Path, monkeypatch: pytes
 MADE_ANEW = error(
     "lake",
     "the cuts topic ends before what this lake has applied: it was made anew",
-    COPY_AGAIN,
+    cuts_made_anew().remedy,
 )
 EARLIER_COPY = warning(
     "lake",

@@ -50,7 +50,7 @@ OF_SETTINGS = ("programs", "registry")
 """Areas with findings only where a program has run, or settings name a registry."""
 OF_A_TEST_SERVER = {("server", Severity.WARNING), ("broker", Severity.ADVICE)}
 """No max_slot_wal_keep_size, and one replica: so are the servers that tests share."""
-CONFIGURE = re.compile(r"kafka-configs (.*?); or mend \[topics\]")
+CONFIGURE = re.compile(r"kafka-configs\.sh (.*?); or mend \[topics\]")
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_healthy_pipeline_has_no_errors_and_a_topic_that_was_changed_is_put_back
     short = settled(streamed, f"topic {topic} has retention.ms=60000, walbridge made it with 604800000")
     assert (short.area, short.severity) == ("topics", Severity.ERROR)
     assert short.remedy == (
-        f"kafka-configs --alter --bootstrap-server {streamed.kafka.bootstrap_servers} --topic {topic} "
+        f"kafka-configs.sh --alter --bootstrap-server {streamed.kafka.bootstrap_servers} --topic {topic} "
         "--add-config retention.ms=604800000; or mend [topics]"
     )
     assert check(streamed.settings, as_json=False) == 2
