@@ -110,6 +110,7 @@ def first_copy(
             # Topics as they are now, the publication as of the snapshot: the first look finds what was changed since.
             baseline = watch.baseline(copying, snapshot.connection)
             out.tracker.remember_options(baseline.options | {PARTITIONS_OPTION: str(settings.topics.partitions)})
+            out.tracker.remember_options(tables.topics.options_besides(progress.options))
             out.tracker.remember_tables({**baseline.tables, **left})
             log.info("copy begins", tables=len(copied), consistent_point=format_lsn(at))
             _Tables(settings, snapshot, at, out, check_stop).copy(copied, writers)

@@ -3,7 +3,7 @@
 In: values. Out: ``ValueError`` with both settings' names, and no value of a property that may be a secret (I10).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 RETENTION_MS_MIN = 60_000
 _PROTOCOL = "security.protocol"
@@ -31,6 +31,15 @@ def refuse_brief_retention(retention_ms: int) -> None:
     if 0 <= retention_ms < RETENTION_MS_MIN:
         raise ValueError(
             f"retention_ms ({retention_ms}) is shorter than a minute: rows would go before they are read; -1 keeps them"
+        )
+
+
+def refuse_endless_compaction(compacted: Collection[str], retention_ms: int) -> None:
+    """Records that a cut names are not compacted while the cut is kept."""
+    if compacted and retention_ms < 0:
+        raise ValueError(
+            "cleanup has compacted tables, and retention_ms is -1: cuts are kept for ever then, and so is each record "
+            "that they name; set a retention, for the other tables and the cuts"
         )
 
 

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from walbridge.schemas.contradictions import (
     refuse_brief_retention,
+    refuse_endless_compaction,
     refuse_two_protocols,
     refuse_unused_prefixes,
 )
@@ -107,6 +108,9 @@ class Topics(_Section):
     format: Literal["auto", "single-object", "confluent"] = "auto"
     """What stands before the Avro body of keys and values. ``auto``: what the pipeline's topics have; of a new pipeline
     ``confluent`` where ``registry_url`` is set, else ``single-object``. Another one copies tables into new topics."""
+    cleanup: dict[str, Literal["delete", "compact"]] = Field(default_factory=dict)
+    """What Kafka does with old records of a table's topic: ``"schema.table" = "compact"``, else ``delete``. Another one
+    copies the table into a new topic."""
     compression: Compression = "lz4"
     """Of the batches that the producer writes from now on; what is in a topic stays as it is."""
     source_sequence: bool = False
@@ -145,6 +149,16 @@ class Topics(_Section):
         if self.format == "confluent" and self.registry_url is None:
             raise ValueError('format = "confluent" needs registry_url, the address of a schema registry')
         return self
+
+    @model_validator(mode="after")
+    def _compaction_begins(self) -> Self:
+        refuse_endless_compaction(self.compacted, self.retention_ms)
+        return self
+
+    @property
+    def compacted(self) -> frozenset[str]:
+        """Tables (``schema.table``) whose topics keep the newest record of every key."""
+        return frozenset(table for table, policy in self.cleanup.items() if policy == "compact")
 
     @field_validator("retention_ms")
     @classmethod

@@ -226,7 +226,7 @@ class Topics:
             relation,
             message.partition() or 0,
             message.offset() or 0,
-            message.key(),
+            message.key() if record["op"] not in ("t", "m") else None,  # in a compacted topic of no row
             {name: bytes(value) for name, value in _headers(message)},
             record["op"],
             Position(Lsn(source["commit_lsn"]), source["ordinal"]),

@@ -149,7 +149,7 @@ def _tell_left_out(connection: psycopg.Connection[Any], settings: Settings, say:
 def _data_topics(
     connection: psycopg.Connection[Any], settings: Settings, tables: Sequence[PublishedTable]
 ) -> list[TopicSpec]:
-    specs = []
+    specs, compacted = [], settings.topics.compacted
     for table in tables:
         facts = catalog.table_facts(connection, table.relation_id)
         if facts is None:
@@ -157,6 +157,7 @@ def _data_topics(
         relation = announced(table, facts)
         types = catalog.type_facts(connection, {column.type_oid for column in relation.columns})
         topic = data_topic(settings.name, table.namespace, table.name, settings.topics.names)
-        specs.append(data_topic_spec(settings, topic, has_key=bool(describe(relation, facts, types).key_columns)))
+        has_key, is_compacted = bool(describe(relation, facts, types).key_columns), table.qualified_name in compacted
+        specs.append(data_topic_spec(settings, topic, has_key=has_key, is_compacted=is_compacted))
     refuse_topic_collisions(spec.name for spec in [*control_topics(settings), status_topic_spec(settings), *specs])
     return specs

@@ -10,7 +10,7 @@ something else on this server, or in this publication.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from walbridge.schemas.control.progress_record import METADATA_OPTION, PARTITIONS_OPTION, Progress
+from walbridge.schemas.control.progress_record import COMPACTED_OPTION, METADATA_OPTION, PARTITIONS_OPTION, Progress
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, STALE, TableProgress
 from walbridge.schemas.control.table_request import (
     BEGINS_OPTION,
@@ -69,8 +69,7 @@ def next_epoch(
     options = new.options | {BEGINS_OPTION: why, READ_OPTION: str(next_offset)} | to_copy_option(to_copy)
     if (metadata_from := _metadata_from(last, others)) is not None:
         options[METADATA_OPTION] = metadata_from
-    if (partitions := last.options.get(PARTITIONS_OPTION)) is not None:
-        options[PARTITIONS_OPTION] = partitions
+    options |= {name: last.options[name] for name in (PARTITIONS_OPTION, COMPACTED_OPTION) if name in last.options}
     return replace(new, options=options, tables=tables)
 
 

@@ -5,6 +5,7 @@ Out: ``KafkaRecord``s in position order: one, or two for a key change, each with
 partition left to the partitioner (I3). What Postgres did not send is never sent as null (I6).
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
@@ -145,6 +146,7 @@ class RecordWriter:
 
     Args:
         tombstones: behind a delete comes a record of its key without a value, if the table has a key.
+        is_compacted: Kafka compacts the topic: nothing may be without a key, and tombstones follow deletes.
     """
 
     def __init__(
@@ -155,6 +157,7 @@ class RecordWriter:
         binary: BinaryColumns = None,
         *,
         tombstones: bool = False,
+        is_compacted: bool = False,
     ) -> None:
         self.relation = record
         self.topic = record.topic
@@ -168,7 +171,9 @@ class RecordWriter:
         # Under FULL an UPDATE without its old row is refused.
         self.plain_ops = ("c",) if record.table.replica_identity == "f" else ("c", "u")
         self.has_key = record.key_schema_id is not None
-        self._tombstones = tombstones and self.has_key
+        self._tombstones = (tombstones or is_compacted) and self.has_key
+        self._table_keys = _table_keys(record) if is_compacted else {}
+        """Of what is of the whole table, by what it is."""
         self._header = prefix_of(record.frame_id)
         self._insert_head = self._header + NULL + VALUE  # before is null, after follows
         table = record.table
@@ -244,7 +249,7 @@ class RecordWriter:
         part = self._source_part(*self._names, snapshot)
         place = long_bytes(-1) + source.origin_lsn
         pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02m", ts_ms, _ALL_NULL)
-        return KafkaRecord(None, b"".join(pieces))
+        return KafkaRecord(self._table_keys.get(snapshot), b"".join(pieces))
 
     def update(self, change: Update, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
         """``u``; or ``d`` and ``c`` when the key changed."""
@@ -278,7 +283,7 @@ class RecordWriter:
         place = long_bytes(ordinal) + source.origin_lsn
         nulls = source.block(ordinal) + _FOUR_NULLS
         pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02t", ts_ms, nulls)
-        return KafkaRecord(None, b"".join(pieces), [(TRUNCATE, b"")])
+        return KafkaRecord(self._table_keys.get(_TRUNCATE), b"".join(pieces), [(TRUNCATE, b"")])
 
     def _update_with(
         self, old: bytes, new: bytes, image: str, source: TransactionSource, ordinal: int, ts_ms: bytes
@@ -352,6 +357,22 @@ class RecordWriter:
             "the partition that holds the row has another one",
             remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; {copied_again(name)}",
         )
+
+
+def _table_keys(record: RelationRecord) -> dict[str, bytes]:
+    """Keys under which compaction keeps the newest of what is of the whole table: each has all columns null, as no row
+    has. They differ in how long the first null is written, which Avro lets be: 00, 80 00, 80 80 00."""
+    if record.key_frame_id is None:
+        return {}
+    schema = json.loads(record.key_schema or "")
+    nulls = sum(isinstance(each["type"], list) for each in schema["fields"]) - 1
+    return {
+        what: prefix_of(record.key_frame_id) + b"\x80" * longer + NULL + NULL * nulls
+        for longer, what in enumerate((_TRUNCATE, "first_in_data_collection", "last_in_data_collection"))
+    }
+
+
+_TRUNCATE = "t"
 
 
 def event_count(records: Iterable[KafkaRecord]) -> int:

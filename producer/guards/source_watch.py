@@ -130,6 +130,7 @@ class SourceWatch:
         else:
             newest = self._tables.versions.newest(progress.tables)
             self._remember(baseline.with_topics({each.table.relation_id: each.topic for each in newest}))
+        self._tables.topics.remember(progress.options)
         lost = self.topics.open()  # first: a metadata topic that was made anew lacks records, too
         refuse_unknown(self._tables, progress.relation_ids, metadata_topic(self._settings.name))
         recorded = self._tables.versions.newest(progress.relation_ids)

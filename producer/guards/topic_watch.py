@@ -10,6 +10,7 @@ of all tables is refused (I7).
     partitions added             likewise; before the first commit of rows to it (I3)
     [topics] partitions changed  at a start
     [topics] format changed      likewise
+    [topics.cleanup] changed     likewise
 
 So nothing is ever committed to a topic that somebody else made under a name of ours.
 """
@@ -19,6 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.errors.compaction import cleanup_set
 from walbridge.producer.errors.topics import (
     format_set,
     partitions_set,
@@ -125,6 +127,8 @@ class TopicWatch:
         registry = self._tables.registry
         if registry.is_other_format(record):
             return format_set(table, topic, format_name(record.framing), format_name(registry.wanted))
+        if self._tables.topics.is_other_cleanup(table, topic):
+            return cleanup_set(table, topic, is_compacted=topic in self._tables.topics.compacted)
         return None
 
     def _compare_setting(self) -> None:

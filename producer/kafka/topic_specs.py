@@ -23,6 +23,8 @@ SIZE, SEGMENT = "max.message.bytes", "segment.ms"
 _STATUS_SEGMENT_MS = 4 * 3_600_000
 """Kafka compacts whole segments, by default of a week: 60,000 records of one program. Some hosted brokers take no
 shorter ones than this."""
+_CUTS_RETENTION = 2
+"""Cuts are kept so many times as long as records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class TopicSpec:
 def control_topics(settings: Settings) -> list[TopicSpec]:
     """Metadata, cuts and progress: one partition each."""
     retention = settings.topics.retention_ms
-    cuts = {"cleanup.policy": "delete", "retention.ms": str(-1 if retention < 0 else 2 * retention)}
+    cuts = {"cleanup.policy": "delete", "retention.ms": str(-1 if retention < 0 else _CUTS_RETENTION * retention)}
     size = {SIZE: str(message_bytes_max(settings))}
     compact = {"cleanup.policy": "compact"}
     return [
@@ -55,11 +57,16 @@ def status_topic_spec(settings: Settings) -> TopicSpec:
     return TopicSpec(status_topic(settings.name), 1, config)
 
 
-def data_topic_spec(settings: Settings, topic: str, *, has_key: bool) -> TopicSpec:
-    """A table's topic. A table without a key has one partition: its rows have no other order."""
-    config = {
-        "cleanup.policy": "delete",
-        "retention.ms": str(settings.topics.retention_ms),
+def data_topic_spec(settings: Settings, topic: str, *, has_key: bool, is_compacted: bool = False) -> TopicSpec:
+    """A table's topic. A table without a key has one partition: its rows have no other order.
+
+    Compaction leaves alone what a cut that is kept may name: a hole in a cut's range is a loss (I7).
+    """
+    retention_ms = settings.topics.retention_ms
+    kept = {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
+    if is_compacted:
+        kept = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(_CUTS_RETENTION * retention_ms)}
+    config = kept | {
         "message.timestamp.type": "LogAppendTime",
         SIZE: str(message_bytes_max(settings)),
     }

@@ -6,15 +6,21 @@ records keeps the topic that they are in; a topic is made or compared once a ses
 
 from collections.abc import Iterable, Mapping
 
+from walbridge.producer.errors.compaction import (
+    compacted_key_altered,
+    compacted_without_key,
+    compacted_without_values,
+)
 from walbridge.producer.errors.tables import key_lost
 from walbridge.producer.errors.topics import topic_grown
-from walbridge.producer.kafka.topic_specs import data_topic_spec, event_topics_of_no_table
+from walbridge.producer.kafka.topic_specs import TopicSpec, data_topic_spec, event_topics_of_no_table
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
 from walbridge.producer.relations.table_names import first_topics
 from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.progress_record import COMPACTED_OPTION
 from walbridge.schemas.control.table_progress import DROPPED, TableProgress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import TableSchema
@@ -31,6 +37,56 @@ class TableTopics:
         self._places: dict[tuple[str, bool], TopicPlace] = {}
         """By topic, and whether its rows have a key: what this session made or compared. Partitions that are added
         later are noticed before a commit (``Publisher.expect``)."""
+
+        self.compacted: set[str] = set()
+        """Topics that Kafka compacts: a topic stays as it was made."""
+
+    def remember(self, options: Mapping[str, str]) -> None:
+        """What progress says of topics."""
+        self.compacted = {*options.get(COMPACTED_OPTION, "").split()}
+
+    def options_besides(self, known: Mapping[str, str]) -> dict[str, str]:
+        """What progress is to say of them that it does not say yet."""
+        told = " ".join(sorted(self.compacted))
+        return {} if known.get(COMPACTED_OPTION, "") == told else {COMPACTED_OPTION: told}
+
+    def is_other_cleanup(self, table: str, topic: str) -> bool:
+        """Whether the settings ask for another cleanup of this table (``schema.table``) than its topic has."""
+        return (table in self._settings.topics.compacted) != (topic in self.compacted)
+
+    def begin(self, table: str, topic: str) -> None:
+        """A copy of this table is to go there: into a topic of its own, or one that it may stay in."""
+        if table in self._settings.topics.compacted:
+            self.compacted.add(topic)
+        else:
+            self.compacted.discard(topic)
+
+    def refuse_uncompactable(self, table: TableSchema) -> None:
+        """Refuse a table of which a compacted topic cannot keep the rows, if it is to have one.
+
+        Raises:
+            UnfitTable: it has no key, or updates may lack values.
+        """
+        if table.qualified_name not in self._settings.topics.compacted:
+            return
+        if not table.key_columns:
+            raise compacted_without_key(table)
+        if table.replica_identity != "f":
+            unsent = [each.name for each in table.columns if each.column_type.may_be_toasted and not each.is_key]
+            if unsent:
+                raise compacted_without_values(table, unsent)
+
+    def refuse_other_key(self, record: RelationRecord) -> None:
+        """Refuse a version of which keys are other bytes: those of rows before it would never be replaced.
+
+        Raises:
+            UnfitTable: a copy mends it.
+        """
+        newest = self._cache.newest_of(record.table.relation_id)
+        if newest is None or record.topic not in self.compacted or newest.topic != record.topic:
+            return
+        if newest.key_schema != record.key_schema:
+            raise compacted_key_altered(record.table.qualified_name)
 
     def forget_session(self) -> None:
         """What was made or compared in a session before is asked again."""
@@ -82,9 +138,12 @@ class TableTopics:
 
     def ensure(self, wanted: Mapping[str, bool]) -> None:
         """``wanted``: whether the rows of each have a key."""
-        specs = [data_topic_spec(self._settings, topic, has_key=has_key) for topic, has_key in wanted.items()]
+        specs = [self._spec(topic, has_key) for topic, has_key in wanted.items()]
         counts = self._admin.ensure(specs)
         self._places |= {(topic, has_key): TopicPlace(topic, counts[topic]) for topic, has_key in wanted.items()}
+
+    def _spec(self, topic: str, has_key: bool) -> TopicSpec:
+        return data_topic_spec(self._settings, topic, has_key=has_key, is_compacted=topic in self.compacted)
 
     def check(self, records: Iterable[RelationRecord]) -> None:
         """Settings of these tables' topics, which are there.
@@ -99,7 +158,7 @@ class TableTopics:
             )
             for record in records
         }
-        self._admin.check(data_topic_spec(self._settings, topic, has_key=has_key) for topic, has_key in places)
+        self._admin.check(self._spec(topic, has_key) for topic, has_key in places)
         self._places |= places
 
     def partition_counts_of(self, relation_id: int, topic: str) -> set[int]:

@@ -198,12 +198,18 @@ class Tables:
         """Refuse what no copy can begin with.
 
         Raises:
-            OperatorError: the publication is empty, or two tables want one topic, or one cannot come in binary.
+            OperatorError: the publication is empty, or two tables want one topic, or one cannot come in binary, or be
+                kept in a compacted topic.
         """
         if not tables:
             raise not_published(self._settings.postgres.publication_names)
         self.topics.first(tables, known)
         refuse_unreadable(connection, self._settings, tables)
+        compacted = [table for table in tables if table.qualified_name in self._settings.topics.compacted]
+        if compacted:
+            self._facts = CatalogueFacts(connection)
+            for described in self._described(compacted)[0]:
+                self.topics.refuse_uncompactable(described)
 
     def prepare_copy(
         self,
@@ -221,6 +227,8 @@ class Tables:
         self.refuse_unfit(tables, connection, known)
         topics = self.topics.first(tables, known)
         described, types = self._described(tables)
+        for table in described:
+            self.topics.begin(table.qualified_name, topics[table.relation_id])
         self.topics.ensure({topics[table.relation_id]: bool(table.key_columns) for table in described})
         records: list[RelationRecord] = []
         refused: dict[int, UnfitTable] = {}
@@ -317,6 +325,9 @@ class Tables:
         table = replace(table, operations=self.archives.get(relation.relation_id))
         self.topics.refuse_lost_key(table)
         record = self._version(table, self.topics.place_of(relation, table, topic))
+        self.topics.refuse_uncompactable(table)
+        if topic is None:
+            self.topics.refuse_other_key(record)
         self.versions.write(types, [record])
         return record
 
@@ -345,7 +356,12 @@ class Tables:
         self._publisher.expect(record)
         binary = None if self._readers is None else binary_columns(record.table, self._readers)
         writer = RecordWriter(
-            record, self._settings.name, self.database, binary, tombstones=self._settings.topics.tombstones
+            record,
+            self._settings.name,
+            self.database,
+            binary,
+            tombstones=self._settings.topics.tombstones,
+            is_compacted=record.topic in self.topics.compacted,
         )
         self._writers[record.table.relation_id] = writer
         self._unbarred.add(record.table.relation_id)

@@ -17,9 +17,17 @@ UNDECODABLE = (
     "tests/faults/test_copy_all.py::test_change_that_postgres_cannot_decode_is_left_behind_by_a_copy_of_all_tables"
 )
 RING = "tests/faults/test_foreign_rows.py::test_servers_that_replicate_to_each_other_have_a_pipeline_each"
+COMPACTED = (
+    "tests/integration/test_compacted_topics.py::"
+    "test_table_that_cannot_be_compacted_is_refused_until_its_remedy_is_followed"
+)
 UI = "tests/walbridge/ui/test_ui.py::test_each_refusal_is_mended_by_its_remedy"
 
 FOLLOWED: dict[str, str] = {
+    "producer/errors/compaction.py:cleanup_set": COMPACTED,
+    "producer/errors/compaction.py:compacted_key_altered": COMPACTED,
+    "producer/errors/compaction.py:compacted_without_key": COMPACTED,
+    "producer/errors/compaction.py:compacted_without_values": COMPACTED,
     "producer/errors/tables.py:found_unequal": (
         "tests/faults/test_table_in_doubt.py::"
         "test_producer_that_stops_for_a_table_that_differs_goes_on_once_its_remedy_was_followed"

@@ -231,6 +231,7 @@ def test_settings_do_not_change_under_a_running_program() -> None:
     [
         ('[postgres]\nmessage_prefixes = ["app"]', "message_prefixes chooses among messages"),
         ("[topics]\nretention_ms = 0", "retention_ms (0) is shorter than a minute"),
+        ('[topics]\nretention_ms = -1\ncleanup = {"public.t" = "compact"}', "cuts are kept for ever then"),
         (
             '[kafka.client]\n"security.protocol" = "SASL_SSL"\n[kafka.spark]\n"security.protocol" = "ssl"',
             "security.protocol is sasl_ssl in client and ssl in spark",

@@ -4,7 +4,7 @@ In: an admin client. Out: findings. Nothing is made: what is missing is only tri
 (``validate_only``), so that missing rights and refused names show before the first start.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
@@ -17,7 +17,7 @@ from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data
 from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.control.progress_record import COMPACTED_OPTION, Progress
 from walbridge.schemas.control.table_progress import CURRENT, DROPPED
 from walbridge.schemas.errors import RetryableError, copy_command
 from walbridge.schemas.position import format_lsn
@@ -140,7 +140,8 @@ def topic_findings(
         newest = {each: record for each, record in newest.items() if each in written}
     data = {record.topic: record for record in newest.values()}
     tables = {topic: record for topic, record in data.items() if record.table.relation_id != MESSAGES_RELATION_ID}
-    specs = [*control_topics(settings), *(_spec(settings, record) for record in data.values())]
+    compacted = {*progress.options.get(COMPACTED_OPTION, "").split()} if progress is not None else set()
+    specs = [*control_topics(settings), *(_spec(settings, record, compacted) for record in data.values())]
     missing = [spec for spec in specs if spec.name not in counts]
     gone = {spec.name for spec in missing if has_progress}
     told = transaction_topic(settings.name)  # where it is gone, it is made again
@@ -172,8 +173,9 @@ def _status_findings(settings: Settings, counts: Mapping[str, int]) -> Iterator[
         yield advice(TOPICS, text, each.remedy or "")
 
 
-def _spec(settings: Settings, record: RelationRecord) -> TopicSpec:
-    return data_topic_spec(settings, record.topic, has_key=bool(record.table.key_columns))
+def _spec(settings: Settings, record: RelationRecord, compacted: Container[str]) -> TopicSpec:
+    has_key, is_compacted = bool(record.table.key_columns), record.topic in compacted
+    return data_topic_spec(settings, record.topic, has_key=has_key, is_compacted=is_compacted)
 
 
 def has_control_topics(settings: Settings, counts: Mapping[str, int]) -> bool:

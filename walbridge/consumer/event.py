@@ -61,6 +61,8 @@ _OPERATIONS = {
     "r": Operation.COPY,
 }
 _MARKERS = {"first_in_data_collection": Operation.COPY_BEGIN, "last_in_data_collection": Operation.COPY_END}
+_OF_TABLE = ("t", "m")
+"""In a compacted topic they have keys, which are of no row."""
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 
 
@@ -163,7 +165,7 @@ class EventDecoder:
             operation=_operation(envelope["op"], source["snapshot"]),
             table=f"{source['schema']}.{source['table']}",
             position=Position(Lsn(source["commit_lsn"]), source["ordinal"]),
-            key=self._key(record.key),
+            key=self._key(record.key) if envelope["op"] not in _OF_TABLE else None,
             before=_before(envelope, layout, relation, is_before_whole),
             after=_row(envelope["after"], layout.names, envelope["exceptional"], unchanged),
             unchanged=unchanged,

@@ -56,7 +56,10 @@ class CopyStart:
             topic = self._topic_of(found)
             self._watch.refuse_unfit([found.table])
             self._watch.refuse_foreign_rows([found.table])
-            return self._tables.announce(found.table, found.facts, found.types, topic)
+            self._tables.topics.begin(found.table.qualified_name, topic)
+            writer = self._tables.announce(found.table, found.facts, found.types, topic)
+            self._tracker.remember_options(self._tables.topics.options_besides(self._tracker.progress.options))
+            return writer
         except OperatorError as error:
             raise Refused(error) from None
 
@@ -105,8 +108,11 @@ class CopyStart:
         cuts name offsets that would mean other records (I7).
         """
         table, here = found.table, self._watch.topics.found(topic)
-        if self._tables.versions.is_recorded_topic(topic) and not (here and self._is_left_to(table, topic, here)):
+        is_recorded = self._tables.versions.is_recorded_topic(topic)
+        if is_recorded and not (here and self._is_left_to(table, topic, here)):
             return f"{topic} is another topic by now than the one that had this name, or was given up"
+        if is_recorded and self._tables.topics.is_other_cleanup(table.qualified_name, topic):
+            return f"{topic} was made for another cleanup"
         record = describe(announced(table, found.facts), found.facts, found.types)
         if here is not None and not record.key_columns and here.partition_count > 1:
             return f"{topic} has {here.partition_count} partitions, and the table has no key"

@@ -1,5 +1,8 @@
 """Changes of rows to Kafka records: operations, images, keys, what is known and what is not."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +26,10 @@ from tests.producer.written_record import (
 from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource, event_count
 from walbridge.producer.pgoutput.messages import Delete, Field, Update
 from walbridge.producer.pgoutput.tuple_data import encode_tuple, fill
+from walbridge.schemas.avro.codec import schema_id
+from walbridge.schemas.avro.schema import key_schema
 from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.table_schema import TableSchema
 from walbridge.schemas.version import VERSION
 
 
@@ -271,6 +277,38 @@ def test_tombstone_of_the_old_key_follows_a_delete_and_is_no_event() -> None:
         tombstone = KafkaRecord(without[0].key, None)
         assert records == [without[0], tombstone, *without[1:]]
         assert event_count(records) == len(without)
+
+
+@pytest.mark.parametrize("is_registered", [False, True])
+@pytest.mark.parametrize("revision", [0, 1])
+@pytest.mark.parametrize("of", [KEYED, TEXT_KEYED, FULL])
+def test_every_record_of_a_compacted_topic_has_a_key_and_what_is_of_the_table_one_that_no_row_has(
+    of: TableSchema, revision: int, is_registered: bool
+) -> None:
+    """Each kind has its own, so that compaction keeps the newest of it; all columns of it are null."""
+    schema = key_schema("p", of, revision, is_registered=is_registered)
+    record = replace(record_of(of=of), key_schema_id=schema_id(schema), key_schema=json.dumps(schema))
+    plain, writer = RecordWriter(record, "p", "shop"), RecordWriter(record, "p", "shop", is_compacted=True)
+
+    def of_the_table(by: RecordWriter) -> list[KafkaRecord]:
+        markers = (by.marker(each, SOURCE, TS_MS) for each in ("first_in_data_collection", "last_in_data_collection"))
+        return [by.truncate(SOURCE, 3, TS_MS), by.truncate(SOURCE, -1, TS_MS, copies=True), *markers]
+
+    truncate, of_copy, *markers = of_the_table(writer)
+    keys = [truncate.key, *(each.key for each in markers)]
+    assert of_copy.key == truncate.key
+    assert len({*keys}) == 3
+    nulls = dict.fromkeys(column.name for column in of.key_columns)
+    assert [key(record, each) | nulls for each in keys] == [key(record, each) for each in keys]
+    assert [each.value for each in of_the_table(plain)] == [each.value for each in of_the_table(writer)]
+    assert [each.key for each in of_the_table(plain)] == [None] * 4
+
+
+def test_deletes_in_a_compacted_topic_have_tombstones_whatever_the_setting() -> None:
+    writer = RecordWriter(record_of(of=KEYED), "p", "shop", is_compacted=True)
+    gone, tombstone = writer.delete(Delete(16_384, tuple_data(b"1", NULL, NULL), None), SOURCE, 3, TS_MS)
+
+    assert tombstone == KafkaRecord(gone.key, None)
 
 
 def test_table_without_a_key_has_no_tombstones() -> None:

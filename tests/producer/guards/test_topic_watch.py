@@ -244,6 +244,14 @@ def test_other_topic_has_a_name_that_no_topic_of_the_broker_has() -> None:
     assert watched.watched.topics.free_topic(TOPIC, [f"{TOPIC}_3"]) == f"{TOPIC}_4"
 
 
+def test_other_cleanup_in_the_settings_puts_its_table_in_doubt_and_no_other() -> None:
+    watched = followed()
+    watched.tables.topics._settings = Settings(name="p", topics=Topics(cleanup={"public.orders": "compact"}))
+    watched.open()
+
+    assert {each: "made for cleanup delete" in why for each, why in doubted(watched).items()} == {ORDERS: True}
+
+
 def test_other_format_in_the_settings_puts_every_table_in_doubt_until_it_has_another_topic() -> None:
     watched = followed()
     settings = Settings(name="p", topics=Topics(format="confluent", registry_url="http://127.0.0.1:1"))

@@ -1,0 +1,199 @@
+"""Topics that Kafka compacts keep the newest record of every key: who reads one from its beginning has the table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from tests.fix_producer import ProducerUnderTest, refusal_of
+from tests.wait import wait_until
+from walbridge.consumer import Event, Operation, events
+
+TABLE = "CREATE TABLE t (id int, note text); INSERT INTO t SELECT i, 'copied' FROM generate_series(1, 20) i"
+AT_ONCE = {"min.compaction.lag.ms": "0", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+
+
+@pytest.fixture
+def compacting(producer: ProducerUnderTest) -> Iterator[ProducerUnderTest]:
+    """A table whose topic is compacted, on a broker that looks what to compact all the time."""
+    producer.settings["topics"] = {"partitions": 2, "cleanup": {"public.t": "compact"}}
+    producer.database.execute(TABLE)
+    producer.publish("t")
+    (broker,) = admin(producer).list_topics(timeout=10).brokers
+    with altered(producer, ResourceType.BROKER, str(broker), {"log.cleaner.backoff.ms": "50"}):
+        yield producer
+
+
+def admin(producer: ProducerUnderTest) -> AdminClient:
+    return AdminClient({"bootstrap.servers": producer.kafka.bootstrap_servers})
+
+
+@contextmanager
+def altered(producer: ProducerUnderTest, kind: ResourceType, name: str, values: dict[str, str]) -> Iterator[None]:
+    """These properties, until the block ends."""
+
+    client = admin(producer)  # held: its answers are lost with it
+
+    def alter(operation: AlterConfigOpType) -> None:
+        entries = [ConfigEntry(each, value, incremental_operation=operation) for each, value in values.items()]
+        wanted = ConfigResource(kind, name, incremental_configs=entries)
+        (done,) = client.incremental_alter_configs([wanted]).values()
+        done.result()
+
+    alter(AlterConfigOpType.SET)
+    try:
+        yield
+    finally:
+        alter(AlterConfigOpType.DELETE)
+
+
+def caught_up(producer: ProducerUnderTest) -> None:
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+
+
+def source(producer: ProducerUnderTest) -> dict[int, str]:
+    return dict(producer.database.rows("SELECT * FROM t"))
+
+
+def rows_from_the_beginning(producer: ProducerUnderTest) -> dict[int, str]:
+    """As the documents tell a new reader of one partition after the other."""
+    kafka = {"bootstrap.servers": producer.kafka.bootstrap_servers, "group.id": f"{producer.name}-new"}
+    rows: dict[int, dict[Any, str]] = {}
+    named: dict[int, set[Any]] = {}
+    with events(producer.name, ["public.t"], kafka, follow=False) as stream:
+        for event in stream:
+            _apply(event, rows.setdefault(event.partition, {}), named)
+    return {key: note for mine in rows.values() for key, note in mine.items()}
+
+
+def _apply(event: Event, rows: dict[Any, str], named: dict[int, set[Any]]) -> None:
+    key = None if event.key is None else next(iter(event.key.values()))
+    match event.operation:
+        case Operation.TRUNCATE:
+            rows.clear()
+        case Operation.COPY_BEGIN:
+            named[event.partition] = set()
+        case Operation.COPY_END:
+            for gone in rows.keys() - named.pop(event.partition, rows.keys()):
+                del rows[gone]
+        case _:
+            named.get(event.partition, set()).add(key)
+            rows.pop(key, None)
+            if event.operation != Operation.DELETE:
+                assert event.after is not None
+                assert not event.unchanged
+                rows[key] = event.after["note"]
+
+
+def records(producer: ProducerUnderTest, topic: str) -> int:
+    """How many a reader finds in the topic."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": producer.kafka.bootstrap_servers,
+            "group.id": "count",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in (0, 1)])
+    count = ended = 0
+    while ended < 2:
+        message = consumer.poll(10)
+        assert message is not None
+        ended += message.error() is not None
+        count += message.error() is None
+    consumer.close()
+    return count
+
+
+def test_new_reader_of_a_compacted_topic_has_the_table_from_the_newest_record_of_each_key(
+    compacting: ProducerUnderTest,
+) -> None:
+    """I6, and through truncates, key changes, deletes and a copy. Offsets that compaction took are no loss to it."""
+    database, topic = compacting.database, f"{compacting.name}.public.t"
+    database.execute("ALTER TABLE t ADD PRIMARY KEY (id); ALTER TABLE t REPLICA IDENTITY FULL")
+    compacting.start_streaming()
+    with altered(compacting, ResourceType.TOPIC, topic, AT_ONCE):
+        for change in (
+            "UPDATE t SET note = repeat('long', 100000) WHERE id = 1",
+            "UPDATE t SET id = 100 WHERE id = 1",  # a key change keeps what is stored out of line
+            "DELETE FROM t WHERE id < 10; INSERT INTO t VALUES (2, 'again')",
+        ):
+            database.execute(change)
+        for number in range(20):
+            database.execute(f"UPDATE t SET note = 'changed {number}' WHERE id > 10 AND id < 100")
+        caught_up(compacting)
+        assert rows_from_the_beginning(compacting) == source(compacting)
+        database.execute("TRUNCATE t; INSERT INTO t SELECT i, 'behind it' FROM generate_series(1, 5) i")
+        database.execute("UPDATE t SET note = note || id; DELETE FROM t WHERE id = 3")
+        caught_up(compacting)
+        # What is open is not compacted: new records close it.
+        wait_until(lambda: _go_on(compacting, topic) < 200, "Kafka to compact the topic", 60)
+        caught_up(compacting)
+        assert rows_from_the_beginning(compacting) == source(compacting)
+
+
+def _go_on(producer: ProducerUnderTest, topic: str) -> int:
+    producer.database.execute("UPDATE t SET note = 'on ' || id")
+    caught_up(producer)
+    return records(producer, topic)
+
+
+def test_table_that_cannot_be_compacted_is_refused_until_its_remedy_is_followed(compacting: ProducerUnderTest) -> None:
+    """Each to the letter; and another cleanup, or another key, is a copy away."""
+    database, topic = compacting.database, f"{compacting.name}.public.t"
+    told = refusal_of(compacting.start())
+    assert "the table has no key" in told
+    database.execute(_sql(told, r"remedy: (ALTER TABLE \S+ ADD PRIMARY KEY \()\.\.\.\)") + "id)")
+    told = refusal_of(compacting.start())
+    assert "without the values of note" in told
+    database.execute(_sql(told, "remedy: (ALTER TABLE [^;]+);"))
+    compacting.start_streaming()
+    caught_up(compacting)
+    database.execute("ALTER TABLE t RENAME id TO number; UPDATE t SET note = 'renamed' WHERE number = 1")
+    caught_up(compacting)
+    _copied(compacting, topic)
+    assert rows_from_the_beginning(compacting) == source(compacting)
+
+    compacting.kill_all()
+    compacting.settings["topics"] = {"partitions": 2}
+    compacting.start_streaming()
+    _copied(compacting, f"{topic}_2")
+    compacting.kill_all()
+    compacting.settings["topics"] = {"partitions": 2, "cleanup": {"public.t": "compact"}}
+    compacting.start_streaming()
+    _copied(compacting, f"{topic}_3")
+    compacting.check_equal()
+    assert [_cleanup(compacting, f"{topic}{each}") for each in ("", "_2", "_3")] == ["compact", "delete", "compact"]
+
+
+def _sql(told: str, pattern: str) -> str:
+    (found,) = re.findall(pattern, told)
+    return str(found)
+
+
+def _copied(producer: ProducerUnderTest, topic: str) -> None:
+    """Until a copy beside the stream has ended in that topic."""
+    with producer.topics() as topics:
+        topics.wait_for_cut(
+            lambda cut: any(
+                table.topic == topic and barrier.kind == "copy_end" and barrier.position.ordinal == -1
+                for table in cut.tables
+                for barrier in table.barriers
+            ),
+            f"a copy in {topic}",
+        )
+
+
+def _cleanup(producer: ProducerUnderTest, topic: str) -> str:
+    wanted = ConfigResource(ResourceType.TOPIC, topic)
+    client = admin(producer)
+    (found,) = client.describe_configs([wanted]).values()
+    return str(found.result()["cleanup.policy"].value)
