@@ -35,7 +35,7 @@ def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def lock(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
-    def read() -> list[jars.LockedJar]:
+    def read(_: object = None) -> list[jars.LockedJar]:
         path = jars.LOCK
         path.write_text("\n".join(["# a comment", *lines]))
         return original(path)
