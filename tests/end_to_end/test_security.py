@@ -326,7 +326,7 @@ def test_who_is_not_trusted_or_not_let_in_is_named_with_the_setting_that_mends_i
     assert "sslrootcert is the certificate of who signed" in refused("postgres", "dsn", dsn, "do not trust each other")
     assert "check user and password" in refused("postgres", "password_file", str(wrong), "(28P01)")
     client = settings["kafka"]["client"] | {"ssl.ca.location": str(stranger)}
-    assert "correct [kafka.client]" in refused("kafka", "client", client, "SSL handshake failed")
+    assert "correct [kafka.client]" in refused("kafka", "client", client, "does not let walbridge in")
     files = {"sasl.password": str(wrong)}
     assert "correct [kafka.client]" in refused("kafka", "client_files", files, "uthentication failed")
     mend = refused("topics", "registry_ca_file", str(stranger), "is not to be trusted")
