@@ -17,6 +17,7 @@ from dataclasses import replace
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.encoding.copied_rows import RowFormat
 from walbridge.producer.encoding.record import RecordWriter
@@ -33,7 +34,7 @@ from walbridge.producer.postgres.interruptible import connecting
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.table_reads.pieces import Piece, pieces_of
 from walbridge.producer.postgres.table_reads.snapshot import Snapshot
-from walbridge.producer.postgres.table_reads.table_size import table_pages
+from walbridge.producer.postgres.table_reads.table_size import table_pages, table_sizes
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.transaction_spool import spool_parent
 from walbridge.runtime.kill_points import kill_point
@@ -173,12 +174,14 @@ class _Tables:
     ) -> None:
         self._settings, self._snapshot, self._at, self._out = settings, snapshot, at, out
         self._check_stop = check_stop
+        self._sizes: dict[int, TableSize] = {}
 
     def copy(self, published: list[PublishedTable], writers: list[RecordWriter]) -> None:
         """One table after another, as they are read by this process; or several, as they are read by others."""
         asked, snapshot = self._settings.producer.copy_workers, self._snapshot
+        relation_ids = [table.relation_id for table in published]
+        self._sizes = table_sizes(snapshot.connection, relation_ids)
         if asked is None or asked > 1:
-            relation_ids = [table.relation_id for table in published]
             pages = table_pages(snapshot.connection, relation_ids)
             pieces = list(pieces_of(published, pages, snapshot.connection.info.server_version))
             count = worker_count(asked, pieces, sum(each.size_bytes for each in pages.values()))
@@ -201,6 +204,8 @@ class _Tables:
             if time.monotonic() - looked_s > LOOK_S:
                 looked_s = time.monotonic()
                 self._snapshot.refuse_lost()
+            for copying in begun.values():
+                copying.tell()
             if answered is None:
                 end_silent_batch(self._out)
                 self._check_stop()
@@ -224,13 +229,14 @@ class _Tables:
         wanted = answered.wanted
         if answered.rows is not None:
             with contextlib.closing(answered.rows) as rows:
-                copying.send_blocks(rows.blocks())
+                copying.send_blocks(rows.blocks(), answered.handed.size_bytes if answered.handed else 0)
         elif isinstance(wanted, PieceWanted) and not copying.is_left:
             copying.send(self._snapshot.rows(wanted.table, wanted.piece.condition))
 
     def _begun(self, writer: RecordWriter) -> TableOfCopy:
         stops = self._settings.producer.on_table_error == "stop"
-        copying = TableOfCopy(writer, self._at, self._out, self._check_stop, stops=stops)
+        size = self._sizes.get(writer.relation.table.relation_id)
+        copying = TableOfCopy(writer, self._at, self._out, self._check_stop, size, stops=stops)
         copying.begin()
         return copying
 

@@ -1,7 +1,8 @@
 """One table of the first copy: its beginning, its rows, its end.
 
 In: rows, as its snapshot shows them, in any order. Out: the same in its topic, between the records that begin and end
-a copy. Rows come as TupleData that this process has read, or as blocks that a worker process has encoded.
+a copy. Rows come as TupleData that this process has read, or as blocks that a worker process has encoded. A line of the
+log tells at least every 10 s how far it is.
 """
 
 import time
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.copying.copy_share import LINE_S, TableSize, line_of, seconds_left
 from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.encoding.copied_rows import CopiedBlock, EncodedRow
 from walbridge.producer.encoding.record import RecordWriter
@@ -30,15 +32,25 @@ class TableOfCopy:
     """A table of which a row cannot be published is left, unless that ``stops`` all.
 
     Args:
+        size: an estimate, for who waits.
         check_stop: called where stopping loses nothing but the copy; raises to stop.
     """
 
     def __init__(
-        self, writer: RecordWriter, at: Lsn, out: OpenBatch, check_stop: Callable[[], None], *, stops: bool
+        self,
+        writer: RecordWriter,
+        at: Lsn,
+        out: OpenBatch,
+        check_stop: Callable[[], None],
+        size: TableSize | None,
+        *,
+        stops: bool,
     ) -> None:
         self._writer, self._at, self._out, self._check_stop = writer, at, out, check_stop
         self._stops = stops
-        self._started_s, self._rows = 0.0, 0
+        self._size = size
+        self._started_s = self._told_s = 0.0
+        self._rows = self._bytes = 0
         self._source = out.copied_source(at)
         self._unfit: UnfitRow | None = None
 
@@ -49,7 +61,7 @@ class TableOfCopy:
 
     def begin(self) -> None:
         """``copy_begin`` and ``t``: what an unfinished copy left in the topic is void."""
-        self._started_s = time.monotonic()
+        self._started_s = self._told_s = time.monotonic()
         out, writer = self._out, self._writer
         out.open()
         out.add_barrier(writer, "copy_begin", Position(self._at, COPIED_ORDINAL))
@@ -66,13 +78,15 @@ class TableOfCopy:
             if self._unfit is None:
                 self._send_row(row)
             self._rows += 1
+            self._bytes += len(row)
             # The clock is asked now and then only; bytes always, since a row may have megabytes.
             if (self._rows % 100 == 0 or out.batch.byte_count >= out.bytes_max) and out.is_full:
                 self._end_batch()
                 out.open()
 
-    def send_blocks(self, blocks: Iterable[CopiedBlock]) -> None:
-        """Rows that are encoded, and lines of those that could not be."""
+    def send_blocks(self, blocks: Iterable[CopiedBlock], size_bytes: int = 0) -> None:
+        """Rows that are encoded, and lines of those that could not be; ``size_bytes``: of all of them as lines."""
+        self._bytes += size_bytes
         columns = len(self._writer.relation.table.columns)
         for block in blocks:
             if self._unfit is not None:
@@ -85,6 +99,18 @@ class TableOfCopy:
             self._rows += len(block.rows)
             if self._out.is_full:
                 self._end_batch()
+
+    def tell(self) -> None:
+        """How far it is, if nothing told that for a while."""
+        now_s = time.monotonic()
+        if now_s - self._told_s < LINE_S or self.is_left:
+            return
+        self._told_s, seconds = now_s, now_s - self._started_s
+        share = None if self._size is None else self._size.share(self._rows, self._bytes)
+        left_s, name = seconds_left(share, 0, seconds), self._writer.relation.table.qualified_name
+        log.info(
+            "copy of a table goes on", **line_of(name, self._rows, self._bytes, share, self._rows / seconds, left_s)
+        )
 
     def end(self) -> None:
         """``copy_end``, or the end of what was sent."""
@@ -121,6 +147,7 @@ class TableOfCopy:
 
     def _end_batch(self) -> None:
         commit(self._out)
+        self.tell()
         kill_point("copy:rows")
         self._check_stop()
 
@@ -129,6 +156,7 @@ class TableOfCopy:
         row: bytes | None = None
         while row is None:
             end_silent_batch(self._out)
+            self.tell()
             self._check_stop()
             row = next(rows, b"")
         self._out.open()

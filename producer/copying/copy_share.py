@@ -1,11 +1,13 @@
 """How much of a table is copied, and how long the rest takes: estimates, from what Postgres knows without counting.
 
-In: the table's size as the catalogue has it, rows and bytes that are copied. Out: a share between 0 and 1, seconds.
-Pure.
+In: the table's size as the catalogue has it, rows and bytes that are copied. Out: a share between 0 and 1, seconds; and
+what a line of the log says of them. Pure.
 """
 
 from dataclasses import dataclass
 
+LINE_S = 10.0
+"""At least so often a line tells how far a copy is."""
 SHARE_MAX = 0.99
 """An estimate may be too low; what is whole is not told by it."""
 _ROW_HEADER_BYTES = 28
@@ -38,3 +40,17 @@ def seconds_left(share: float | None, share_before: float | None, seconds: float
     if share is None or share_before is None or share <= share_before or seconds <= 0:
         return None
     return (1 - share) / (share - share_before) * seconds
+
+
+def line_of(
+    table: str, row_count: int, size_bytes: int, share: float | None, rows_per_s: float, left_s: float | None
+) -> dict[str, str | int | None]:
+    """How far a copy is."""
+    return {
+        "table": table,
+        "rows": row_count,
+        "bytes": size_bytes,
+        "percent": None if share is None else round(100 * share),
+        "rows_per_s": round(rows_per_s),
+        "seconds_left": None if left_s is None else round(left_s),
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,10 +10,12 @@ from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 import pytest
+import structlog
 
 from tests.producer.avro_reader import envelope
 from tests.producer.kept import INT4, ITEMS, ORDERS, Kept, catalogue
 from walbridge.producer import first_copy as copy
+from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.encoding.copied_rows import CopiedBlock, RowEncoder
 from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.first_copy import first_copy
@@ -21,7 +24,7 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.copy_workers.pool import Answered
-from walbridge.producer.postgres.copy_workers.protocol import PieceWanted
+from walbridge.producer.postgres.copy_workers.protocol import PieceWanted, RowsHanded
 from walbridge.producer.postgres.facts import ColumnFacts, CreatedSlot, PublishedTable, TableFacts
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.table_reads.pieces import Piece
@@ -116,7 +119,8 @@ class Workers:
             yield None
             lines = self._lines[each.piece.table.name, each.piece.first or 0]
             encoder = RowEncoder(each.row_format)
-            yield Answered(each, None if lines is None else self._spool(encoder.block(lines)))
+            handed = None if lines is None else RowsHanded(len(lines), sum(map(len, lines)))
+            yield Answered(each, None if lines is None else self._spool(encoder.block(lines)), handed)
 
     @staticmethod
     def _spool(block: CopiedBlock) -> RowSpool:
@@ -149,6 +153,7 @@ class Copy(Kept):
             patch.setattr(copy, "refuse_unfit_identities", lambda *_: happened.append("identities"))
             patch.setattr(copy, "Snapshot", lambda *_: Snapshot(self.source, happened))
             patch.setattr(copy, "table_pages", lambda *_: {})
+            patch.setattr(copy, "table_sizes", lambda *_: {ORDERS: TableSize(20, 1000)})
             patch.setattr(copy, "pieces_of", lambda tables, *_: [Piece(t, *ends) for t in tables for ends in HALVES])
             patch.setattr(copy, "CopyWorkers", lambda *_: self.source.workers)
             patch.setattr(slot, "drop", lambda *_: happened.append("drop slot"))
@@ -370,6 +375,29 @@ def test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_
     assert len(cuts) > 2
     assert run.source.workers is not None
     assert run.source.workers.ended
+
+
+LINE = {"event": "copy of a table goes on", "log_level": "info", "table": "public.orders", "percent": 25}
+
+
+@pytest.mark.parametrize("has_workers", [False, True])
+def test_line_every_10_seconds_says_how_far_a_table_is(monkeypatch: pytest.MonkeyPatch, *, has_workers: bool) -> None:
+    """Of five rows, of twenty by the server's word; the clock goes on by 5 s whenever it is asked."""
+    clock = itertools.count(0.0, 5.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    rows = dates(1, 2, 3, 4, 5)
+    orders: dict[tuple[str, int], list[bytes] | None] = {("orders", 0): rows, ("orders", 5): []}
+    items: dict[tuple[str, int], list[bytes] | None] = {("items", 0): [], ("items", 5): []}
+    run = by_workers(orders | items) if has_workers else copy_of(*rows, None, None, None, None)
+    with structlog.testing.capture_logs() as lines:
+        run.run()
+
+    told = [line for line in lines if line["event"] == LINE["event"] and line["table"] == LINE["table"]]
+    assert told
+    assert all({**line, **LINE} == line for line in told)
+    assert {line["rows"] for line in told} == {5}
+    assert all(line["bytes"] >= sum(map(len, rows)) for line in told)
+    assert all(line["seconds_left"] > 0 and line["rows_per_s"] >= 0 for line in told)
 
 
 def test_table_with_a_row_that_cannot_be_published_is_left_whichever_worker_read_it() -> None:

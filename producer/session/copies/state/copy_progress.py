@@ -10,14 +10,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from walbridge.producer.copying.copy_share import TableSize, seconds_left
+from walbridge.producer.copying.copy_share import LINE_S, TableSize, line_of, seconds_left
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.schemas.control.table_progress import TableCopy
 
 log = structlog.get_logger()
-
-LINE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +76,8 @@ class CopyProgress:
 
     def _tell(self, table: CopiedTable | WholeCopy, copy: CopyStanding, pace: _Pace, seconds: float) -> None:
         assert table.writer is not None
-        log.info(
-            "copy of a table goes on",
-            table=table.writer.relation.table.qualified_name,
-            rows=copy.rows,
-            bytes=copy.bytes,
-            percent=None if copy.share is None else round(100 * copy.share),
-            rows_per_s=round((copy.rows - pace.copy.rows) / seconds),
-            seconds_left=None if copy.left_s is None else round(copy.left_s),
-        )
+        name, rows_per_s = table.writer.relation.table.qualified_name, (copy.rows - pace.copy.rows) / seconds
+        log.info("copy of a table goes on", **line_of(name, copy.rows, copy.bytes, copy.share, rows_per_s, copy.left_s))
 
 
 def _share(copy: TableCopy, size: TableSize | None) -> float | None:

@@ -9,10 +9,10 @@ import pytest
 import structlog
 
 from tests.producer.copied_session import LATE, copied, found
-from walbridge.producer.copying.copy_share import TableSize
+from walbridge.producer.copying.copy_share import LINE_S, TableSize
 from walbridge.producer.copying.copy_state import Chunk
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
-from walbridge.producer.session.copies.state.copy_progress import LINE_S, CopyProgress, CopyStanding
+from walbridge.producer.session.copies.state.copy_progress import CopyProgress, CopyStanding
 
 
 def copying(session: object) -> CopiedTable:
