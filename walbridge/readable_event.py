@@ -24,6 +24,8 @@ from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn, Position, format_lsn
 
 _OPERATIONS = {"r": "copy", "c": "insert", "u": "update", "d": "delete", "t": "truncate", "m": "message"}
+_OF_TABLE = ("t", "m")
+"""In a compacted topic they have keys, which are of no row."""
 _KEY_HEADERS = {"__debezium.newkey": "new_key", "__debezium.oldkey": "old_key"}
 
 
@@ -81,7 +83,7 @@ class EventDecoder:
             "position": position_text(position),
             "op": _operation(record["op"], source["snapshot"]),
             **_subject(record, relation),
-            "key": self._key(message.key()),
+            "key": self._key(message.key()) if record["op"] not in _OF_TABLE else None,
             **{_KEY_HEADERS[name]: self._key(key) for name, key in _headers(message) if name in _KEY_HEADERS},
             "before": _before(record, relation),
             "after": _after(record, relation),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.wait import wait_until
 from walbridge.consumer import Event, Operation, events
+from walbridge.schemas.settings_file import load_settings
+from walbridge.tail import Beginning, tail
 
 TABLE = "CREATE TABLE t (id int, note text); INSERT INTO t SELECT i, 'copied' FROM generate_series(1, 20) i"
 AT_ONCE = {"min.compaction.lag.ms": "0", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
@@ -114,7 +117,7 @@ def records(producer: ProducerUnderTest, topic: str) -> int:
 
 
 def test_new_reader_of_a_compacted_topic_has_the_table_from_the_newest_record_of_each_key(
-    compacting: ProducerUnderTest,
+    compacting: ProducerUnderTest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """I6, and through truncates, key changes, deletes and a copy. Offsets that compaction took are no loss to it."""
     database, topic = compacting.database, f"{compacting.name}.public.t"
@@ -131,16 +134,25 @@ def test_new_reader_of_a_compacted_topic_has_the_table_from_the_newest_record_of
             database.execute(f"UPDATE t SET note = 'changed {number}' WHERE id > 10 AND id < 100")
         caught_up(compacting)
         assert rows_from_the_beginning(compacting) == source(compacting)
+        assert told_of_the_table(compacting, capsys) == [("copy begins", None)] * 2
         database.execute("TRUNCATE t; INSERT INTO t SELECT i, 'behind it' FROM generate_series(1, 5) i")
         database.execute("UPDATE t SET note = note || id; DELETE FROM t WHERE id = 3")
         caught_up(compacting)
         # What is open is not compacted: new records close it.
-        wait_until(lambda: _go_on(compacting, topic) < 200, "Kafka to compact the topic", 60)
+        wait_until(lambda: go_on(compacting, topic) < 200, "Kafka to compact the topic", 60)
         caught_up(compacting)
         assert rows_from_the_beginning(compacting) == source(compacting)
 
 
-def _go_on(producer: ProducerUnderTest, topic: str) -> int:
+def told_of_the_table(producer: ProducerUnderTest, capsys: pytest.CaptureFixture[str]) -> list[Any]:
+    """Operations and keys of what ``walbridge tail`` prints that is of no row."""
+    capsys.readouterr()
+    tail(load_settings(producer.write_settings()), "public.t", Beginning(last=1000), follow=False, say=print)
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [(each["op"], each.get("key")) for each in found if each["op"] not in ("copy", "insert", "update", "delete")]
+
+
+def go_on(producer: ProducerUnderTest, topic: str) -> int:
     producer.database.execute("UPDATE t SET note = 'on ' || id")
     caught_up(producer)
     return records(producer, topic)
