@@ -15,7 +15,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from walbridge.schemas.errors import OperatorError, TableError
+from walbridge.schemas.errors import COPY_AGAIN, OperatorError, TableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic
 from walbridge.spark_consumer.errors import sorting_errors
@@ -117,7 +117,9 @@ class KafkaLog(KafkaClient):
             RetryableError: the broker is away.
         """
         for lost in self.lost(ranges).values():
-            raise OperatorError(lost.what, remedy=lost.first or lost.remedy)
+            raise OperatorError(
+                lost.what, f"{lost.first}; where the topic was made anew, {COPY_AGAIN}" if lost.first else lost.remedy
+            )
 
     def lost(self, ranges: Mapping[Place, Range]) -> dict[str, RecordsLost]:
         """By topic: why records of it cannot be read. All others are decided, and there.

@@ -94,6 +94,7 @@ def test_command_of_the_page_runs_the_job_on_a_cluster_whose_executors_have_no_p
     lonely = run_command_of_the_page(cluster, checkout, WALBRIDGE_LAKE__EXECUTOR_TIMEOUT_S="1")
     assert lonely.returncode == 2, lonely.stdout + lonely.stderr
     assert f"the Spark master {cluster.url} has given the job no executor for 1 s" in lonely.stdout
+    assert "see on the master's page that workers are alive" in lonely.stdout
     assert "Traceback" not in lonely.stdout
 
     cluster.add_worker()

@@ -31,6 +31,7 @@ from tests.wait import wait_until
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.follow import read_own_progress
+from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.schemas.control.progress_record import Progress, encode_progress
 from walbridge.schemas.errors import COPY_AGAIN, COPY_ALL, NEW_PIPELINE, NEWER_WALBRIDGE, OperatorError
 from walbridge.schemas.position import Lsn
@@ -143,10 +144,21 @@ def _move_slot_on(settled: Settled) -> None:
 
 
 def _empty_metadata(settled: Settled) -> None:
-    """A broker deletes no records of a compacted topic."""
-    topic = metadata_topic(settled.producer.name)
+    _delete_records(settled, metadata_topic(settled.producer.name), before=-1)
+
+
+def _cut_progress(settled: Settled) -> None:
+    """The newest record of the slot stays, and those of its tables go, which stand before it."""
+    topic = progress_topic(settled.producer.name)
+    with PartitionLog(settings_of(settled.producer), topic, 0) as log:
+        newest = next(message for message in log.backwards() if message.key() == settled.progress.key)
+    _delete_records(settled, topic, before=newest.offset() or 0)
+
+
+def _delete_records(settled: Settled, topic: str, before: int) -> None:
+    """A broker deletes none of a compacted topic."""
     settled.configure(topic, "cleanup.policy", "delete")
-    settled.admin.delete_records([TopicPartition(topic, 0, -1)])[TopicPartition(topic, 0)].result(60)
+    settled.admin.delete_records([TopicPartition(topic, 0, before)])[TopicPartition(topic, 0)].result(60)
     settled.configure(topic, "cleanup.policy", "compact")
 
 
@@ -204,6 +216,9 @@ GUARDS: dict[str, Guard] = {
     ),
     "cuts topic that was made again": Guard(
         lambda s: s.delete(cuts_topic(s.producer.name)), ".cuts was deleted and made again", COPY_AGAIN
+    ),
+    "progress that lost what it says of tables": Guard(
+        _cut_progress, "was cut: ", f"its cleanup.policy must be compact; {COPY_AGAIN}"
     ),
     "metadata that lost its records": Guard(_empty_metadata, "holds no record of relation", COPY_AGAIN),
     "metadata of newer code": Guard(
@@ -290,5 +305,5 @@ def test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works(
     with settled_pipeline(kafka, postgres, tmp_path) as settled:
         guard.bring(settled)
         refused_and_untouched(settled.producer, guard.what, guard.remedy)
-        if follow := FOLLOWED.get(guard.remedy):
+        if follow := FOLLOWED.get(guard.remedy.removeprefix("its cleanup.policy must be compact; ")):
             follow(settled.producer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -83,10 +83,27 @@ class Lake:
         entry = published(str(self.path))[-1]
         return entry, DeltaTable(f"{self.path}/{entry.tables[0].path}").version()
 
-    def remake(self, topic: str) -> None:
+    def start_over(self) -> None:
+        """COPY_AGAIN: ``walbridge drop``, a new folder, ``walbridge init`` and both programs again."""
+        admin = AdminClient({"bootstrap.servers": self.writer.bootstrap_servers})
+        mine = [each for each in admin.list_topics(timeout=60).topics if each.startswith(f"{self.writer.pipeline}.")]
+        for topic in mine:
+            self.delete(topic)
+        writer = ContractWriter(self.writer.bootstrap_servers, self.writer.pipeline)
+        table = writer.relation("t", [ColumnSpec("id", "int4", is_key=True), ColumnSpec("v")], relation_id=1)
+        writer.copy([(table, [{"id": 3, "v": "c"}])])
+        again = replace(self, writer=writer, table=table, path=self.path.with_name("new"))
+        again.run()
+        assert [row["id"] for row in tables_at(self.spark, str(again.path))["public.t"].collect()] == [3]
+
+    def delete(self, topic: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.writer.bootstrap_servers})
         admin.delete_topics([topic])[topic].result(60)
         wait_until(lambda: topic not in admin.list_topics(timeout=60).topics, f"{topic} to be gone")
+
+    def remake(self, topic: str) -> None:
+        self.delete(topic)
+        admin = AdminClient({"bootstrap.servers": self.writer.bootstrap_servers})
 
         def made() -> bool:
             with contextlib.suppress(Exception):  # its last life is still being deleted
@@ -132,6 +149,16 @@ def _newer_metadata(lake: Lake) -> None:
     lake.insert()
 
 
+def _metadata_made_anew(lake: Lake) -> None:
+    lake.insert()
+    lake.remake(metadata_topic(lake.writer.pipeline))
+
+
+def _metadata_deleted(lake: Lake) -> None:
+    lake.insert()
+    lake.delete(metadata_topic(lake.writer.pipeline))
+
+
 def _newer_manifest(lake: Lake) -> None:
     DeltaTable(str(lake.path / "_cuts")).alter.add_columns([Field("bytes", PrimitiveType("long"))])
 
@@ -144,6 +171,16 @@ GUARDS: dict[str, tuple[Callable[[Lake], object], str, str]] = {
         COPY_AGAIN,
     ),
     "event bytes that were changed": (_corrupt_bytes, "offset", "copy"),
+    "metadata topic made anew": (
+        _metadata_made_anew,
+        "or the topic was made anew",
+        f"where the topic was made anew, {COPY_AGAIN}",
+    ),
+    "metadata topic deleted": (
+        _metadata_deleted,
+        "does not exist at",
+        f"was it deleted? Then {COPY_AGAIN}",
+    ),
     "cut of newer code": (
         lambda lake: _write_newer(lake, cuts_topic(lake.writer.pipeline)),
         "holds a record that this version cannot read",
@@ -166,6 +203,8 @@ def test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was(settled: Lak
     assert remedy in refusal.value.remedy
     assert "secret words" not in str(refusal.value)
     assert settled.standing() == before
+    if refusal.value.remedy.endswith(COPY_AGAIN):
+        settled.start_over()
 
 
 TROUBLES: dict[str, tuple[Callable[[Lake], object], str, str]] = {

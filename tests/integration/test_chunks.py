@@ -21,6 +21,7 @@ from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader, TableRead
 from walbridge.producer.postgres.table_reads.key_order import Bound, set_bound, set_listed
 from walbridge.producer.postgres.table_reads.snapshot import copy_statement
+from walbridge.schemas.errors import OperatorError
 
 NO_LIMIT = 10**9
 on_a_shared_database = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -193,6 +194,38 @@ def test_no_range_is_sorted_or_read_by_another_way_than_the_key(versioned: Datab
     assert len(plans) == (1 + 1 + 1) + (1 + 3 + 1) + (1 + 2 + 1)
     assert [plan for plan in plans if "Seq Scan" in plan or "Sort  (" in plan or "Bitmap" in plan] == []
     assert all("Index Scan using" in plan for plan in plans)
+
+
+UNREADABLE = """
+    CREATE TYPE odd;
+    CREATE FUNCTION odd_in(cstring) RETURNS odd LANGUAGE internal IMMUTABLE STRICT AS 'int4in';
+    CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'oidout';
+    CREATE TYPE odd (INPUT = odd_in, OUTPUT = odd_out, LIKE = int4);
+    CREATE FUNCTION odd_cmp(odd, odd) RETURNS int LANGUAGE internal IMMUTABLE STRICT AS 'btint4cmp';
+    CREATE FUNCTION odd_lt(odd, odd) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4lt';
+    CREATE FUNCTION odd_eq(odd, odd) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4eq';
+    CREATE FUNCTION odd_gt(odd, odd) RETURNS bool LANGUAGE internal IMMUTABLE STRICT AS 'int4gt';
+    CREATE OPERATOR < (LEFTARG = odd, RIGHTARG = odd, FUNCTION = odd_lt, COMMUTATOR = >);
+    CREATE OPERATOR = (LEFTARG = odd, RIGHTARG = odd, FUNCTION = odd_eq, COMMUTATOR = =);
+    CREATE OPERATOR > (LEFTARG = odd, RIGHTARG = odd, FUNCTION = odd_gt, COMMUTATOR = <);
+    CREATE OPERATOR CLASS odd_ops DEFAULT FOR TYPE odd USING btree
+        AS OPERATOR 1 <, OPERATOR 3 =, OPERATOR 5 >, FUNCTION 1 odd_cmp(odd, odd);
+    CREATE TABLE k (id odd PRIMARY KEY, v int);
+    INSERT INTO k VALUES ('-7', 1), ('5', 2)
+"""
+"""A type prints what lies below zero as another number, which it does not read."""
+
+
+def test_key_that_postgres_does_not_read_is_told_and_the_copy_goes_on_once_it_is_corrected(database: Database) -> None:
+    """I8"""
+    database.execute(UNREADABLE)
+    table = published_table(database, "k")
+    with ChunkReader(database.dsn) as reader:
+        with pytest.raises(OperatorError, match=r"public\.k has a row whose key Postgres does not read as") as told:
+            list(in_chunks(reader, table, 1))
+        assert told.value.remedy == "correct the key of that row, which pg_dump could not restore either"
+        database.execute("UPDATE k SET id = '7' WHERE v = 1")
+        assert sum(map(len, in_chunks(reader, table, 1))) == 2
 
 
 def plans_of(database: Database, table: PublishedTable) -> Iterator[str]:

@@ -256,11 +256,6 @@ FOLLOWED: dict[str, str] = {
 
 NOT_FOLLOWED_YET = frozenset(
     {
-        "producer/kafka/control_topics.py:slot_progress",
-        "producer/postgres/table_reads/key_order.py:set_bound",
-        "spark_consumer/jvm/executors.py:_without_executors",
-        "spark_consumer/kafka/kafka_client.py:_refuse_missing_topics",
-        "spark_consumer/kafka/kafka_log.py:wait_visible",
         "walbridge/consumer/merged_ranges.py:_topic_gone",
         "walbridge/verify/source.py:connected",
     }

@@ -6,6 +6,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "walbridge/tables/keys.py:_printed",
         "walbridge/tables/keys.py:copy_keys",
     ),
+    "tests/end_to_end/test_on_a_cluster.py::"
+    "test_command_of_the_page_runs_the_job_on_a_cluster_whose_executors_have_no_python": (
+        "spark_consumer/jvm/executors.py:_without_executors",
+    ),
     "tests/end_to_end/test_security.py::test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints": (
         "walbridge/drop.py:_delete_topics",
     ),
@@ -28,10 +32,15 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/faults/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works": (
         "producer/errors/topics.py:metadata_gone",
+        "producer/kafka/control_topics.py:slot_progress",
     ),
     "tests/faults/test_guards.py::"
     "test_topic_of_all_tables_that_is_deleted_under_a_producer_stops_it_and_its_remedy_works": (
         "producer/errors/topics.py:topic_gone",
+    ),
+    "tests/faults/test_guards_job.py::test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was": (
+        "spark_consumer/kafka/kafka_client.py:_refuse_missing_topics",
+        "spark_consumer/kafka/kafka_log.py:wait_visible",
     ),
     "tests/faults/test_guards_job.py::test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_on": (
         "spark_consumer/kafka/kafka_log.py:_undecided",
@@ -75,6 +84,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/faults/test_whole_copy.py::test_key_without_an_order_is_no_hindrance_where_old_rows_are_complete": (
         "producer/session/copies/start.py:_without_order",
+    ),
+    "tests/integration/test_chunks.py::"
+    "test_key_that_postgres_does_not_read_is_told_and_the_copy_goes_on_once_it_is_corrected": (
+        "producer/postgres/table_reads/key_order.py:set_bound",
     ),
     "tests/remedies/test_followed_lake.py::test_broker_is_started_or_its_address_corrected": (
         "spark_consumer/preflight.py:wait_for_broker",
