@@ -14,7 +14,7 @@ import pytest
 from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards import altered_tables, doubts, source_watch
+from walbridge.producer.guards import altered_tables, doubts, look_pace, source_watch
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.look_pace import INTERVAL_S
 from walbridge.producer.guards.source_watch import SourceWatch, refuse_unknown
@@ -384,7 +384,10 @@ def test_topic_ids_of_a_progress_of_format_1_go_to_the_records_of_tables() -> No
     assert watched.tracker.progress == replace(now, format_version=1)
 
 
-def test_publication_that_tells_ddl_is_asked_for_behind_all_who_were_writing_when_it_was_found() -> None:
+def test_publication_that_tells_ddl_is_asked_for_behind_all_who_were_writing_when_it_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(look_pace, "_SHARE", 0)
     watched = opened()
     watched.ddl_publication, watched.next_xid = 17_000, 82
     watched.look(lsn=Lsn(600), oldest_xid=79)

@@ -20,7 +20,8 @@ from walbridge.schemas.settings import Settings
 from walbridge.ui.server import Pages, UiServer
 from walbridge.ui.verb import serve
 
-END_S = 5.0
+END_S = 60.0
+"""Far above the five seconds that it may take on a quiet machine."""
 LOOK_S = 60.0
 
 
