@@ -4,6 +4,8 @@ Every line is one mistake, what it would do, and the test that must fail on it. 
 ``test_copying.py``.
 """
 
+from functools import partial
+
 import pytest
 
 from tests.mutants.mutant import Mutant, Noticed
@@ -12,7 +14,9 @@ from tests.producer.session.copies import test_copies_altered as altered
 from tests.producer.session.copies import test_copies_begin as begin
 from tests.producer.session.copies import test_copies_chunks as chunks
 from tests.producer.session.copies import test_copies_listed as listed
+from tests.producer.session.copies import test_copies_topics as copies_topics
 from tests.producer.session.copies import test_copies_windows as windows
+from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.session.changes import Changes
 from walbridge.producer.session.copies.answers import CopyAnswers
 from walbridge.producer.session.copies.chunk_rows import rows_at_end
@@ -25,6 +29,8 @@ from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
 from walbridge.producer.session.copies.steps import CopySteps
 from walbridge.producer.session.copies.table_copies import TableCopies
 from walbridge.producer.session.loop import Session
+
+ANOTHER = TopicFound("another", 1)
 
 
 def noticed(function: object, text: str, mistake: str, test: object) -> Noticed:
@@ -211,6 +217,14 @@ NOTICED = {
     "a table made again takes the topic of one that is there": noticed(
         CopyStart._topic_of, "if live and (gone := live - self._watch.names_of(live).keys()):", "if gone := {*()}:",
         begin.test_table_made_again_waits_until_the_one_before_it_is_known_to_be_gone,
+    ),
+    "a table made again takes a topic that is another one by now": noticed(
+        CopyStart._is_left_to, "(topic, here.topic_id, DROPPED)", "(topic, known.topic_id, DROPPED)",
+        partial(copies_topics.test_topic_that_is_not_the_one_that_was_left_is_not_made_or_taken_again, ANOTHER),
+    ),
+    "a table without a key gets several partitions": noticed(
+        CopyStart._unfit, "not record.key_columns", "False",
+        copies_topics.test_table_made_again_without_a_key_gets_a_topic_of_one_partition,
     ),
     "a table is copied that left the publication": noticed(
         CopyStart.record_of, "record.membership is None or record.membership != found.membership", "False",

@@ -9,6 +9,7 @@ missed nor read twice, whatever topics its table had.
 import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import TracebackType
@@ -31,9 +32,9 @@ from walbridge.consumer.cut_groups import CutGroups, Group, TableBarrier
 from walbridge.consumer.event import Event, EventDecoder, time_of
 from walbridge.consumer.merged_ranges import MergedRanges
 from walbridge.consumer.relations import Relations, WantedTables
-from walbridge.consumer.topic_stream import SLICE_S, Place, decoded
+from walbridge.consumer.topic_stream import LOOK_S, SLICE_S, Place, decoded
 from walbridge.schemas.control.cut import Cut, PartitionRange, decode_cut
-from walbridge.schemas.errors import OperatorError, ProtocolError, unreadable_record
+from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.topics import cuts_topic
 
@@ -105,7 +106,9 @@ class TransactionStream:
         self._passed = 0
         """Where the cuts topic was at its end: markers behind the last cut take offsets, too."""
         self._failure: Exception | None = None
-        self.topic_ids = TopicIds(kafka).of([self._place[0]])
+        self._ids_asked = TopicIds(kafka)
+        self._looked_s, self._is_missing = time.monotonic(), False
+        self.topic_ids = self._ids_asked.of([self._place[0]])
         """Kafka's id of the cuts topic, to be kept beside ``offsets``. It is asked for before the first offset."""
         self._next = self._begin(start, kept_ids)
 
@@ -231,8 +234,24 @@ class TransactionStream:
                     self._is_at_end, self._passed = True, message.offset() or 0  # type: ignore[union-attr]
                 if (refused := refusal(error, self._place[0])) is not None:
                     raise refused
+            self._look_if_due()
             if time.monotonic() >= deadline_s or self._is_over:
                 return None
+
+    def _look_if_due(self) -> None:
+        """While no cut comes: is their topic there? A broker that has just started may not know of it for a moment.
+
+        Raises:
+            OperatorError: it is not, or is another one.
+        """
+        if time.monotonic() - self._looked_s < LOOK_S:
+            return
+        self._looked_s = time.monotonic()
+        with suppress(KafkaAway):  # waiting for the broker is the poll's part
+            now = self._ids_asked.of([self._place[0]])
+            is_missing, self._is_missing = self._is_missing, now != self.topic_ids
+            if self._is_missing and (is_missing or now):
+                raise _deleted(self._place[0])
 
     def commit(self) -> None:
         """Commit for the group the transactions that were taken whole. Raises as ``poll``."""
@@ -251,6 +270,14 @@ class TransactionStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _deleted(topic: str) -> OperatorError:
+    return OperatorError(
+        f"topic {topic} was deleted, as by walbridge drop: no cut of this pipeline comes there any more",
+        remedy="begin anew once walbridge produce runs again, with an empty target, another group.id, but neither "
+        "start nor topic_ids",
+    )
 
 
 def _broken(topic: str, offset: int, error: ProtocolError) -> OperatorError:

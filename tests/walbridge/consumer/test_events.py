@@ -17,7 +17,7 @@ from tests.faults.followed import settings_of
 from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
-from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream
+from walbridge.consumer import Event, Operation, OperatorError, events, merged_ranges, topic_stream, transaction_stream
 from walbridge.consumer.client import TopicIds
 from walbridge.consumer.topic_stream import Place
 from walbridge.tables.copy import copy
@@ -272,7 +272,7 @@ def test_topic_that_is_deleted_stops_who_has_not_read_it_to_its_end_and_nobody_e
 
 @pytest.mark.parametrize("transactions", [False, True])
 def test_kept_offsets_of_a_topic_that_was_made_again_are_refused(
-    producer: ProducerUnderTest, transactions: bool
+    producer: ProducerUnderTest, transactions: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I7: they are somewhere in the middle of other records."""
     with following(producer):
@@ -294,9 +294,11 @@ def test_kept_offsets_of_a_topic_that_was_made_again_are_refused(
         wait_until(lambda: _is_made(admin, topic), "the topic to be made again")
         known = (None, kept["topic_ids"][topic])  # the broker may tell of the one before for a moment, or of none
         wait_until(lambda: TopicIds(kafka(producer)).of([topic]).get(topic) not in known, "the broker to know of it")
-        assert stream.topic_ids == kept["topic_ids"], (
-            "they are of the topic that was read, not of the one that is there"
-        )
+        assert stream.topic_ids == kept["topic_ids"], "they are of the topic that was read, not of that which is there"
+        if transactions:
+            monkeypatch.setattr(transaction_stream, "LOOK_S", 0.0)
+            with pytest.raises(OperatorError, match=f"topic {topic} was deleted|{topic}.* are gone"):
+                stream.poll(WAIT_S)
     with pytest.raises(OperatorError, match=f"topic {topic} was deleted and made again since"):
         events(producer.name, ["a"], kafka(producer), **of, **kept)  # type: ignore[call-overload]
     with events(producer.name, ["a"], kafka(producer), follow=False, **of) as anew:  # type: ignore[call-overload]
