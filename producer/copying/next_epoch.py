@@ -3,8 +3,8 @@
 In: the last progress, the one of a pipeline that copied nothing yet, what was asked meanwhile. Out: progress
 ``creating``, in which each table is stale and is to be copied beside the stream. Pure.
 
-Nothing of the old epoch counts any more but topics and names: LSNs, xids, memberships and ids of topics may mean
-something else on this server, or in this publication.
+Nothing of the old epoch counts any more but topics with their ids, and names: LSNs, xids and memberships may mean
+something else on this server, or in this publication. A topic that was made again since is still another one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -82,11 +82,11 @@ def _stale(
 ) -> TableProgress:
     """What cannot be named cannot be asked for either: it is noticed again if it is in the publication."""
     relation_id, name = table.relation_id, table.name or names.get(table.relation_id)
-    topic = table.topic or topics.get(relation_id)
+    topic, topic_id = table.topic or topics.get(relation_id), table.topic_id if table.topic else None
     if table.state == DROPPED or name is None:
-        return TableProgress(relation_id, DROPPED, topic, since=table.since, name=name)
+        return TableProgress(relation_id, DROPPED, topic, topic_id, since=table.since, name=name)
     since = last.done if table.state in (CURRENT, COPYING) else table.since
-    return TableProgress(relation_id, STALE, topic, since=since, why=why, name=name)
+    return TableProgress(relation_id, STALE, topic, topic_id, since=since, why=why, name=name)
 
 
 def without_beginning(progress: Progress) -> Progress:

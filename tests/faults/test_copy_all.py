@@ -12,6 +12,7 @@ from tests.faults.kill_points import AGAIN, AGAIN_DONE, BESIDE
 from tests.faults.standing import refused_and_untouched
 from tests.faults.test_guards_server import SETTINGS, copy_cluster, replace_cluster
 from tests.faults.test_table_copied import MADE, Habits
+from tests.faults.topic_life import TopicLife
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.wait import wait_until
@@ -126,7 +127,9 @@ def test_every_table_is_told_stale_with_the_reason_until_it_is_copied(stopped: P
 
 
 def test_tables_that_vanished_meanwhile_are_dropped_and_new_ones_are_copied(stopped: ProducerUnderTest) -> None:
+    """And a topic that was made again meanwhile is left: cuts name offsets of the one before."""
     drop_slot(stopped)
+    TopicLife(stopped).remake(f"{stopped.name}.public.t")
     stopped.database.execute(
         "DROP TABLE bag; ALTER TABLE u RENAME TO renamed; CREATE TABLE u (id int PRIMARY KEY);"
         "INSERT INTO u VALUES (7); ALTER TABLE t ADD COLUMN added int DEFAULT 5"
@@ -147,6 +150,7 @@ def test_tables_that_vanished_meanwhile_are_dropped_and_new_ones_are_copied(stop
     assert sorted(row["id"] for row in replayed.rows("public", "u")) == [7, 8]
     assert {row["added"] for row in replayed.rows("public", "t")} == {5}
     running.stop()
+    assert f"{stopped.name}.public.t_2" in {table.topic for table in progress_of(stopped).tables.values()}
 
 
 def test_pipeline_that_can_go_on_copies_all_tables_beside_the_stream(stopped: ProducerUnderTest) -> None:
