@@ -257,9 +257,4 @@ FOLLOWED: dict[str, str] = {
     ),
 }
 
-NOT_FOLLOWED_YET = frozenset(
-    {
-        "walbridge/consumer/merged_ranges.py:_topic_gone",
-        "walbridge/verify/source.py:connected",
-    }
-)
+NOT_FOLLOWED_YET: frozenset[str] = frozenset()

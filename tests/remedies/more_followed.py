@@ -238,6 +238,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "tests/walbridge/consumer/test_events.py::test_records_that_are_gone_before_they_were_read_stop_the_reader": (
         "walbridge/consumer/client.py:refusal",
     ),
+    "tests/walbridge/consumer/test_events.py::"
+    "test_topic_that_is_gone_is_told_and_a_reader_that_begins_anew_has_the_copy_in_the_new_one": (
+        "walbridge/consumer/merged_ranges.py:_topic_gone",
+    ),
     "tests/walbridge/consumer/test_events.py::test_what_cannot_be_read_is_refused_in_words": (
         "walbridge/consumer/relations.py:__init__",
     ),
@@ -274,6 +278,9 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/walbridge/verify/test_verify_refusals.py::test_a_server_that_is_not_the_sources_is_named_in_the_dsn": (
         "walbridge/verify/source.py:_connect",
+    ),
+    "tests/walbridge/verify/test_verify_refusals.py::test_a_server_that_went_while_it_was_read_is_asked_again": (
+        "walbridge/verify/source.py:connected",
     ),
     "tests/walbridge/verify/test_verify_refusals.py::test_a_table_that_the_lake_lacks_is_the_operators": (
         "walbridge/verify/rounds.py:_trial",

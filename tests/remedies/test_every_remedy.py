@@ -12,7 +12,7 @@ from tests.remedies.out_of_reach import OUT_OF_REACH
 from tests.remedies.sites import sites
 
 FOLLOWED = followed.FOLLOWED | MORE_FOLLOWED
-NOT_FOLLOWED_MAX = 2
+NOT_FOLLOWED_MAX = 0
 """Lowered with each that is followed."""
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from walbridge.consumer.client import record_of, refusal
+from walbridge.consumer.client import partitions_of, record_of, refusal
 from walbridge.consumer.event import Event, KafkaRecord, Operation
 from walbridge.schemas.control.cut import PartitionRange
 from walbridge.schemas.errors import KafkaAway, OperatorError
@@ -105,6 +105,8 @@ class MergedRanges:
                 heard_s = time.monotonic()
             elif time.monotonic() - heard_s > SILENCE_S:
                 part = lane.part
+                if partitions_of(self._consumer, part.topic) is None:  # a client that knew it is not told that it went
+                    raise _topic_gone(part.topic)
                 raise KafkaAway(f"{part.topic}[{part.partition}] brings nothing for {SILENCE_S:g} s")
         if lane.waiting:
             record = lane.waiting.popleft()
@@ -162,5 +164,6 @@ class MergedRanges:
 def _topic_gone(topic: str) -> OperatorError:
     return OperatorError(
         f"topic {topic} is gone, and with it records that cuts name",
-        remedy="begin anew with an empty target and another group.id, behind the copy of its table into a new topic",
+        remedy="once walbridge tables calls its table current in another topic, begin anew with an empty target and "
+        "another group.id",
     )

@@ -38,7 +38,7 @@ _SESSION = {
 }
 _READABLE = (
     "verify needs the primary, and a role with SELECT on every published table (and BYPASSRLS where row security is"
-    " on); if a table was just altered, run walbridge verify again"
+    " on); if a table was just altered, or the server went away, run walbridge verify again"
 )
 _QUOTES_VALUES = ("22", "23")
 """Data and constraint errors."""

@@ -21,6 +21,7 @@ from walbridge.consumer import Event, Operation, OperatorError, events, merged_r
 from walbridge.consumer.client import TopicIds
 from walbridge.consumer.topic_stream import Place
 from walbridge.tables.copy import copy
+from walbridge.tables.look import look
 
 WAIT_S = 30.0
 LITTLE = {"max.partition.fetch.bytes": 1024, "queued.min.messages": 1}
@@ -321,6 +322,30 @@ def _read_and_commit(producer: ProducerUnderTest, *, transactions: bool) -> None
     with events(producer.name, ["a"], kafka(producer), transactions=True, follow=False) as whole:
         assert [event for found in whole for event in found]
         whole.commit()
+
+
+def test_topic_that_is_gone_is_told_and_a_reader_that_begins_anew_has_the_copy_in_the_new_one(
+    producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I7"""
+    monkeypatch.setattr(merged_ranges, "SILENCE_S", 2.0)
+    with following(producer):
+        _read_and_commit(producer, transactions=True)
+        producer.database.execute("INSERT INTO a VALUES (2, 2)")
+        caught_up(producer)
+        topic = f"{producer.name}.public.a"
+        TopicLife(producer).delete(topic)
+        settings = settings_of(producer)
+        tables = lambda: {each.name: each.progress for each in look(settings, needs_postgres=True).tables}  # noqa: E731
+        wait_until(lambda: (now := tables()["public.a"]) is not None and now.topic == f"{topic}_2", "another topic")
+        wait_until(lambda: (now := tables()["public.a"]) is not None and now.state == "current", "the copy")
+        with pytest.raises(OperatorError, match=f"topic {topic} is gone, and with it records that cuts name") as told:
+            _read_and_commit(producer, transactions=True)
+        assert told.value.remedy.endswith("begin anew with an empty target and another group.id")
+        with events(producer.name, ["a"], kafka(producer, "anew"), transactions=True, follow=False) as stream:
+            found = [event.key for whole in stream for event in whole if event.key is not None]
+
+    assert found == [{"id": 1}, {"id": 2}]
 
 
 def test_new_reader_begins_with_what_is_kept(producer: ProducerUnderTest) -> None:

@@ -86,6 +86,20 @@ def test_a_server_that_is_not_the_sources_is_named_in_the_dsn(database: Database
     assert verify(right, timeout_s=5) == 0
 
 
+def test_a_server_that_went_while_it_was_read_is_asked_again(database: Database, handmade: HandmadeLake) -> None:
+    accounts(database, handmade, ACCOUNTS)
+
+    def read() -> None:
+        with connected(database.dsn, 30) as connection:
+            database.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
+            connection.execute("SELECT 1")
+
+    with pytest.raises(OperatorError, match="Postgres could not be read") as told:
+        read()
+    assert told.value.remedy.endswith("or the server went away, run walbridge verify again")
+    assert verdict(database, handmade)[0] == 0
+
+
 def test_without_a_database_none_is_taken_from_the_environment(
     handmade: HandmadeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
