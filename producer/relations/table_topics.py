@@ -4,14 +4,14 @@ In: tables as they are announced or published. Out: the topic of each with its n
 records keeps the topic that they are in; a topic is made or compared once a session, not for each announcement.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from walbridge.producer.errors.compaction import (
     compacted_key_altered,
     compacted_without_key,
     compacted_without_values,
 )
-from walbridge.producer.errors.tables import key_lost
+from walbridge.producer.errors.tables import UnfitTable, key_lost
 from walbridge.producer.errors.topics import topic_grown
 from walbridge.producer.kafka.topic_specs import TopicSpec, data_topic_spec, event_topics_of_no_table
 from walbridge.producer.kafka.topics import TopicAdmin
@@ -25,6 +25,17 @@ from walbridge.schemas.control.table_progress import DROPPED, TableProgress
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import TableSchema
 from walbridge.schemas.topics import data_topic
+
+
+def uncompactable(settings: Settings, table: TableSchema) -> Iterator[UnfitTable]:
+    """Why a compacted topic cannot keep the rows of this table, if it is to have one."""
+    if table.qualified_name not in settings.topics.compacted:
+        return
+    unsent = [each.name for each in table.columns if each.column_type.may_be_toasted and not each.is_key]
+    if not table.key_columns:
+        yield compacted_without_key(table)
+    elif unsent and table.replica_identity != "f":
+        yield compacted_without_values(table, unsent)
 
 
 class TableTopics:
@@ -67,14 +78,8 @@ class TableTopics:
         Raises:
             UnfitTable: it has no key, or updates may lack values.
         """
-        if table.qualified_name not in self._settings.topics.compacted:
-            return
-        if not table.key_columns:
-            raise compacted_without_key(table)
-        if table.replica_identity != "f":
-            unsent = [each.name for each in table.columns if each.column_type.may_be_toasted and not each.is_key]
-            if unsent:
-                raise compacted_without_values(table, unsent)
+        for fault in uncompactable(self._settings, table):
+            raise fault
 
     def refuse_other_key(self, record: RelationRecord) -> None:
         """Refuse a version of which keys are other bytes: those of rows before it would never be replaced.

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.fix_producer import ProducerUnderTest, refusal_of
 from tests.wait import wait_until
+from walbridge.__main__ import main
 from walbridge.consumer import Event, Operation, events
 from walbridge.schemas.settings_file import load_settings
 from walbridge.tail import Beginning, tail
@@ -158,12 +159,16 @@ def go_on(producer: ProducerUnderTest, topic: str) -> int:
     return records(producer, topic)
 
 
-def test_table_that_cannot_be_compacted_is_refused_until_its_remedy_is_followed(compacting: ProducerUnderTest) -> None:
+def test_table_that_cannot_be_compacted_is_refused_until_its_remedy_is_followed(
+    compacting: ProducerUnderTest, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each to the letter; and another cleanup, or another key, is a copy away."""
     database, topic = compacting.database, f"{compacting.name}.public.t"
+    assert "the table has no key" in checked(compacting, capsys)
     told = refusal_of(compacting.start())
     assert "the table has no key" in told
     database.execute(_sql(told, r"remedy: (ALTER TABLE \S+ ADD PRIMARY KEY \()\.\.\.\)") + "id)")
+    assert "without the values of note" in checked(compacting, capsys)
     told = refusal_of(compacting.start())
     assert "without the values of note" in told
     database.execute(_sql(told, "remedy: (ALTER TABLE [^;]+);"))
@@ -184,6 +189,13 @@ def test_table_that_cannot_be_compacted_is_refused_until_its_remedy_is_followed(
     _copied(compacting, f"{topic}_3")
     compacting.check_equal()
     assert [_cleanup(compacting, f"{topic}{each}") for each in ("", "_2", "_3")] == ["compact", "delete", "compact"]
+
+
+def checked(producer: ProducerUnderTest, capsys: pytest.CaptureFixture[str]) -> str:
+    """What ``walbridge check`` prints of it."""
+    capsys.readouterr()
+    main(["check", "--config", str(producer.write_settings())])
+    return capsys.readouterr().out
 
 
 def _sql(told: str, pattern: str) -> str:

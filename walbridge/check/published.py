@@ -21,10 +21,12 @@ from walbridge.producer.postgres.connection import SqlConnection, classified
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.relations.binary_support import binary_faults
 from walbridge.producer.relations.relation_cache import announced, describe
+from walbridge.producer.relations.table_topics import uncompactable
 from walbridge.role import RDS_MEMBERSHIP
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_names import qualified
+from walbridge.schemas.table_schema import TableSchema
 from walbridge.schemas.topics import (
     cuts_topic,
     data_topic,
@@ -73,6 +75,7 @@ class TableCase:
     replica_identity: str
     has_key: bool
     changes: int
+    schema: TableSchema | None = None
 
     @property
     def has_identity(self) -> bool:
@@ -230,7 +233,14 @@ def table_findings(
     """
     found = 0
     unfit = chain(_unfit_identities(connection, settings, tables), _unreadable(connection, settings, tables))
-    for finding in chain(*(judged(case, facts) for case in table_cases(connection, tables)), unfit):
+    cases = [*table_cases(connection, tables)]
+    compaction = (
+        refused(TABLES, fault)
+        for case in cases
+        if case.schema is not None
+        for fault in uncompactable(settings, case.schema)
+    )
+    for finding in chain(*(judged(case, facts) for case in cases), unfit, compaction):
         found += 1
         yield finding
     coming = [table for table in tables if table.relation_id not in named]
@@ -284,13 +294,14 @@ def table_cases(connection: SqlConnection, tables: Sequence[PublishedTable]) -> 
     for table in there:
         relation = relations[table.relation_id]
         own = catalog.types_within(types, {column.type_oid for column in relation.columns})
-        has_key = bool(describe(relation, facts[table.relation_id], own).key_columns)
+        schema = describe(relation, facts[table.relation_id], own)
         yield TableCase(
             name=table.qualified_name,
             quoted=_quoted(table),
             replica_identity=table.replica_identity,
-            has_key=has_key,
+            has_key=bool(schema.key_columns),
             changes=changes[table.relation_id],
+            schema=schema,
         )
 
 
