@@ -41,7 +41,7 @@ TROUBLES: dict[str, tuple[str, str | Callable[[TopicLife, str], None], str]] = {
         "(id int PRIMARY KEY, v text)",
         "ALTER TABLE {0} ADD c int; INSERT INTO {0} VALUES (11, 'new', 11); "
         "ALTER TABLE {0} DROP c; ALTER TABLE {0} ADD c int; INSERT INTO {0} VALUES (12, 'newer', 12)",
-        "column c of table public.uncertain was told when the catalogue had another one",
+        "column c of table public.uncertain was told when the catalogue had",
     ),
     "away": ("(id int PRIMARY KEY, v text)", BACK, "was taken out of publication walbridge and put back"),
     "grown": ("(id int PRIMARY KEY, v text)", lambda life, topic: life.grow(topic, 2), "its rows were spread over 1"),
