@@ -25,8 +25,8 @@ UNTOLD = "untold"
 
 def untold_together(kinds: set[str]) -> set[str]:
     """Of these, which are ``SAME`` by themselves, what nobody is told beside the others: a label that came behind a
-    column of its type may have been renamed."""
-    return kinds & {"add label"} if "add column" in kinds else set()
+    column of its type may have been renamed; a column that came and is gone may have had a value in older rows."""
+    return kinds & {"add label", "drop column"} if "add column" in kinds else set()
 
 
 COLUMN_TYPES = (
