@@ -12,7 +12,7 @@ NAMES = tuple(f"t{number}" for number in range(20))
 SCHEMAS = ("public", "archive")
 
 
-_SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema|parts)' ORDER BY 1"
+_SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema|parts|walbridge)' ORDER BY 1"
 
 
 def _schemas(scene: Scene) -> list[str]:

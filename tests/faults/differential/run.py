@@ -22,6 +22,7 @@ from tests.faults.differential.tables import PARTS, tables
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.topic_reader import Topics
 from tests.wait import wait_until
+from walbridge.ddl_trigger import make
 
 PUBLISHED = {
     "all": "FOR ALL TABLES WITH (publish_via_partition_root = true)",
@@ -38,14 +39,14 @@ SETTLED_S = 240.0
 HISTORY = 25
 _PUBLISHED = """
     SELECT c.oid::int FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
-    JOIN pg_class c ON c.relname = t.tablename AND c.relnamespace = n.oid"""
+    JOIN pg_class c ON c.relname = t.tablename AND c.relnamespace = n.oid WHERE n.nspname <> 'walbridge'"""
 
 
 class Differential:
     """A source and what the topics tell of it, side by side."""
 
-    def __init__(self, producer: ProducerUnderTest, seed: int, how: str) -> None:
-        self._producer, self._dice, self._how = producer, random.Random(seed), how
+    def __init__(self, producer: ProducerUnderTest, seed: int, how: str, *, tells_ddl: bool = False) -> None:
+        self._producer, self._dice, self._how, self._tells_ddl = producer, random.Random(seed), how, tells_ddl
         self._owner = Owner(self._dice, names_tables=how == "named")
         self._tables = FollowedTables()
         self._running: Running | None = None
@@ -62,6 +63,9 @@ class Differential:
         database = self._producer.database
         database.execute(f"CREATE SCHEMA {PARTS}; CREATE SCHEMA {SCHEMAS[1]}; {TYPES}")
         database.execute(f"CREATE PUBLICATION walbridge {PUBLISHED[self._how]}")
+        if self._tells_ddl:
+            with database.connect() as connection, connection.transaction():
+                make(connection, lambda line: None)
         with database.connect() as one, database.connect() as other, self._producer.topics() as topics:
             for connection in (one, other):
                 connection.execute(LOCK_TIMEOUT.encode())

@@ -19,7 +19,8 @@ _TABLES = """
            c.relreplident, c.reltoastrelid > 0,
            coalesce((SELECT array_agg(i.inhparent::int) FROM pg_inherits i WHERE i.inhrelid = c.oid), '{}')
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.relkind IN ('r', 'p') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'
+    WHERE c.relkind IN ('r', 'p')
+    AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname NOT IN ('information_schema', 'walbridge')
     ORDER BY 2, 3"""
 _COLUMNS = """
     SELECT a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), b.typcategory, format_type(b.oid, NULL),

@@ -19,16 +19,26 @@ STATEMENTS, CHECKS = 220, 1
 SOAK_STATEMENTS, SOAK_CHECKS = 20_000, 120
 
 
-def test_tables_called_current_equal_their_source_whatever_is_done_to_them(producer: ProducerUnderTest) -> None:
+@pytest.mark.parametrize("tells_ddl", [False, True])
+def test_tables_called_current_equal_their_source_whatever_is_done_to_them(
+    producer: ProducerUnderTest, tells_ddl: bool
+) -> None:
     """Nothing is copied again for a change that keeps every value and that the catalogue tells."""
-    _run(Differential(producer, fault_seed(), "all"), STATEMENTS, CHECKS)
+    _run(Differential(producer, fault_seed(), "all", tells_ddl=tells_ddl), STATEMENTS, CHECKS)
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("tells_ddl", [False, True])
 @pytest.mark.parametrize("how", PUBLISHED)
-def test_tables_called_current_equal_their_source_for_long(producer: ProducerUnderTest, how: str) -> None:
+def test_tables_called_current_equal_their_source_for_long(
+    producer: ProducerUnderTest, how: str, tells_ddl: bool
+) -> None:
     statements = int(os.environ.get("STATEMENTS") or SOAK_STATEMENTS)
-    _run(Differential(producer, fault_seed(), how), statements, max(SOAK_CHECKS * statements // SOAK_STATEMENTS, 4))
+    _run(
+        Differential(producer, fault_seed(), how, tells_ddl=tells_ddl),
+        statements,
+        max(SOAK_CHECKS * statements // SOAK_STATEMENTS, 4),
+    )
 
 
 def _run(differential: Differential, statements: int, checks: int) -> None:
