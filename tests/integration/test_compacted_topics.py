@@ -164,7 +164,10 @@ def test_table_that_cannot_be_compacted_is_refused_until_its_remedy_is_followed(
 ) -> None:
     """Each to the letter; and another cleanup, or another key, is a copy away."""
     database, topic = compacting.database, f"{compacting.name}.public.t"
-    assert "the table has no key" in checked(compacting, capsys)
+    compacting.settings["topics"]["cleanup"]["public.mistaken"] = "compact"
+    told = checked(compacting, capsys)
+    assert "names public.mistaken, which is not published" in told
+    assert "the table has no key" in told
     told = refusal_of(compacting.start())
     assert "the table has no key" in told
     database.execute(_sql(told, r"remedy: (ALTER TABLE \S+ ADD PRIMARY KEY \()\.\.\.\)") + "id)")

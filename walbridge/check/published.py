@@ -243,6 +243,11 @@ def table_findings(
     for finding in chain(*(judged(case, facts) for case in cases), unfit, compaction):
         found += 1
         yield finding
+    for name in sorted(settings.topics.compacted - {table.qualified_name for table in tables}):
+        found += 1
+        yield warning(
+            TABLES, f"[topics.cleanup] names {name}, which is not published", "correct the name, or leave it out"
+        )
     coming = [table for table in tables if table.relation_id not in named]
     for fault in foreign_row_faults(connection, settings, coming):
         found += 1
