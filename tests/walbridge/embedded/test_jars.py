@@ -81,6 +81,17 @@ def test_unknown_set_is_refused(fetched: list[str], monkeypatch: pytest.MonkeyPa
         jars.fetch(["flink"])
 
 
+def test_set_of_another_lock_is_fetched_and_checked_as_any_other(fetched: list[str], tmp_path: Path) -> None:
+    """Of jars that only some tests need."""
+    other = tmp_path / "other.lock"
+    other.write_text(f"{RIGHT} connect org.x:c:3\n")
+
+    assert [path.name for path in jars.fetch(["connect"], lock=other)["connect"].glob("*.jar")] == ["c-3.jar"]
+    with pytest.raises(OperatorError, match="no set 'spark'"):
+        jars.fetch(["spark"], lock=other)
+    assert fetched == ["org.x:c:3"]
+
+
 def test_lock_in_the_package_names_every_set_with_full_checksums() -> None:
     lines = jars.read_lock()
 
