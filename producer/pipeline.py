@@ -24,7 +24,7 @@ from walbridge.producer.postgres.publications.ddl_publication import ddl_publica
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.session.transaction_spool import Spool
-from walbridge.producer.start import Parts, new_progress, start
+from walbridge.producer.start import Parts, former_progress, new_progress, start
 from walbridge.producer.waits import Stopped, Waits
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.control.progress_record import DDL_OPTION
@@ -104,7 +104,8 @@ class Pipeline:
             return
         found = slot.inspect(connection, self._settings.postgres.slot)
         server = self._source.identify()
-        refuse_before_copy(published, server, found, self._settings.postgres.slot)
+        held = published or former_progress(self._settings, parts.admin)
+        refuse_before_copy(held, server, found, self._settings.postgres.slot)
         progress = new_progress(self._settings, server)
         if (told := ddl_publication(connection)) is not None:  # it is older than the slot will be
             progress = replace(progress, options=progress.options | {DDL_OPTION: str(told)})

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import structlog
+
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.next_epoch import begins_again
@@ -37,8 +39,11 @@ from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.waits import Waits
 from walbridge.schemas.control.progress_record import METADATA_OPTION, Progress
 from walbridge.schemas.control.table_request import READ_OPTION
-from walbridge.schemas.errors import StreamLost
+from walbridge.schemas.errors import OperatorError, StreamLost
 from walbridge.schemas.settings import Settings
+from walbridge.schemas.topics import progress_topic
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +97,12 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     # Again: until it was fenced, another producer published what was not yet WAL when we asked first.
     server = source.identify()
     parts = Parts(server, progress, admin, publisher, tables, out)
-    with unless_copied_again(settings, progress):
-        refuse_start(progress, server, found, options, settings.postgres.slot)
+    if progress is None and (former := former_progress(settings, admin)) is not None:
+        refuse_bad_copy(former, server, found)
+        log.warning("the pipeline has a new name: all tables are copied", name=settings.name, before=settings.formerly)
+    else:
+        with unless_copied_again(settings, progress):
+            refuse_start(progress, server, found, options, settings.postgres.slot)
     if parts.needs_copy:
         ensure_publication(connection, settings)
         tables.registry.reach()
@@ -119,6 +128,26 @@ def _refuse_beside_another(
         refuse_bad_beginning(progress, server, found)
     else:
         refuse_bad_copy(progress, server, found)
+
+
+def former_progress(settings: Settings, admin: TopicAdmin) -> Progress | None:
+    """What was published of the same slot under the pipeline's name of before, if it had one.
+
+    Raises:
+        OperatorError: the topics of that name say nothing of the slot.
+        RetryableError: Kafka is away.
+    """
+    if settings.formerly is None:
+        return None
+    former = settings.model_copy(update={"name": settings.formerly, "formerly": None})
+    is_there = progress_topic(former.name) in admin.partition_counts()
+    progress = read_progress(former) if is_there else None
+    if progress is None:
+        raise OperatorError(
+            f"{progress_topic(former.name)} says nothing of slot {settings.postgres.slot}, which this pipeline had",
+            remedy="set formerly to the name that the pipeline had, or leave it out",
+        )
+    return progress
 
 
 def transactional_id(settings: Settings, system_id: str) -> str:
@@ -173,7 +202,7 @@ def reserve_slot(settings: Settings) -> bool:
         found = slot.inspect(source.connect(), name)
         if found is not None:
             # A producer may be running on it: opening a transactional instance would fence it.
-            if read_progress(settings) is None:
+            if read_progress(settings) is None and former_progress(settings, TopicAdmin(settings)) is None:
                 refuse_foreign_slot(found, name)
             return False
         parts = start(settings, source, Spool(settings), Waits(lambda: False), ProducerMetrics())

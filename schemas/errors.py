@@ -120,7 +120,8 @@ def foreign_lake(path: str, theirs: str, ours: str) -> OperatorError:
     """Its tables may have our tables' names, and hold what another pipeline wrote."""
     return OperatorError(
         f"the lake at {path} belongs to pipeline {theirs}, this one is {ours}",
-        remedy="give this pipeline its own [lake] path, or set name to the lake's",
+        remedy="give this pipeline its own [lake] path, or set name to the lake's; if that was its name before, set "
+        "formerly to it",
     )
 
 

@@ -311,6 +311,8 @@ class Settings(BaseSettings):
     )
 
     name: str = "walbridge"
+    formerly: str | None = None
+    """The name that the pipeline had before: its slot is made anew, and its lake goes on."""
     postgres: Postgres = Postgres()
     topics: Topics = Topics()
     kafka: Kafka = Kafka()
@@ -319,10 +321,10 @@ class Settings(BaseSettings):
     spark: Spark = Spark()
     metrics: Metrics = Metrics()
 
-    @field_validator("name")
+    @field_validator("name", "formerly")
     @classmethod
-    def _name_is_a_topic_prefix(cls, value: str) -> str:
-        if not is_pipeline_name(value):
+    def _name_is_a_topic_prefix(cls, value: str | None) -> str | None:
+        if value is not None and not is_pipeline_name(value):
             raise ValueError("letters, digits, '-' and '_' only, at most 64")
         return value
 

@@ -12,12 +12,14 @@ Where all are kept, it makes the same states again, each of them right (I8), and
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import groupby
 
 import structlog
 from pyspark.sql import SparkSession
 
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, foreign_lake
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE, cuts_made_anew, cuts_unfit, doubting_empty
 from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsFrom, CutsSource
@@ -73,6 +75,8 @@ class Job:
         opened = newest if newest is not None and newest.kind == "plan" else None
         finished = self._plans.manifest.finished_before(opened) if opened else newest
         self._state = LakeState.after(self._settings.name, finished)
+        if newest is not None and newest.pipeline != self._settings.name:
+            self._state, opened = self._renamed(newest, finished, start), None
         if finished is not None:
             self._metrics.found(finished)
         if self._state.epoch is None:
@@ -82,6 +86,20 @@ class Job:
             raise cuts_made_anew()
         if opened is not None:
             self._finish(opened)
+
+    def _renamed(self, newest: CutRow, finished: CutRow | None, start: int) -> LakeState:
+        """The lake as it is, under the pipeline's new name: its cuts are in another topic from here on, and begin with
+        a copy of all tables. What a plan that was left open wrote is no reader's."""
+        path, name = self._settings.lake.path, self._settings.name
+        if finished is None:
+            raise foreign_lake(path, newest.pipeline, name)
+        log.warning("the lake goes on under a new name", name=name, before=newest.pipeline)
+        self._source.forget_checkpoint()
+        row = replace(
+            finished, pipeline=name, sequence=newest.sequence + 1, next_offset=start, written_at=datetime.now(UTC)
+        )
+        self._plans.manifest.append(row)
+        return LakeState.after(name, row)
 
     def _finish(self, opened: CutRow) -> None:
         """Make the open plan again from the same cuts over the same heads, and carry it out."""

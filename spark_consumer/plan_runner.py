@@ -68,7 +68,7 @@ class PlanRunner:
         self._spark = spark
         self._requests = CopyRequests(spark, kafka, settings)
         self._left = LeftTables(kafka, settings.name) if settings.lake.dropped_tables == "drop" else None
-        self.manifest = Manifest(self._lake, settings.name, self._storage_options)
+        self.manifest = Manifest(self._lake, settings.name, self._storage_options, settings.formerly)
         self._maintenance = Maintenance(self._lake, self.manifest, settings)
 
     def known(self, plan: Plan) -> tuple[Plan, Relations]:

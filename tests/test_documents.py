@@ -41,7 +41,7 @@ def options(verb: str) -> set[str]:
 def defaults() -> dict[str, Any]:
     """``section.field`` → default, as JSON shows it."""
     shown = Settings.model_construct().model_dump(mode="json")
-    flat = {"name": shown.pop("name")}
+    flat = {name: shown.pop(name) for name in ("name", "formerly")}
     return flat | {f"{section}.{name}": value for section, fields in shown.items() for name, value in fields.items()}
 
 

@@ -249,5 +249,5 @@ def refuse_foreign_slot(slot: SlotState | None, name: str) -> None:
         raise OperatorError(
             f"slot {name} exists, but <pipeline>.progress says nothing of it",
             remedy=f"if nobody needs it: SELECT pg_drop_replication_slot('{name}'); "
-            "else name another in [postgres] slot",
+            "else name another in [postgres] slot; if the pipeline had another name before, set formerly to that one",
         )

@@ -6,6 +6,7 @@ for, they are read in slices of bounded size (I9); a job that keeps up takes its
 """
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -44,6 +45,12 @@ class CutsSource:
         self._topic = cuts_topic(settings.name)
         self._checkpoint = f"{settings.lake.path.rstrip('/')}/{CHECKPOINT}"
         self._interval_ms = settings.lake.trigger_interval_ms
+
+    def forget_checkpoint(self) -> None:
+        """What the stream knows is of another topic; the lake knows all that counts. On a file system alone: elsewhere
+        Spark's error says what to delete."""
+        if "://" not in self._checkpoint:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
 
     def bounds(self) -> Range:
         """Where the topic begins and ends now.

@@ -16,6 +16,7 @@ ADMINISTRATOR = "tests/walbridge/test_administrator.py::"
 UNDECODABLE = (
     "tests/faults/test_copy_all.py::test_change_that_postgres_cannot_decode_is_left_behind_by_a_copy_of_all_tables"
 )
+RENAMED = "tests/end_to_end/test_pipeline_renamed.py::test_pipeline_goes_on_in_its_lake_under_a_new_name"
 RING = "tests/faults/test_foreign_rows.py::test_servers_that_replicate_to_each_other_have_a_pipeline_each"
 COMPACTED = (
     "tests/integration/test_compacted_topics.py::"
@@ -48,6 +49,7 @@ FOLLOWED: dict[str, str] = {
     "producer/guards/start.py:refuse_unfit_start": OFFLINE
     + "test_option_that_changed_inside_a_half_published_transaction_is_changed_back",
     "producer/pgoutput/options.py:start_options": OFFLINE + "test_server_that_is_too_old_is_upgraded",
+    "producer/start.py:former_progress": RENAMED,
     "producer/postgres/requirements.py:stream_options": OFFLINE
     + "test_slot_that_no_standby_of_this_version_keeps_is_not_asked_for",
     "producer/postgres/requirements.py:_streaming": OFFLINE

@@ -59,8 +59,12 @@ def run(pipeline: MemoryPipeline, lake: Path) -> Iterator[Run]:
 def test_lake_of_another_pipeline_is_left_for_an_own_path_or_an_own_name(lake: Path) -> None:
     Manifest(str(lake), "shop", {}).append(replace(row(1), pipeline="shop"))
     told = refusal(lambda: Manifest(str(lake), "store", {}))
-    assert told.remedy == "give this pipeline its own [lake] path, or set name to the lake's"
+    assert told.remedy == (
+        "give this pipeline its own [lake] path, or set name to the lake's; if that was its name before, set formerly "
+        "to it"
+    )
 
+    Manifest(str(lake), "store", {}, formerly="shop")
     Manifest(str(lake.with_name("own")), "store", {})
     Manifest(str(lake), re.findall(r"belongs to pipeline (\S+),", told.what)[0], {})
 

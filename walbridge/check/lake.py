@@ -42,6 +42,8 @@ def lake_findings(settings: Settings) -> Iterator[Finding]:
     if row is None:
         if writable.severity is not Severity.ERROR:
             yield ok(LAKE, "empty: the first copy will fill it")
+    elif row.pipeline == settings.formerly:
+        yield ok(LAKE, f"of this pipeline as {row.pipeline}: it goes on once all tables are copied under the new name")
     elif row.pipeline != settings.name:
         yield refused(LAKE, foreign_lake(settings.lake.path, row.pipeline, settings.name))
     else:

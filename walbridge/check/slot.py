@@ -98,6 +98,12 @@ def guard_findings(
 ) -> Iterator[Finding]:
     """Would the producer start here? ``is_copy_asked``: whether it is to copy all tables again."""
 
+    if progress is None and settings.formerly is not None:
+        yield ok(
+            AREA, f"the next start of walbridge produce makes the slot of {settings.formerly} anew, and copies all"
+        )
+        return
+
     def guards() -> None:
         options = stream_options(settings, server.version)
         refuse_start(progress, server, state, options, settings.postgres.slot)

@@ -52,8 +52,11 @@ _WITHOUT_RETRY = CommitProperties(max_commit_retries=0)
 class Manifest:
     """One job's handle on ``_cuts``. Not shared between threads."""
 
-    def __init__(self, lake: str, pipeline: str, storage_options: dict[str, str]) -> None:
+    def __init__(self, lake: str, pipeline: str, storage_options: dict[str, str], formerly: str | None = None) -> None:
         """Open the manifest, or create it in an empty lake.
+
+        Args:
+            formerly: the pipeline's name before.
 
         Raises:
             OperatorError: the lake is another pipeline's, or another job creates it right now.
@@ -64,7 +67,7 @@ class Manifest:
         self._rows_since_compaction = len(self._table.file_uris())
         newest = self.newest()
         self._sequence = newest.sequence if newest else None
-        if newest is not None and newest.pipeline != pipeline:
+        if newest is not None and newest.pipeline not in (pipeline, formerly):
             raise foreign_lake(lake, newest.pipeline, pipeline)
 
     @property

@@ -95,7 +95,8 @@ def test_lake_of_another_pipeline_is_an_error(tmp_path: Path) -> None:
         error(
             "lake",
             f"the lake at {lake} belongs to pipeline shop, this one is other",
-            "give this pipeline its own [lake] path, or set name to the lake's",
+            "give this pipeline its own [lake] path, or set name to the lake's; if that was its name before, set "
+            "formerly to it",
         )
     ]
     assert list(standing_findings(settings(tmp_path / "lake", name="other"), PROGRESS, kept(100))) == []

@@ -130,7 +130,8 @@ def test_slot_of_which_no_progress_tells_is_an_error_until_it_is_dropped(stack: 
             Severity.ERROR,
             f"slot {stack.name} exists, but <pipeline>.progress says nothing of it",
             f"if nobody needs it: SELECT pg_drop_replication_slot('{stack.name}'); "
-            "else name another in [postgres] slot",
+            "else name another in [postgres] slot; "
+            "if the pipeline had another name before, set formerly to that one",
         ),
     )
 
