@@ -186,9 +186,10 @@ def make_sql() -> str:
   THEN {_PUBLISH};
   END IF;
 END $walbridge$"""
-    return _script(
-        "-- Tells DDL in the stream. Run it as a superuser, or as the provider's administrator.", [*_MAKE, publish]
-    )
+    head = f"""\
+-- Tells DDL in the stream. Run it as a superuser, or as the provider's administrator.
+-- Publications FOR ALL TABLES publish {_TABLE}, too: a native subscriber of one needs that table before."""
+    return _script(head, [*_MAKE, publish])
 
 
 def take_away_sql() -> str:
