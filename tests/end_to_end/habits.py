@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -71,10 +72,10 @@ LEFT = (
 
 
 class Habits:
-    """Those of one database."""
+    """Those of one database. Tables that are spared are named without their schema."""
 
-    def __init__(self, dice: random.Random) -> None:
-        self._dice = dice
+    def __init__(self, dice: random.Random, spared: Sequence[str] = ()) -> None:
+        self._dice, self._spared = dice, list(spared)
         self.done = Counter[str]()
         self._number = 0
         """Of names that are not used again."""
@@ -90,8 +91,11 @@ class Habits:
         self.done[kind] += 1
 
     def _tables(self, connection: psycopg.Connection[Any]) -> list[str]:
-        query = "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname = ANY (%s) ORDER BY 1"
-        return [row[0] for row in connection.execute(query, (list(SCHEMAS),))]
+        query = (
+            "SELECT schemaname || '.' || tablename FROM pg_tables "
+            "WHERE schemaname = ANY (%s) AND tablename <> ALL (%s) ORDER BY 1"
+        )
+        return [row[0] for row in connection.execute(query, (list(SCHEMAS), self._spared))]
 
     def _drawn(self, connection: psycopg.Connection[Any], there: list[str]) -> tuple[str, str]:
         dice, number = self._dice, self._number

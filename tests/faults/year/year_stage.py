@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.end_to_end.habits import Habits
-from tests.faults.campaign.load import SCHEMA, Pgbench
+from tests.faults.campaign.load import SCHEMA, TABLES, Pgbench
 from tests.faults.campaign.stage import POLL_S, ROOT, Program, settings_of
 from tests.faults.year.attendant import Attendant, AttendedProgram
 from tests.fix_postgres import Database
@@ -24,6 +24,7 @@ from walbridge.embedded.kafka import KafkaBroker
 HEAL_S = 420.0
 """As long as in the campaign: several copies and restarts of the job, on a machine that does much else."""
 VERB_S = 180.0
+LARGE = "large"
 QUIET_TABLES = "CREATE SCHEMA archive; CREATE SCHEMA parts; CREATE TABLE orders (id int PRIMARY KEY, n int, v text);"
 
 
@@ -36,7 +37,7 @@ class YearStage:
         self.database, self.kafka, self.pipeline, self.lake, self.dice = database, kafka, pipeline, lake, dice
         self.config = folder / "walbridge.toml"
         self.config.write_text(_of_all_tables(settings_of(database, kafka, pipeline, lake)))
-        self.attendant, self.habits = Attendant(database, self.config), Habits(dice)
+        self.attendant, self.habits = Attendant(database, self.config), Habits(dice, (*TABLES, LARGE))
         self._folder, self._producers = folder, 0
         self.producer = self._new_producer()
         self.job: Program = AttendedProgram(
