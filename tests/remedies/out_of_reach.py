@@ -54,7 +54,7 @@ OUT_OF_REACH: dict[str, str] = {
     "walbridge/consumer/merged_ranges.py:_take": (
         "Cuts name other records than their topic holds: a bug, or another writer."
     ),
-    "walbridge/consumer/topic_stream.py:decoded": "The topic holds what walbridge did not write: another writer.",
+    "walbridge/consumer/single_events.py:decoded": "The topic holds what walbridge did not write: another writer.",
     "walbridge/consumer/transaction_stream.py:_broken": "Cuts do not follow each other: a bug, or another writer.",
     "walbridge/readable_event.py:decode": "The topic holds what walbridge did not write: another writer.",
     "walbridge/tables/keys.py:_published": "The table is altered between two looks of one command.",

@@ -74,6 +74,7 @@ class Event:
     table: str
     """``schema.table``, as it was called then."""
     position: Position
+    """Of a delete of which compaction left a tombstone alone (``single_events``): at or before its own."""
     key: Row | None
     before: Row | None
     after: Row | None
@@ -165,13 +166,13 @@ class EventDecoder:
             operation=_operation(envelope["op"], source["snapshot"]),
             table=f"{source['schema']}.{source['table']}",
             position=Position(Lsn(source["commit_lsn"]), source["ordinal"]),
-            key=self._key(record.key) if envelope["op"] not in _OF_TABLE else None,
+            key=self.key(record.key) if envelope["op"] not in _OF_TABLE else None,
             before=_before(envelope, layout, relation, is_before_whole),
             after=_row(envelope["after"], layout.names, envelope["exceptional"], unchanged),
             unchanged=unchanged,
             is_before_whole=is_before_whole,
-            new_key=self._key(headers.get(NEW_KEY)),
-            old_key=self._key(headers.get(OLD_KEY)),
+            new_key=self.key(headers.get(NEW_KEY)),
+            old_key=self.key(headers.get(OLD_KEY)),
             xid=source["txId"],
             commit_time=time_of(source["ts_us"]),
             topic=record.topic,
@@ -180,7 +181,8 @@ class EventDecoder:
             relation=relation,
         )
 
-    def _key(self, key: bytes | None) -> Row | None:
+    def key(self, key: bytes | None) -> Row | None:
+        """The columns of a key. Raises as ``decode``."""
         if key is None:
             return None
         layout = _key_layout(self._key_schema(frame_of(key).frame_id))

@@ -38,6 +38,8 @@ class Relations:
         self._versions: dict[tuple[str, int], RelationRecord] = {}
         self._by_frame: dict[str, RelationRecord] = {}
         self._keys: dict[str, str] = {}
+        self._of_key: dict[tuple[str, str | None], RelationRecord] = {}
+        """By key frame id and topic, or any topic."""
         self._tables: dict[int, tuple[int, str | None]] = {}
         """By relation id: the table that has it now, and its cluster where that is known."""
         self.newest: dict[int, RelationRecord] = {}
@@ -99,6 +101,7 @@ class Relations:
         self.topics.setdefault(table, {}).setdefault(record.topic)
         if record.key_frame_id is not None and record.key_schema is not None:
             self._keys.setdefault(record.key_frame_id, record.key_schema)
+            self._of_key[record.key_frame_id, record.topic] = self._of_key[record.key_frame_id, None] = record
 
     def _table_of(self, record: RelationRecord, system_id: str | None) -> int:
         table, known = self._tables.get(record.table.relation_id, (None, None))
@@ -120,6 +123,11 @@ class Relations:
     def key_schema(self, frame_id: str) -> str:
         """The schema of a key. Raises as ``version``."""
         return self._known(self._keys, frame_id, frame_id)
+
+    def of_key(self, frame_id: str, topic: str) -> RelationRecord:
+        """The newest version with this key, of this topic if one is. Raises as ``version``."""
+        is_known = (frame_id, topic) in self._of_key
+        return self._known(self._of_key, (frame_id, topic if is_known else None), frame_id)
 
     def _known(self, known: Mapping[Key, Value], key: Key, frame_id: str) -> Value:
         if key not in known:

@@ -4,12 +4,14 @@ In: the topics of some tables. Out: one event at a time, and the offsets behind 
 group committed, else with the first record that is kept, and is read on without a gap: a record that is gone before it
 was read stops the reader (I7). A table that gets another topic is followed there, once its topic before is read to the
 end: nothing more of the table comes there, and all of it is older. A reader that begins again finishes such a topic,
-too. A topic that is deleted is left where it was read to its end, else it stops the reader.
+too. A topic that is deleted is left where it was read to its end, else it stops the reader. A delete of which
+compaction left the tombstone alone is the event that it was (``single_events``).
 """
 
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,9 +30,10 @@ from walbridge.consumer.client import (
     refuse_forgotten,
     refuse_remade,
 )
-from walbridge.consumer.event import Event, EventDecoder, KafkaRecord
+from walbridge.consumer.event import Event, EventDecoder
 from walbridge.consumer.relations import Relations, WantedTables
-from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError
+from walbridge.consumer.single_events import SingleEvents, decoded
+from walbridge.schemas.errors import KafkaAway
 
 SLICE_S = 0.5
 LOOK_S = 5.0
@@ -60,7 +63,8 @@ class EventStream:
         self._relations, self._wanted = relations, wanted
         self._kafka, self._start, self._kept_ids, self._follow = kafka, start, kept_ids, follow
         self._consumer = reader(kafka)
-        self._decoder = EventDecoder(relations.version, relations.key_schema)
+        decoder = EventDecoder(relations.version, relations.key_schema)
+        self._events = SingleEvents(decoder, relations.of_key)
         self._failure: Exception | None = None
         self._ids_asked = TopicIds(kafka)
         self._ids: dict[str, str] = {}
@@ -150,11 +154,17 @@ class EventStream:
         self.close()
 
     def _event(self, message: Message) -> Event | None:
-        """None for a tombstone: its delete came before it."""
+        """None for a tombstone whose delete came before it."""
         record = record_of(message)
-        event = None if message.value() is None else decoded(self._decoder, record)
-        self._read_to[record.topic, record.partition] = record.offset + 1
-        self._at_end.discard((record.topic, record.partition))
+        place = record.topic, record.partition
+        event: Event | None
+        if message.value() is not None:
+            event = decoded(self._events.decode, record)
+        else:
+            next_offset, (_, taken_ms) = self._read_to.get(place, 0), message.timestamp()
+            event = decoded(partial(self._events.tombstone, next_offset=next_offset, taken_ms=taken_ms), record)
+        self._read_to[place] = record.offset + 1
+        self._at_end.discard(place)
         return event
 
     def _hear(self, message: Message) -> None:
@@ -277,20 +287,3 @@ class EventStream:
 
     def _is_there(self, topic: str) -> bool:
         return partitions_of(self._consumer, topic) is not None
-
-
-def decoded(decoder: EventDecoder, record: KafkaRecord) -> Event:
-    """The event of a record.
-
-    Raises:
-        OperatorError: it is none of this pipeline; named by its place, never by its bytes (I10).
-    """
-    try:
-        return decoder.decode(record)
-    # LookupError, TypeError: sound Avro that is not an event.
-    except (ProtocolError, LookupError, TypeError) as error:
-        reason = str(error) if isinstance(error, ProtocolError) else "it is not an event"
-        raise OperatorError(
-            f"{record.topic}, partition {record.partition}, offset {record.offset}: {reason}",
-            remedy="see who else writes to this topic; if walbridge itself did, read with the version that wrote it",
-        ) from None

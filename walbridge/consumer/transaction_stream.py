@@ -32,7 +32,8 @@ from walbridge.consumer.cut_groups import CutGroups, Group, TableBarrier
 from walbridge.consumer.event import Event, EventDecoder, time_of
 from walbridge.consumer.merged_ranges import MergedRanges
 from walbridge.consumer.relations import Relations, WantedTables
-from walbridge.consumer.topic_stream import LOOK_S, SLICE_S, Place, decoded
+from walbridge.consumer.single_events import decoded
+from walbridge.consumer.topic_stream import LOOK_S, SLICE_S, Place
 from walbridge.schemas.control.cut import Cut, PartitionRange, decode_cut
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
 from walbridge.schemas.position import Lsn
@@ -96,7 +97,7 @@ class TransactionStream:
         self._place = cuts_topic(pipeline), 0
         self._cuts, self._rows = reader(kafka), reader(kafka)
         decoder = EventDecoder(relations.version, relations.key_schema)
-        self._ranges = MergedRanges(self._rows, lambda record: decoded(decoder, record))
+        self._ranges = MergedRanges(self._rows, lambda record: decoded(decoder.decode, record))
         self._groups = CutGroups(self._wanted.has)
         self._open: tuple[Transactions, int] | None = None
         self._ahead: Group | None = None

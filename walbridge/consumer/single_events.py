@@ -1,0 +1,101 @@
+"""Records of partitions, one after the other, as events: also a delete of which compaction left the tombstone alone.
+
+In: the records of each partition as they are read. Out: an event of each, but of a tombstone whose ``d`` was read. The
+producer writes the two side by side, so the ``d`` was at the offset before; where a reader stood there, it was read.
+Else compaction took it, since it has the tombstone's key, and the tombstone is the delete (I7). A topic that is not
+compacted has no such hole.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from walbridge.consumer.event import Event, EventDecoder, KafkaRecord, Operation, time_of
+from walbridge.schemas.avro.framing import frame_of
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
+
+VersionOfKey = Callable[[str, str], RelationRecord]
+"""The newest relation version with the key of this frame id, in this topic."""
+Decoded = TypeVar("Decoded")
+_UNKNOWN = Position(Lsn(0), COPIED_ORDINAL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """What a tombstone does not tell, of the event before it."""
+
+    position: Position
+    relation: RelationRecord
+
+
+class SingleEvents:
+    """Decodes what is read of partitions, each in its order."""
+
+    def __init__(self, decoder: EventDecoder, version_of_key: VersionOfKey) -> None:
+        self._decoder, self._version_of_key = decoder, version_of_key
+        self._last: dict[tuple[str, int], _Last] = {}
+
+    def decode(self, record: KafkaRecord) -> Event:
+        """The event of a record with a value. Raises as ``EventDecoder.decode``."""
+        event = self._decoder.decode(record)
+        self._last[record.topic, record.partition] = _Last(event.position, event.relation)
+        return event
+
+    def tombstone(self, record: KafkaRecord, next_offset: int, taken_ms: int) -> Event | None:
+        """The delete that a record without a value stands for; None where it was read.
+
+        Args:
+            next_offset: of the partition: behind what was read before, or where the reader began.
+            taken_ms: when Kafka took the record, since 1970.
+
+        Raises:
+            ProtocolError: the key is none of this pipeline.
+        """
+        if next_offset == record.offset:
+            return None
+        key = self._decoder.key(record.key)
+        if record.key is None or key is None:
+            raise ProtocolError("it has neither a key nor a value")
+        frame_id = frame_of(record.key).frame_id
+        last = self._last.get((record.topic, record.partition))
+        if last is not None and last.relation.key_frame_id == frame_id:
+            relation = last.relation
+        else:
+            relation = self._version_of_key(frame_id, record.topic)
+        return Event(
+            operation=Operation.DELETE,
+            table=relation.table.qualified_name,
+            position=_UNKNOWN if last is None else last.position,
+            key=key,
+            before=dict(key),
+            after=None,
+            unchanged=(),
+            is_before_whole=False,
+            new_key=None,
+            old_key=None,
+            xid=None,
+            commit_time=time_of(taken_ms * 1000),
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            relation=relation,
+        )
+
+
+def decoded(decode: Callable[[KafkaRecord], Decoded], record: KafkaRecord) -> Decoded:
+    """What a record says.
+
+    Raises:
+        OperatorError: it is none of this pipeline; named by its place, never by its bytes (I10).
+    """
+    try:
+        return decode(record)
+    # LookupError, TypeError: sound Avro that is not an event.
+    except (ProtocolError, LookupError, TypeError) as error:
+        reason = str(error) if isinstance(error, ProtocolError) else "it is not an event"
+        raise OperatorError(
+            f"{record.topic}, partition {record.partition}, offset {record.offset}: {reason}",
+            remedy="see who else writes to this topic; if walbridge itself did, read with the version that wrote it",
+        ) from None
