@@ -217,8 +217,8 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
         message = _name_of(sqlstate)
     if sqlstate == _LOCKED:
         return TableLocked(f"Postgres ({sqlstate}): {message}")
-    if sqlstate == "42704" and f'"{DDL_PUBLICATION}"' in message:
-        # It was taken away: the next session does not ask for it.
+    if sqlstate == "42704" and DDL_PUBLICATION in message:
+        # It was taken away: the next session does not ask for it. Each language has quotation marks of its own.
         return RetryableError(f"Postgres ({sqlstate}): {message}")
     remedy = _BY_CODE.get(sqlstate) or _DEFINITE.get(sqlstate[:2])
     if sqlstate == _NO_BINARY:

@@ -59,6 +59,30 @@ def test_inserts_are_kept_and_nobody_is_told_that_they_equal_the_source(pipeline
     assert {entry.name: entry.state for entry in pipeline.published()[-1].tables} == {"t": "archive", "log": "stale"}
 
 
+def test_archive_that_left_its_publication_for_a_while_is_not_begun_anew_unasked(pipeline: PipelineUnderTest) -> None:
+    """A copy would take away what the source has no more."""
+    producer, execute = pipeline.producer, pipeline.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    producer.publish("t", "u", options="WITH (publish = 'insert')")
+    producer.settings["postgres"] = {"archives": True}
+    running = producer.start_streaming()
+    execute("DELETE FROM t; ALTER PUBLICATION walbridge DROP TABLE t")
+    execute("INSERT INTO u VALUES (1)")
+    running.wait_for_log("table left the publication")
+    pipeline.catch_up()
+    execute("ALTER PUBLICATION walbridge ADD TABLE t")
+    execute("INSERT INTO t VALUES (2); INSERT INTO u VALUES (2)")
+    running.wait_for_log("table is quarantined")
+    pipeline.catch_up()
+    assert pipeline.contents("t") == [{"id": 1}]
+    running.stop()
+    producer.start_streaming()
+    execute("INSERT INTO t VALUES (3); INSERT INTO u VALUES (3)")
+    pipeline.catch_up()
+    assert pipeline.contents("t") == [{"id": 1}]
+    assert {entry.name: entry.state for entry in pipeline.published()[-1].tables} == {"t": "stale", "u": "archive"}
+
+
 def test_operations_that_no_archive_can_be_made_of_are_refused(pipeline: PipelineUnderTest) -> None:
     """With the SQL that makes one of them."""
     producer, execute = pipeline.producer, pipeline.database.execute

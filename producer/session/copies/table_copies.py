@@ -19,7 +19,10 @@ at a time, its next chunk while one enters; the changes of every table that is b
 copy has begun.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.copy_state import TableState
@@ -45,9 +48,12 @@ from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.producer.session.copies.steps import CopySteps
 from walbridge.producer.session.copies.whole_steps import WholeSteps
 from walbridge.producer.session.transaction import OpenTransaction
-from walbridge.schemas.control.table_progress import COPYING, STALE, is_begun_anew
+from walbridge.schemas.control.table_progress import COPYING, QUARANTINED, STALE, TableProgress, is_begun_anew
+from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
+
+log = structlog.get_logger()
 
 ANSWER_S = 0.02
 """How long the stream is waited for at most while an answer is due."""
@@ -89,7 +95,7 @@ class TableCopies:
         to_copy = TablesToCopy(left_out | begins_anew | copied.keys() | requested.to_copy)
         self._reading = CopyReading(reader, copied, to_copy, requested, bytes_per_s=settings.producer.copy_bytes_per_s)
         self._answers = CopyAnswers(self._reading, stream, out, leave_out)
-        self._follow = follow
+        self._follow, self._leave_out, self._tables = follow, leave_out, tables
         start, arrival = CopyStart(tables, out.tracker, watch), Arrival(stream, watch)
         self._whole = WholeSteps(
             settings.producer,
@@ -149,7 +155,7 @@ class TableCopies:
 
     def notice(self, relation_id: int) -> None:
         """A table that is published and not followed."""
-        self._reading.to_copy.notice([relation_id])
+        self._notice([relation_id])
 
     def let_go(self, relation_id: int) -> None:
         """The table is followed no more."""
@@ -183,7 +189,7 @@ class TableCopies:
         if progress.split is not None or self._stream.received < max(progress.done, progress.end_lsn):
             return
         if appeared := self._watch.take_appeared():
-            self._reading.to_copy.notice(appeared - set(progress.relation_ids))
+            self._notice(appeared - set(progress.relation_ids))
         while (answer := self._reading.reader.answer()) is not None:
             self._answers.take(answer)
         self._answers.let_go_void()
@@ -194,6 +200,26 @@ class TableCopies:
         self._whole.step()
         if self._reading.asked is None:
             self._questions.ask()
+
+    def _notice(self, relation_ids: Iterable[int]) -> None:
+        known, wanted = self._out.tracker.progress.tables, {*relation_ids}
+        for record in self._tables.versions.newest(wanted & known.keys()):
+            relation_id = record.table.relation_id
+            if record.table.is_archive and relation_id not in self._reading.requested.to_copy:
+                self._quarantine(known[relation_id], record.table.qualified_name)
+                wanted.discard(relation_id)
+        self._reading.to_copy.notice(wanted)
+
+    def _quarantine(self, archive: TableProgress, name: str) -> None:
+        """An archive is back: a copy would take away what its source has no more, so an operator has to ask for it."""
+        if archive.state == QUARANTINED:
+            return
+        why = "an archive is back in the publication after it left"
+        since = archive.since if archive.state == STALE else self._stream.received
+        after = replace(archive, state=QUARANTINED, name=name, since=since, why=why)
+        self._out.tracker.remember_tables({archive.relation_id: after})
+        self._leave_out(archive.relation_id)
+        log.warning("table is quarantined", table=name, reason=why, remedy=copy_command(name))
 
     def _correct(self, relation_id: int) -> None:
         """Rows of a table that is current are to be read again: its changes are shown to their windows from here on."""

@@ -165,3 +165,13 @@ def test_certificate_of_one_host_of_several_ends_nobody_who_waits_for_another() 
 
     assert isinstance(classified(psycopg.OperationalError(several)), RetryableError)
     assert isinstance(classified(psycopg.OperationalError(several.replace(said[1], said[0]))), OperatorError)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ['publication "walbridge_ddl" does not exist', "Publikation »walbridge_ddl« existiert nicht"],
+    ids=["english", "german"],
+)
+def test_publication_of_ddl_that_was_taken_away_ends_the_session_alone_in_any_language(said: str) -> None:
+    """The next session does not ask for it; messages are in the server's language (lc_messages)."""
+    assert isinstance(by_sqlstate("42704", said), RetryableError)
