@@ -160,7 +160,7 @@ def test_table_that_gets_another_topic_is_followed_there_behind_its_last_event_i
     producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I3: an older event behind a newer one would undo it."""
-    monkeypatch.setattr(topic_stream, "LOOK_S", 0.0)
+    monkeypatch.setattr(topic_stream, "LOOK_S", 0.2)
     with following(producer):
         producer.database.execute("INSERT INTO a SELECT i, i FROM generate_series(10, 400) i")
         caught_up(producer)
@@ -244,7 +244,7 @@ def test_topic_that_is_deleted_stops_who_has_not_read_it_to_its_end_and_nobody_e
     producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I7; and who begins with whole transactions passes what cuts name of it, though one of its name is there."""
-    monkeypatch.setattr(topic_stream, "LOOK_S", 0.0)
+    monkeypatch.setattr(topic_stream, "LOOK_S", 0.2)
     topic = f"{producer.name}.public.a"
     with following(producer):
         producer.database.execute("INSERT INTO a SELECT i, i FROM generate_series(10, 400) i")
