@@ -16,6 +16,7 @@ from walbridge.producer.kafka.status_topic import StatusTopic
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.pipeline import Pipeline
 from walbridge.producer.postgres.slots.wal_watch import WalWatch
+from walbridge.producer.session.transaction_spool import spool_parent
 from walbridge.runtime.crash_report import report_bug
 from walbridge.runtime.health import STOPPED
 from walbridge.runtime.http_endpoint import HttpEndpoint
@@ -69,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(settings: Settings, stop: StopRequest) -> None:
     """The port is taken first: a program that nobody can watch makes nothing durable."""
     where = settings.metrics
-    metrics = ProducerMetrics(where.stalled_after_s, settings.name)
+    metrics = ProducerMetrics(where.stalled_after_s, settings.name, str(spool_parent(settings)))
     report = RunReport(settings, PRODUCER, StatusTopic(settings), lambda: metrics.state)
     endpoint = where.host, where.producer_port, metrics.registry, metrics.health, "producer_port"
     with report, HttpEndpoint(*endpoint) as http, WalWatch(settings) as watch:

@@ -32,7 +32,7 @@ from walbridge.runtime.health import (
     Health,
     Pulse,
 )
-from walbridge.runtime.registry import StateGauge, new_registry
+from walbridge.runtime.registry import StateGauge, free_bytes, new_registry, show_start
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.errors import KafkaAway, RegistryAway, RetryableError
 
@@ -48,7 +48,7 @@ _PREFIX = "walbridge_producer"
 class ProducerMetrics:
     """Counters of one process. Written by the pipeline's thread, read by the endpoint's."""
 
-    def __init__(self, stalled_after_s: float = 300, pipeline: str = "") -> None:
+    def __init__(self, stalled_after_s: float = 300, pipeline: str = "", spool: str = "") -> None:
         self.registry = new_registry(pipeline)
         self.pulse = Pulse(stalled_after_s)
         self._away = WAITING_FOR_POSTGRES
@@ -78,6 +78,7 @@ class ProducerMetrics:
         self._gauge("spool_bytes", "Bytes that transactions take in the spool until their commit").set_function(
             lambda: self._pending.spooled_bytes if self._pending else 0
         )
+        self._gauge("spool_free_bytes", "Free on the disk of the spool").set_function(lambda: free_bytes(spool))
         self._gauge(
             "streamed_transactions", "Streamed transactions in the spool that are not committed yet"
         ).set_function(lambda: self._pending.stream_count if self._pending else 0)
@@ -86,6 +87,7 @@ class ProducerMetrics:
         ).set_function(lambda: self._pending.prepared_count if self._pending else 0)
         self._source = SourceGauges(_PREFIX)
         self.registry.register(self._source)
+        show_start(_PREFIX, self.registry)
         self.registry.register(StateGauge(_PREFIX, STATES, lambda: self.state))
 
     def enter(self, state: str) -> None:

@@ -5,7 +5,6 @@ In: one call for each plan, table and change of state. Out: a registry of its ow
 states and classes, never a row value or a setting (I10).
 """
 
-import shutil
 import time
 from collections import Counter as CountOf
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from dataclasses import replace
 from prometheus_client import Counter, Gauge, Histogram
 
 from walbridge.runtime.health import STARTING, STOPPED, WAITING, WAITING_FOR_KAFKA, Health, Pulse
-from walbridge.runtime.registry import StateGauge, new_registry
+from walbridge.runtime.registry import StateGauge, free_bytes, new_registry, show_start
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.plan import Plan
 
@@ -31,7 +30,6 @@ class JobMetrics:
     def __init__(self, stalled_after_s: float = 300, pipeline: str = "", lake: str = "") -> None:
         self.registry = new_registry(pipeline)
         self.pulse = Pulse(stalled_after_s)
-        self._lake = lake
         self._begun_s: float | None = None
         self._published_s = float("nan")
         self._plans = self._counter("plans", "Plans carried out, by what they ended as", "kind")
@@ -58,7 +56,8 @@ class JobMetrics:
         self._gauge("plan_age_seconds", "Of the plan in work").set_function(self._plan_age_s)
         self._plan_rows = self._gauge("plan_rows", "Records of the plan in work")
         self._plan_tables = self._gauge("plan_tables", "Tables of the plan in work")
-        self._gauge("lake_free_bytes", "Free on the disk of the lake").set_function(self._free_bytes)
+        self._gauge("lake_free_bytes", "Free on the disk of the lake").set_function(lambda: free_bytes(lake))
+        show_start(_PREFIX, self.registry)
         self.registry.register(StateGauge(_PREFIX, STATES, lambda: self.state))
 
     def enter(self, state: str) -> None:
@@ -124,13 +123,6 @@ class JobMetrics:
     def _plan_age_s(self) -> float:
         begun_s = self._begun_s
         return 0.0 if begun_s is None else time.monotonic() - begun_s
-
-    def _free_bytes(self) -> float:
-        """Not a number where the lake is no folder: an object store has no such limit that anybody could ask for."""
-        try:
-            return float(shutil.disk_usage(self._lake).free) if "://" not in self._lake else float("nan")
-        except OSError:
-            return float("nan")
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return Counter(f"{_PREFIX}_{name}_total", meaning, labels, registry=self.registry)

@@ -41,6 +41,7 @@ from walbridge.spark_consumer.plan.next_entries import Relations
 from walbridge.spark_consumer.plan.plan import Plan, TableHead, TablePlan
 from walbridge.spark_consumer.plan.segments import LEFT
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
+from walbridge.spark_consumer.plan_progress import PlanProgress
 from walbridge.spark_consumer.stopwatch import Stopwatch
 
 log = structlog.get_logger()
@@ -191,14 +192,20 @@ class PlanRunner:
     def _apply_tables(
         self, plan: Plan, relations: Relations, watch: Stopwatch
     ) -> tuple[list[TableHead], list[TableTrouble]]:
-        is_heard = hearing(SparkProgress(self._spark).has_moved, self._metrics.pulse.beat)
-        with is_heard, planned_records(self._kafka, plan) as records:
+        progress, in_spark = PlanProgress(plan), SparkProgress(self._spark)
+
+        def has_moved() -> bool:
+            progress.tell_if_due()
+            return in_spark.has_moved()
+
+        with hearing(has_moved, self._metrics.pulse.beat), planned_records(self._kafka, plan) as records:
             watch.lap("read_ms")
 
             def apply_one(table: TablePlan) -> TableHead | TableTrouble:
                 try:
                     mine = replace(records.of(table.topic), on_slice=self._metrics.pulse.beat)
-                    done: TableHead | TableTrouble = self._apply_table(mine, relations, table, plan)
+                    with progress.applying(table):
+                        done: TableHead | TableTrouble = self._apply_table(mine, relations, table, plan)
                 except TableError as error:
                     done = TableTrouble(table.relation_id, table.topic, table.segments[-1].schema_id, error)
                 self._metrics.pulse.beat()

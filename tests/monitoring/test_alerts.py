@@ -51,6 +51,7 @@ def state_of(program: str, state: str) -> dict[str, str]:
 CASES = {
     "WalbridgeProducerGone": Case(30, gone="walbridge_producer"),
     "WalbridgeJobGone": Case(30, gone="walbridge_job"),
+    "WalbridgeStartsAgainOften": Case(10, {"walbridge_job_start_time_seconds": "0+120x200"}),
     "WalbridgeProducerWaits": Case(10, state_of("producer", "waiting for Postgres")),
     "WalbridgeJobWaits": Case(10, state_of("job", "waiting for Kafka")),
     "WalbridgeProducerStalled": Case(15, {"walbridge_producer_since_progress_seconds": "0+60x200"}),
@@ -74,6 +75,7 @@ CASES = {
     "WalbridgeVerifyGone": Case(30, gone="walbridge_verify"),
     "WalbridgeTablesNotCurrent": Case(20, {'walbridge_job_tables{state="stale"}': "2x200"}),
     "WalbridgeLakeDiskFills": Case(10, {"walbridge_job_lake_free_bytes": f"{GIB}x200"}),
+    "WalbridgeSpoolDiskFills": Case(10, {"walbridge_producer_spool_free_bytes": f"{GIB // 2}x200"}),
     "WalbridgeBeginsAgainOften": Case(70, {'walbridge_producer_retries_total{peer="kafka"}': "0+1x200"}),
 }
 

@@ -38,30 +38,34 @@ JARS = "jars"
 
 
 def spool_findings(settings: Settings) -> Iterator[Finding]:
-    """Where transactions wait that come before their commit."""
-    if settings.postgres.streaming == "off":
-        return
+    """Where transactions wait that come before their commit, and rows of tables that are copied beside the stream."""
+    postgres = settings.postgres
+    is_needed = postgres.streaming != "off" or postgres.two_phase
+    waits = "transactions that are not committed yet" if is_needed else "rows of tables that are copied"
+    less = "" if postgres.two_phase or not is_needed else ', or set [postgres] streaming = "off"'
     parent = spool_parent(settings)
     try:
         if not parent.is_dir():  # the producer makes its folder in it, not the folder itself
             raise NotADirectoryError(0, "not a folder")
         probe_folder(parent)
     except OSError as failure:
-        yield error(
+        found = error if is_needed else warning
+        yield found(
             SPOOL,
-            f"transactions that are not committed yet cannot be kept in {parent}: {failure.strerror}",
-            'name another folder in [producer] spool_dir, or set [postgres] streaming = "off"',
+            f"{waits} cannot be kept in {parent}: {failure.strerror}",
+            f"name another folder in [producer] spool_dir{less}",
         )
         return
     free, limit = shutil.disk_usage(parent).free, settings.producer.spool_bytes_max
     yield ok(
-        SPOOL, f"{parent} can be written: {mib(free)} free; transactions not committed yet take {mib(limit)} at most"
+        SPOOL,
+        f"{parent} can be written: {mib(free)} free; {waits} take {mib(limit)} at most",
     )
     yield from room_findings(
         SPOOL,
         parent,
         SPOOL_LOW_BYTES,
-        'make room, name a larger disk in [producer] spool_dir, or set [postgres] streaming = "off"',
+        f"make room, or name a larger disk in [producer] spool_dir{less}",
     )
 
 

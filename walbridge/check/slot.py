@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.check.session import lost_finding
-from walbridge.producer.guards.start import refuse_start
+from walbridge.producer.guards.start import refuse_bad_copy, refuse_start
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.quantities import bytes_text
@@ -95,13 +95,22 @@ def guard_findings(
     server: ServerIdentity,
     state: SlotState | None,
     is_copy_asked: Callable[[], bool] = lambda: False,
+    former: Callable[[], Progress | None] = lambda: None,
 ) -> Iterator[Finding]:
-    """Would the producer start here? ``is_copy_asked``: whether it is to copy all tables again."""
+    """Would the producer start here?
 
+    Args:
+        is_copy_asked: whether it is to copy all tables again.
+        former: what was published under the pipeline's name of before; refuses where nothing was.
+    """
     if progress is None and settings.formerly is not None:
-        yield ok(
-            AREA, f"the next start of walbridge produce makes the slot of {settings.formerly} anew, and copies all"
-        )
+
+        def former_guards() -> None:
+            if (of_before := former()) is not None:
+                refuse_bad_copy(of_before, server, state)
+
+        fits = f"the next start of walbridge produce makes the slot of {settings.formerly} anew, and copies all"
+        yield from _guarded(former_guards, fits, is_copy_asked)
         return
 
     def guards() -> None:
@@ -109,10 +118,10 @@ def guard_findings(
         refuse_start(progress, server, state, options, settings.postgres.slot)
 
     stands = "no cut yet" if progress is None else f"cut {progress.cut_id}, {progress.state}"
-    yield from _guarded(guards, stands, is_copy_asked)
+    yield from _guarded(guards, f"server, slot and progress fit together ({stands})", is_copy_asked)
 
 
-def _guarded(guards: Callable[[], None], stands: str, is_copy_asked: Callable[[], bool]) -> Iterator[Finding]:
+def _guarded(guards: Callable[[], None], fits: str, is_copy_asked: Callable[[], bool]) -> Iterator[Finding]:
     try:
         guards()
     except StreamLost as lost:
@@ -120,4 +129,4 @@ def _guarded(guards: Callable[[], None], stands: str, is_copy_asked: Callable[[]
     except OperatorError as refusal:
         yield refused(AREA, refusal)
     else:
-        yield ok(AREA, f"server, slot and progress fit together ({stands})")
+        yield ok(AREA, fits)

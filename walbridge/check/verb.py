@@ -40,6 +40,7 @@ from walbridge.producer.postgres.facts import PublishedTable, ServerIdentity, Sl
 from walbridge.producer.postgres.requirements import FAILOVER_SINCE
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.slots.slot_row import slot_of, source_of
+from walbridge.producer.start import former_progress
 from walbridge.program_runs import job_words, left_words, producer_words
 from walbridge.runtime.logs import configure_logs
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -238,6 +239,7 @@ def _guards(reached: Reached) -> Iterator[Finding]:
         reached.identity,
         reached.slot_state,
         is_copy_asked=lambda: _is_copy_asked(reached),
+        former=lambda: former_progress(reached.settings, TopicAdmin(reached.settings)),
     )
 
 

@@ -4,9 +4,11 @@ In: the pipeline's name. Out: each of our samples with a label ``pipeline``, so 
 those of the process are as every Python program has them.
 """
 
+import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -19,6 +21,20 @@ def new_registry(pipeline: str = "") -> CollectorRegistry:
     registry = _Labelled(pipeline)
     ProcessCollector(registry=registry)
     return registry
+
+
+def show_start(prefix: str, registry: CollectorRegistry) -> None:
+    """When this program was started: one that a supervisor starts again and again shows other times."""
+    meaning = "When the program was started, in seconds since 1970"
+    Gauge(f"{prefix}_start_time_seconds", meaning, registry=registry).set(time.time())
+
+
+def free_bytes(folder: str) -> float:
+    """Of the disk of a folder; not a number for an object store, which has no such limit that anybody could ask for."""
+    try:
+        return float(shutil.disk_usage(folder).free) if "://" not in folder else float("nan")
+    except OSError:
+        return float("nan")
 
 
 class _Labelled(CollectorRegistry):

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from prometheus_client import Counter, Gauge
 
 from walbridge.runtime.health import STARTING, STOPPED, Health, Pulse
-from walbridge.runtime.registry import StateGauge, new_registry
+from walbridge.runtime.registry import StateGauge, new_registry, show_start
 from walbridge.verify.report import TableResult
 
 COMPARING, RESTING, WAITING_FOR_PEERS = "comparing", "resting", "waiting for its peers"
@@ -62,6 +62,7 @@ class VerifyMetrics:
             "Since a part of a table was compared, or nothing was to be done",
             lambda: self.pulse.since_progress_s,
         )
+        show_start(_PREFIX, self.registry)
         self.registry.register(StateGauge(_PREFIX, STATES, lambda: self.pulse.state))
 
     def health(self) -> Health:

@@ -53,10 +53,10 @@ def fetched(place: Path) -> Path:
     return place
 
 
-def spooling(machine: Path, streaming: str = "auto") -> Settings:
+def spooling(machine: Path, streaming: str = "auto", *, two_phase: bool = False) -> Settings:
     return Settings.model_validate(
         {
-            "postgres": {"streaming": streaming},
+            "postgres": {"streaming": streaming, "two_phase": two_phase},
             "producer": {"spool_dir": str(machine / "spool"), "spool_bytes_max": 3 * 2**20},
         }
     )
@@ -99,8 +99,19 @@ def test_a_spool_that_is_not_there_is_an_error_with_its_setting(machine: Path) -
     ]
 
 
-def test_without_streaming_no_spool_is_asked_for(machine: Path) -> None:
-    assert list(host.spool_findings(spooling(machine, "off"))) == []
+def test_prepared_transactions_need_a_spool_without_streaming_too(machine: Path) -> None:
+    """The producer would refuse to start."""
+    (finding,) = host.spool_findings(spooling(machine, "off", two_phase=True))
+
+    assert finding.severity is Severity.ERROR
+    assert finding.remedy == "name another folder in [producer] spool_dir"
+
+
+def test_without_streaming_only_copies_need_a_spool(machine: Path) -> None:
+    (finding,) = host.spool_findings(spooling(machine, "off"))
+
+    assert finding.severity is Severity.WARNING
+    assert finding.text == f"rows of tables that are copied cannot be kept in {machine}/spool: not a folder"
 
 
 def memory(row_mib: int, **spark: Any) -> Finding:

@@ -12,7 +12,7 @@ from walbridge.check.slot import MUCH_WAL_BYTES, SlotCase, failover_findings, gu
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.errors import COPY_ALL, NEW_PIPELINE
+from walbridge.schemas.errors import COPY_ALL, NEW_PIPELINE, OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 
@@ -144,6 +144,17 @@ def test_another_cluster_behind_the_same_address_is_an_error() -> None:
 
     assert found.severity is Severity.ERROR
     assert "another Postgres cluster" in found.text
+
+
+def test_former_name_that_has_no_topics_is_an_error_in_the_words_of_a_start() -> None:
+    def unknown() -> Progress:
+        raise OperatorError("typo.progress says nothing of slot walbridge", remedy="set formerly")
+
+    settings = SETTINGS.model_copy(update={"formerly": "typo"})
+    (found,) = guard_findings(settings, None, SERVER, RESERVED, former=unknown)
+    assert (found.severity, found.text) == (Severity.ERROR, "typo.progress says nothing of slot walbridge")
+    (found,) = guard_findings(settings, None, SERVER, RESERVED, former=lambda: STREAMING)
+    assert found.severity is Severity.OK
 
 
 def test_failover_is_judged_by_whether_standbys_have_the_slot_and_all_that_was_sent() -> None:

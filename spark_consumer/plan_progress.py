@@ -1,0 +1,61 @@
+"""How far a plan is that takes long, as lines of the log: an operator sees that the job works, and at what.
+
+In: a plan, and which of its tables are begun and done. Out: a line at least every 10 s while it goes on; none of a plan
+that is carried out sooner, which its last line tells.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from walbridge.spark_consumer.plan.plan import Plan, TablePlan
+
+LINE_EVERY_S = 9.0
+"""Asked every five seconds at most."""
+NAMED_MAX = 3
+
+log = structlog.get_logger()
+
+
+class PlanProgress:
+    """Of one plan. Tables begin and end in threads of their own; another one asks for lines."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._begun_s = self._said_s = time.monotonic()
+        self._lock = threading.Lock()
+        self._in_work: dict[str, float] = {}
+        self._done = 0
+
+    @contextmanager
+    def applying(self, table: TablePlan) -> Iterator[None]:
+        """A block that applies one table."""
+        with self._lock:
+            self._in_work[table.topic] = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._in_work[table.topic]
+                self._done += 1
+
+    def tell_if_due(self) -> None:
+        """Write a line, unless one was written just now."""
+        now_s = time.monotonic()
+        if now_s - self._said_s < LINE_EVERY_S:
+            return
+        self._said_s = now_s
+        with self._lock:
+            done, longest_first = self._done, sorted(self._in_work, key=self._in_work.__getitem__)
+        log.info(
+            "a plan is in work",
+            to_cut=self._plan.to_cut,
+            rows=self._plan.rows,
+            tables=len(self._plan.tables),
+            tables_done=done,
+            seconds=round(now_s - self._begun_s),
+            **({"at": ", ".join(longest_first[:NAMED_MAX])} if longest_first else {}),
+        )
