@@ -44,16 +44,19 @@ class FileLives:
         return self.read_to == newest
 
     def add_commit(self, version: int, actions: Iterable[Any]) -> None:
-        """The next commit. A file that it removes and adds, with another vector, is there afterwards."""
-        found = [*actions]
-        for action in found:
+        """The next commit. A file that it removes and adds, with another vector, stays, which is no event (I9)."""
+        removed: dict[str, int] = {}
+        added: set[str] = set()
+        for action in actions:
             if "remove" in action:
-                path = action["remove"]["path"]
-                self._events.setdefault(path, []).append((version, False))
-                self._removed_ms[path] = action["remove"].get("deletionTimestamp") or 0
-        for action in found:
-            if "add" in action:
-                self._events.setdefault(action["add"]["path"], []).append((version, True))
+                removed[action["remove"]["path"]] = action["remove"].get("deletionTimestamp") or 0
+            elif "add" in action:
+                added.add(action["add"]["path"])
+        for path in removed.keys() - added:
+            self._events.setdefault(path, []).append((version, False))
+            self._removed_ms[path] = removed[path]
+        for path in added - removed.keys():
+            self._events.setdefault(path, []).append((version, True))
         self.read_to = version
 
     def unnamed(self, named: Collection[int], removed_before_ms: int) -> list[str]:

@@ -1,5 +1,6 @@
 """Files that no named version holds: by the log, against what each version is made of."""
 
+import tracemalloc
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -11,20 +12,27 @@ from walbridge.spark_consumer.delta.unnamed_files import FileLives
 FILES = [f"part-{n}.parquet" for n in range(5)]
 
 
-def commits(choices: Sequence[set[str]]) -> list[list[object]]:
-    """From one content to the next."""
+def commits(choices: Sequence[set[str]], marked: set[str]) -> list[list[object]]:
+    """From one content to the next. Of files that are marked, rows are marked as deleted in each commit."""
     steps = []
     for before, after in pairwise(choices):
-        gone = [{"remove": {"path": path, "deletionTimestamp": 5}} for path in sorted(before - after)]
-        steps.append([*gone, *({"add": {"path": path}} for path in sorted(after - before))])
+        kept = before & after & marked
+        gone = [{"remove": {"path": path, "deletionTimestamp": 5}} for path in sorted(before - after | kept)]
+        steps.append([*gone, *({"add": {"path": path}} for path in sorted(after - before | kept))])
     return steps
 
 
-@given(st.lists(st.sets(st.sampled_from(FILES)), min_size=1, max_size=8), st.sets(st.integers(0, 7)))
-def test_file_goes_that_went_and_that_no_named_version_holds(contents: list[set[str]], named: set[int]) -> None:
-    """I8: also one that a restore brought back."""
+@given(
+    st.lists(st.sets(st.sampled_from(FILES)), min_size=1, max_size=8),
+    st.sets(st.integers(0, 7)),
+    st.sets(st.sampled_from(FILES)),
+)
+def test_file_goes_that_went_and_that_no_named_version_holds(
+    contents: list[set[str]], named: set[int], marked: set[str]
+) -> None:
+    """I8: also one that a restore brought back, or of which rows were marked."""
     lives = FileLives(0)
-    for version, actions in enumerate(commits(contents), 1):
+    for version, actions in enumerate(commits(contents, marked), 1):
         lives.add_commit(version, actions)
     wanted = {version for version in named if version < len(contents)}
     needed = set().union(*(contents[version] for version in wanted), contents[-1])
@@ -54,3 +62,17 @@ def test_file_that_was_deleted_is_not_named_again() -> None:
     lives.forget(FILES[0])
 
     assert lives.unnamed([], 10) == []
+
+
+def test_files_of_which_each_commit_marks_rows_take_no_more_memory_with_each_of_them() -> None:
+    """I9: a job runs for weeks."""
+    lives = FileLives(0)
+    lives.add_commit(1, [{"add": {"path": path}} for path in FILES])
+    mark = [{"remove": {"path": path, "deletionTimestamp": 5}} for path in FILES]
+    tracemalloc.start()
+    for version in range(2, 2_000):
+        lives.add_commit(version, [*mark, *({"add": {"path": path}} for path in FILES)])
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert held < 20_000
