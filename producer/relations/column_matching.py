@@ -14,7 +14,7 @@ without a key is right then too, so a key is never gained, and never changed whe
 their order.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
@@ -22,6 +22,8 @@ from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import FIRST_USER_OID
 
 Numbers = list[int | None]
+UncertainColumns = Callable[[Relation, TableFacts | None, Sequence[RelationRecord]], list[str]]
+"""Names of the columns of a relation of which nobody can tell any more what they are, or what older rows have there."""
 
 
 def column_numbers(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers:
@@ -30,7 +32,7 @@ def column_numbers(relation: Relation, facts: TableFacts | None, versions: Seque
     certain = _by_order(by_name, facts, versions)
     same = _same_columns(relation, versions)
     if same is None:
-        return certain or _possible(by_name, facts)
+        return certain or _between(_possible(by_name, facts), facts, versions)
     recorded = [column.attnum for column in same.table.columns]
     if same is versions[-1] or _was_before(by_name, facts, versions):
         now = [a if a is not None else b for a, b in zip(by_name, recorded, strict=True)]
@@ -119,6 +121,29 @@ def unfilled_columns(relation: Relation, facts: TableFacts | None, versions: Seq
     ]
 
 
+def unidentified_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
+    """Columns that may be those of the newest version whose number nobody could tell then, or bear their names and are
+    others: a reader goes by names where a number is missing."""
+    if not versions or _same_columns(relation, versions[-1:]) is not None:
+        return []
+    numbers = [column.attnum for column in versions[-1].table.columns]
+    unnumbered = {each.name: each.type_oid for each in versions[-1].table.columns if each.attnum is None}
+    if not unnumbered:
+        return []
+    known = {each for each in numbers if each is not None}
+    last = len(numbers) - 1 - numbers[::-1].index(None)
+    behind = next((each for each in numbers[last:] if each is not None), None)
+    found = []
+    for column, number in zip(relation.columns, column_numbers(relation, facts, versions), strict=True):
+        if number is None:
+            is_other = unnumbered.get(column.name, column.type_oid) != column.type_oid
+        else:
+            is_other = number not in known and (column.name in unnumbered or behind is None or number < behind)
+        if is_other:
+            found.append(column.name)
+    return found
+
+
 def catalogue_key(
     relation: Relation, facts: TableFacts | None, numbers: Numbers, versions: Sequence[RelationRecord]
 ) -> Collection[str]:
@@ -182,6 +207,26 @@ def _by_order(by_name: Numbers, facts: TableFacts | None, versions: Sequence[Rel
     if candidates is None or len(candidates) != len(by_name) or not candidates >= {*by_name} - {None}:
         return None
     return [*sorted(candidates)]
+
+
+def _between(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> Numbers:
+    """With the numbers of columns that stand behind one of the newest version, and before another one, where there are
+    as many columns as numbers: a number before them that is too high would hide some, one behind them hides none."""
+    candidates = _candidates(facts, versions)
+    if candidates is None:
+        return by_name
+    had = {0, *(column.attnum for column in versions[-1].table.columns)}
+    numbers = list(by_name)
+    below, unknown = 0, 0
+    for place, number in enumerate([*by_name, max(candidates, default=0) + 1]):
+        if number is None:
+            unknown += 1
+            continue
+        between = sorted(each for each in candidates if below < each < number)
+        if below in had and len(between) == unknown:
+            numbers[place - unknown : place] = between
+        below, unknown = number, 0
+    return numbers
 
 
 def _was_before(by_name: Numbers, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> bool:

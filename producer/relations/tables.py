@@ -5,7 +5,7 @@ after its metadata record is acknowledged (I2). The first event of a table in a 
 first of each new version, gets a shape barrier: the job makes the shape so, whatever it was.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -24,7 +24,13 @@ from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.publications.combined_publications import archived_operations
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
-from walbridge.producer.relations.column_matching import retyped_columns, uncertain_columns, unfilled_columns
+from walbridge.producer.relations.column_matching import (
+    UncertainColumns,
+    retyped_columns,
+    uncertain_columns,
+    unfilled_columns,
+    unidentified_columns,
+)
 from walbridge.producer.relations.ddl_sessions import DdlSessions
 from walbridge.producer.relations.partition_sessions import PartitionSessions
 from walbridge.producer.relations.recorded_versions import RecordedVersions
@@ -47,8 +53,17 @@ log = structlog.get_logger()
 NOTHING_KNOWN: Mapping[int, TableProgress] = MappingProxyType({})
 
 
-def _refuse_unfilled(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> None:
-    for column in unfilled_columns(relation, facts, versions):
+_IN_LOOKS: tuple[UncertainColumns, ...] = (unfilled_columns, unidentified_columns)
+"""What may be uncertain of columns that the catalogue has just now, too."""
+
+
+def _refuse_uncertain(
+    relation: Relation,
+    facts: TableFacts | None,
+    versions: Sequence[RelationRecord],
+    kinds: Iterable[UncertainColumns],
+) -> None:
+    for column in (column for columns in kinds for column in columns(relation, facts, versions)):
         raise column_uncertain(f"{relation.namespace}.{relation.name}", column)
 
 
@@ -181,9 +196,7 @@ class Tables:
         facts, types = self._facts.of(relation, xid, copied)
         called = self._names.receive(relation)
         versions = self._cache.versions_of(relation.relation_id)
-        for column in uncertain_columns(relation, facts, versions) or retyped_columns(relation, facts, versions):
-            raise column_uncertain(f"{called.namespace}.{called.name}", column)
-        _refuse_unfilled(called, facts, versions)
+        _refuse_uncertain(called, facts, versions, (uncertain_columns, retyped_columns, *_IN_LOOKS))
         record = self._record(called, facts, types)
         old = self._writers.get(relation.relation_id)
         if old is None or old.relation != record:
@@ -294,7 +307,7 @@ class Tables:
         if known is None:
             return None
         relation = replace(announced(table, facts), namespace=known.table.namespace, name=known.table.name)
-        _refuse_unfilled(relation, facts, self._cache.versions_of(table.relation_id))
+        _refuse_uncertain(relation, facts, self._cache.versions_of(table.relation_id), _IN_LOOKS)
         record = self._record(relation, facts, types)
         if record == known:
             return None

@@ -15,6 +15,7 @@ from walbridge.producer.relations.column_matching import (
     column_numbers,
     retyped_columns,
     uncertain_columns,
+    unidentified_columns,
 )
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -105,6 +106,41 @@ def test_columns_get_numbers_by_order_only_if_the_catalogue_does_not_say_otherwi
     facts = now(("a", 1), ("c", 5), last=5)
 
     assert column_numbers(told("a", "b", "c", "d", "e", "f"), facts, known)[1] is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "numbers"),
+    [
+        pytest.param(now(("a", 1), ("c", 3), ("x", 4)), [1, 2, 3], id="only one number is between"),
+        pytest.param(now(("a", 1), ("c", 4), ("x", 5)), [1, None, 4], id="two are"),
+        pytest.param(now(("a", 3), ("c", 5), ("x", 6)), [3, None, 5], id="the one before it came later"),
+    ],
+)
+def test_column_between_two_that_are_known_has_the_only_number_between_theirs(
+    facts: TableFacts, numbers: list[int | None]
+) -> None:
+    known = versions((told("a", "b"), AB))
+
+    assert column_numbers(told("a", "b", "c"), facts, known) == numbers
+
+
+@pytest.mark.parametrize(
+    ("relation", "facts", "expected"),
+    [
+        pytest.param(told("a", "c", "b"), now(("a", 1), ("c", 4), ("b", 6)), ["b"], id="another one of its name"),
+        pytest.param(told("a", "x", "c"), now(("a", 1), ("x", 2), ("c", 4)), ["x"], id="it may be called otherwise"),
+        pytest.param(told("a", "b", "c"), now(("a", 1), ("b", 2), ("c", 4)), [], id="told again"),
+        pytest.param(told("a", "c", "x"), now(("a", 1), ("c", 4), ("x", 5)), [], id="one that came behind it"),
+    ],
+)
+def test_column_may_be_one_whose_number_was_not_known_when_it_was_told(
+    relation: Relation, facts: TableFacts, expected: list[str]
+) -> None:
+    """I8: readers go by names where a number is missing, and the values of one would pass for the other's."""
+    known = versions((told("a", "b"), AB), (told("a", "b", "c"), now(("a", 1), ("c", 4), ("b", 5))))
+    assert [column.attnum for column in known[-1].table.columns] == [1, None, 4]
+
+    assert unidentified_columns(relation, facts, known) == expected
 
 
 def test_column_that_was_left_out_for_a_while_has_its_own_number() -> None:
