@@ -11,11 +11,11 @@ from tests.spark_consumer.in_memory import test_copies_in_memory
 from tests.spark_consumer.plan import test_copies_beside, test_copies_in_the_lake
 from walbridge.spark_consumer.apply import changes
 from walbridge.spark_consumer.fold import schema_join
-from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.plan import copy_from, next_entries, plan, segments
 from walbridge.spark_consumer.plan.copy_from import CopyFrom
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.segments import TableWalk
+from walbridge.spark_consumer.resumption import Resumption
 
 Test = Callable[[], object]
 
@@ -89,7 +89,7 @@ NOTICED = {
         test_copies_in_the_lake.test_the_copy_of_a_table_made_anew_takes_its_entry_and_its_rows_are_stale,
     ),
     "cuts before an open plan are forgotten": Noticed(
-        Mutant(Job._finish, "self._pass(cuts[: len(cuts) - len(planned)])", "pass"),
+        Mutant(Resumption._finished, "state = self._passed(cuts[: len(cuts) - len(planned)], state)", "pass"),
         patched_in_lake(test_copies_in_memory.test_a_copy_whose_beginning_left_no_row_is_whole_after_a_death),
     ),
     "a row that comes again has nulls for what it left out": Noticed(

@@ -24,6 +24,7 @@ from tests.spark_consumer.plan import (
     test_segments,
 )
 from walbridge.schemas.control import cut
+from walbridge.spark_consumer import resumption
 from walbridge.spark_consumer.delta import unnamed_files
 from walbridge.spark_consumer.delta.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest import manifest_reader
@@ -37,6 +38,7 @@ from walbridge.spark_consumer.plan import kept_cuts, lake_state, next_entries, p
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.segments import TableWalk
 from walbridge.spark_consumer.plan_runner import PlanRunner
+from walbridge.spark_consumer.resumption import Resumption
 
 NOTICED = {
     "a plan is complete when any of its cuts is": Noticed(
@@ -81,7 +83,7 @@ NOTICED = {
         ),
     ),
     "the chain of cuts is not checked within a read": Noticed(
-        Mutant(Job._refuse_faults, "previous = cut", "pass"),
+        Mutant(resumption.refuse_faults, "previous = cut", "pass"),
         over_topics(
             test_job_in_memory.test_cuts_that_do_not_fit_together_stop_the_job_before_they_are_applied,
             "a cut comes twice",
@@ -146,15 +148,15 @@ NOTICED = {
         partial(test_lake_state.test_a_plan_made_again_is_the_opened_one_only_over_the_same_versions, "another"),
     ),
     "an open plan is finished whatever it was": Noticed(
-        Mutant(Job._finish, "not same_tables(opened, plan)", "False"),
+        Mutant(Resumption._finished, "not same_tables(opened, plan)", "False"),
         over_topics(test_job_in_memory.test_open_plan_over_other_versions_stops_the_job),
     ),
     "an open plan is finished without its last cut": Noticed(
-        Mutant(Job._finish, "plan.to_cut != opened.to_cut", "False"),
+        Mutant(Resumption._finished, "plan.to_cut != opened.to_cut", "False"),
         over_topics(test_job_in_memory.test_open_plan_of_which_a_cut_is_gone_stops_the_job),
     ),
     "an open plan is forgotten": Noticed(
-        Mutant(Job._resume, "self._plans.manifest.finished_before(opened) if opened else newest", "newest"),
+        Mutant(Resumption.state, "self._plans.manifest.finished_before(opened) if opened else newest", "newest"),
         over_topics(test_job_in_memory.test_a_job_killed_at_any_step_applies_every_row_once, "job:table-applied"),
     ),
     "a failed table does not fail its plan where it should": Noticed(

@@ -97,7 +97,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "test_cuts_that_cannot_be_applied_are_followed_by_a_copy_of_everything_into_a_new_folder": (
         "spark_consumer/errors.py:cuts_made_anew",
         "spark_consumer/errors.py:cuts_unfit",
-        "spark_consumer/job.py:_finish",
+        "spark_consumer/resumption.py:_finished",
     ),
     "tests/remedies/test_followed_lake.py::test_job_that_is_waited_for_in_vain_is_stopped_and_this_one_started_again": (
         "spark_consumer/other_job.py:wait_for_other_job",

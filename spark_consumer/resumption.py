@@ -1,0 +1,128 @@
+"""Where a job begins: at what the lake says, whatever ended the one before it.
+
+In: the newest row of ``_cuts``, and what the cuts topic holds. Out: the state from which the next cuts are applied: an
+open plan is finished, an empty lake is filled from the first cut on, a pipeline with a new name goes on in its lake.
+
+An empty lake may also be a mount point whose storage is missing, which nobody can see from here. Where cuts or records
+are no longer kept from the beginning, the job stops before it writes a row of ``_cuts``, and names that case first: a
+copy would be the wrong remedy. Where all are kept, it makes the same states again, each of them right (I8), and says
+that it begins so.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import groupby
+
+import structlog
+
+from walbridge.schemas.errors import OperatorError, foreign_lake
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE, cuts_made_anew, cuts_unfit, doubting_empty
+from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
+from walbridge.spark_consumer.metrics import JobMetrics
+from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
+from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.plan import Plan, cut_fault, make_plan, topic_faults
+from walbridge.spark_consumer.plan_runner import PlanRunner
+
+log = structlog.get_logger()
+
+
+class Resumption:
+    """Of one attempt of a job."""
+
+    def __init__(self, settings: Settings, source: CutsSource, plans: PlanRunner, metrics: JobMetrics) -> None:
+        self._name, self._path = settings.name, settings.lake.path
+        self._source, self._plans, self._metrics = source, plans, metrics
+
+    def state(self, newest: CutRow | None, start: int, end: int) -> LakeState:
+        """The state behind the newest row; ``start``, ``end``: of the cuts topic.
+
+        Raises:
+            OperatorError: the lake is of another pipeline, or its cuts are not those of the topic.
+        """
+        opened = newest if newest is not None and newest.kind == "plan" else None
+        finished = self._plans.manifest.finished_before(opened) if opened else newest
+        state = LakeState.after(self._name, finished)
+        if newest is not None and newest.pipeline != self._name:
+            state, opened = self._renamed(newest, finished, start), None
+        if finished is not None:
+            self._metrics.found(finished)
+        if state.epoch is None:
+            log.info("the lake is empty: filling it from the first cut on", path=self._path)
+            state = LakeState(self._name, next_offset=start)
+        elif state.next_offset > end:
+            raise cuts_made_anew()
+        return state if opened is None else self._finished(opened, state)
+
+    def _renamed(self, newest: CutRow, finished: CutRow | None, start: int) -> LakeState:
+        """The lake as it is, under the pipeline's new name: its cuts are in another topic from here on, and begin with
+        a copy of all tables. What a plan that was left open wrote is no reader's."""
+        if finished is None:
+            raise foreign_lake(self._path, newest.pipeline, self._name)
+        log.warning("the lake goes on under a new name", name=self._name, before=newest.pipeline)
+        self._source.forget_checkpoint()
+        row = replace(
+            finished, pipeline=self._name, sequence=newest.sequence + 1, next_offset=start, written_at=datetime.now(UTC)
+        )
+        self._plans.manifest.append(row)
+        return LakeState.after(self._name, row)
+
+    def _finished(self, opened: CutRow, state: LakeState) -> LakeState:
+        """Make the open plan again from the same cuts over the same heads, and carry it out."""
+        cuts = [pair for part in self._source.read(state.next_offset, opened.next_offset) for pair in part]
+        refuse_faults(state, cuts)
+        planned = [(at, cut) for at, cut in cuts if str(cut.epoch) == opened.epoch and cut.cut_id >= opened.from_cut]
+        if planned:
+            state = self._passed(cuts[: len(cuts) - len(planned)], state)
+        entered, plan = plan_of(planned, state, self._plans) if planned else (state, None)
+        if plan is None or plan.to_cut != opened.to_cut or not same_tables(opened, plan):
+            raise OperatorError(
+                f"the open plan of cuts {opened.from_cut} to {opened.to_cut} cannot be made again: its cuts changed",
+                remedy=CHANGED_FROM_OUTSIDE,
+            )
+        return self._plans.carry_out(plan, entered, is_open=True)
+
+    def _passed(self, cuts: Cuts, state: LakeState) -> LakeState:
+        """Go over cuts that touched no table and were not published: copies may go on in them."""
+        for _, of_epoch in groupby(cuts, key=lambda pair: pair[1].epoch):
+            state, plan = plan_of(list(of_epoch), state, self._plans)
+            state = state.passed(*self._plans.known(plan))
+        return state
+
+
+def plan_of(cuts: Cuts, state: LakeState, plans: PlanRunner) -> tuple[LakeState, Plan]:
+    """The plan of cuts of one epoch, which is that of the state from here on."""
+    epoch = cuts[-1][1].epoch
+    state = state.entered(cuts[0][1])
+    faults = {topic: fault for _, cut in cuts for topic, fault in topic_faults(cut).items()}
+    plan = make_plan(cuts, state.heads(epoch), state.copies(epoch), state.left(epoch), faults)
+    plans.refuse_troubles(plan.troubles)
+    return state, plan
+
+
+def refuse_faults(state: LakeState, cuts: Cuts) -> None:
+    """Refuse cuts that do not continue those that the state holds, without a gap.
+
+    Raises:
+        OperatorError: one of them does not.
+    """
+    previous = state.last_cut
+    for _, cut in cuts:
+        if fault := cut_fault(previous, cut):
+            raise cuts_unfit(previous, cut, fault)
+        previous = cut
+
+
+@contextmanager
+def doubting_an_empty_lake(path: str) -> Iterator[None]:
+    """A block in which a new copy is the remedy only if the lake is really new."""
+    try:
+        yield
+    except OperatorError as error:
+        doubting = doubting_empty(path, error)
+        if doubting is error:
+            raise
+        raise doubting from error
