@@ -120,16 +120,23 @@ _TIMESTAMP = ColumnType("timestamp", {"type": "long", "logicalType": "local-time
 _TIMESTAMPTZ = ColumnType("timestamptz", {"type": "long", "logicalType": "timestamp-micros"})
 
 
+def numeric_modifier(typmod: int) -> tuple[int, int] | None:
+    """Precision and scale as a numeric was declared, None without a typmod."""
+    if typmod < 4:
+        return None
+    return (typmod - 4) >> 16 & 0xFFFF, ((typmod - 4 & 0x7FF) ^ 0x400) - 0x400
+
+
 def numeric_digits(typmod: int) -> tuple[int, int] | None:
     """Precision and scale that hold every value of a numeric typmod, None without a typmod.
 
     A negative scale (Postgres 15) needs the digits it rounds away; a scale above the precision
     needs as many digits as the scale.
     """
-    if typmod < 4:
+    declared = numeric_modifier(typmod)
+    if declared is None:
         return None
-    precision = (typmod - 4) >> 16 & 0xFFFF
-    scale = ((typmod - 4 & 0x7FF) ^ 0x400) - 0x400
+    precision, scale = declared
     return (precision - scale, 0) if scale < 0 else (max(precision, scale), scale)
 
 

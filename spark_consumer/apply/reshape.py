@@ -3,7 +3,8 @@
 In: a table at its head, the shape that the next segment needs. Out: the table in that shape, old
 values kept, new columns in old rows null, or what the source has there. Column and values are one
 commit, so that repeating it changes nothing (I5). Values that stand as texts in our struct are under
-their column's name, so they follow its rename and go with it.
+their column's name, so they follow its rename and go with it; where their column is a text from now on,
+they are values of it.
 
 A value that older rows have is right for every row that is there: who adds a column keeps all others
 from the table, so what was written before it was committed before it, and what is written after it
@@ -22,8 +23,9 @@ from walbridge.spark_consumer.apply.appliers import Appliers
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.dialect import DELTA_RS
-from walbridge.spark_consumer.delta.spark_rewrite import rewrite_by_spark, takes_types
+from walbridge.spark_consumer.delta.spark_rewrite import prints_as_postgres, rewrite_by_spark, takes_types
 from walbridge.spark_consumer.delta.table import LakeTable
+from walbridge.spark_consumer.fold.kept_values import becomes_text, changes_zone
 from walbridge.spark_consumer.fold.older_values import OlderValue, older_values
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape, shape_steps
 
@@ -44,14 +46,20 @@ def reshape(
     older = older_values(shape)
     steps = shape_steps(table.fields, shape.fields, shape.relation.table.qualified_name, older)
     if steps.rewrite is not None:
-        _rewrite(table, steps.rewrite, older, commit, appliers or Appliers())
+        _rewrite(table, steps.rewrite, older, commit, appliers or Appliers(), shape.relation.table.qualified_name)
     if steps.add:
         table.add_columns(steps.add, commit)
     for field in steps.describe:
         table.describe_column(field, commit)
     # Last, because texts stand under the columns' new names only now.
-    if before is not None and before.key_names != shape.key_names:
+    if before is not None and _key_columns(before) != _key_columns(shape):
         _refuse_stale_key_text(table, before, shape)
+
+
+def _key_columns(shape: TableShape) -> list[tuple[str, bool]]:
+    """By name, and whether its values may be texts in our struct."""
+    columns = [shape.columns[place] for place in shape.key_places]
+    return [(each.name, each.column_type.may_be_exceptional) for each in columns]
 
 
 def _rewrite(
@@ -60,23 +68,44 @@ def _rewrite(
     older: Mapping[str, OlderValue],
     commit: Commit,
     appliers: Appliers,
+    table_name: str,
 ) -> None:
-    names = {field.name: str(field.metadata.get("pg.name", field.name)) for field in table.fields}
-    renames = {names[origin]: str(field.metadata["pg.name"]) for field, origin in columns if origin is not None}
+    found = {field.name: field for field in table.fields}
+    names = {name: str(field.metadata.get("pg.name", name)) for name, field in found.items()}
+    stay = [(field, found[origin]) for field, origin in columns if origin is not None]
+    into_text = {origin.name: names[origin.name] for field, origin in stay if becomes_text(origin, field)}
+    zoned = [names[origin.name] for field, origin in stay if changes_zone(origin, field)]
+    _refuse_zoned_texts(table, zoned, table_name)
+    renames = {
+        names[origin.name]: str(field.metadata["pg.name"]) for field, origin in stay if origin.name not in into_text
+    }
     new = {field.name: str(field.metadata["pg.name"]) for field, origin in columns if origin is None}
     values = {name: older[name].value for name in new if name in older}
     texts = {new[name]: text for name in values if (text := older[name].text) is not None}
     spark = appliers.rewrites(table)
-    if spark is not None and takes_types(table, [field for field, _ in columns]):
-        rewrite_by_spark(spark, table, columns, STRUCT, values, renames, texts, commit)
+    is_spark_able = takes_types(table, [field for field, _ in columns]) and prints_as_postgres(table, into_text)
+    if spark is not None and is_spark_able:
+        rewrite_by_spark(spark, table, columns, STRUCT, values, renames, texts, into_text, commit)
         return
     schema = arrow_schema([*[field for field, _ in columns], STRUCT])
-    origins = [origin for _, origin in columns if origin is not None]
     # Aliases, because a name may be another column's in the other shape.
-    selected = [f"{DELTA_RS.quoted(name)} AS o{place}" for place, name in enumerate(origins)]
+    selected = [f"{_selected(origin.name, into_text)} AS o{place}" for place, (_, origin) in enumerate(stay)]
     rows = table.query(f"SELECT {', '.join([*selected, f'{DELTA_RS.quoted(LAKE_STRUCT)} AS w'])} FROM target")
     batches = _rewritten(rows, columns, schema, values, renames, texts)
     table.overwrite(pa.RecordBatchReader.from_batches(schema, batches), commit)
+
+
+def _selected(name: str, into_text: Mapping[str, str]) -> str:
+    """A column of the table; one that becomes a text as Postgres prints it, with all digits of its scale."""
+    column = DELTA_RS.quoted(name)
+    if name not in into_text:
+        return column
+    return f"coalesce(CAST({column} AS VARCHAR), {_text_of(into_text[name])})"
+
+
+def _text_of(name: str) -> str:
+    """The text of a value that its column cannot hold, by the column's name in Postgres."""
+    return f"map_extract({DELTA_RS.quoted(LAKE_STRUCT)}['exceptional'], {DELTA_RS.literal(name)})[1]"
 
 
 def _rewritten(
@@ -121,11 +150,22 @@ def _refuse_stale_key_text(table: LakeTable, before: TableShape, shape: TableSha
     """Refuse a new key where a row has a text for a key column: old rows keep the key text of the old key."""
     if not before.has_exceptional_key and not shape.has_exceptional_key:
         return
-    text = f"{DELTA_RS.quoted(LAKE_STRUCT)}['exceptional']"
-    names = [name.replace("'", "''") for name in shape.key_names]
     affected = [f"{DELTA_RS.quoted(LAKE_STRUCT)}['key_text'] IS NOT NULL"]
-    affected += [f"map_extract({text}, '{name}')[1] IS NOT NULL" for name in names]
+    affected += [f"{_text_of(name)} IS NOT NULL" for name in shape.key_names]
+    name = shape.relation.table.qualified_name
+    _refuse_rows(table, affected, f"the key of table {name} changed while keys hold values such as infinity")
+
+
+def _refuse_zoned_texts(table: LakeTable, columns: Sequence[str], table_name: str) -> None:
+    """Refuse texts of years that no timestamp holds: they are printed with the zone that came or went."""
+    affected = [f"coalesce({_text_of(name)}, 'infinity') NOT IN ('infinity', '-infinity')" for name in columns]
+    what = f"columns {', '.join(columns)} of table {table_name} got or lost their time zone, and hold years beyond 9999"
+    _refuse_rows(table, affected, what)
+
+
+def _refuse_rows(table: LakeTable, affected: Sequence[str], what: str) -> None:
+    if not affected:
+        return
     found = table.query(f"SELECT count(*) AS n FROM target WHERE {' OR '.join(affected)}").read_all()
     if found.column(0)[0].as_py():
-        name = shape.relation.table.qualified_name
-        raise TableError(f"the key of table {name} changed while keys hold values such as infinity")
+        raise TableError(what)

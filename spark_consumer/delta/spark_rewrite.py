@@ -6,7 +6,7 @@ head.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,12 +22,21 @@ from walbridge.spark_consumer.delta.spark_commit import FILE_ROWS_MAX, committed
 from walbridge.spark_consumer.delta.table import LakeTable
 
 _TEXTS = "exceptional"
+_PLAIN_SCALE_MAX = 6
+"""``BigDecimal.toString``: plain from an exponent of -6 on."""
 
 
 def takes_types(table: LakeTable, columns: Iterable[LakeField]) -> bool:
     """Whether Spark may give the table these columns: the first timestamp without a zone needs a feature of Delta,
     which delta-rs adds to the table by itself, and Spark does not."""
     return _has_zoneless(table.fields) or not _has_zoneless(columns)
+
+
+def prints_as_postgres(table: LakeTable, into_text: Collection[str]) -> bool:
+    """Whether Spark makes of these decimals the texts of Postgres, whatever it is set to: more zeros behind the point
+    may become an exponent."""
+    found = (str(field.type) for field in table.fields if field.name in into_text)
+    return all(int(each.rstrip(")").rpartition(",")[2]) <= _PLAIN_SCALE_MAX for each in found)
 
 
 def _has_zoneless(fields: Iterable[LakeField]) -> bool:
@@ -42,6 +51,7 @@ def rewrite_by_spark(
     values: Mapping[str, Any],
     renames: Mapping[str, str],
     texts: Mapping[str, str],
+    into_text: Mapping[str, str],
     commit: Commit,
 ) -> None:
     """Overwrite the table.
@@ -50,6 +60,8 @@ def rewrite_by_spark(
         columns: each new one with the old one's name, None where rows have what ``values`` has for it, or null.
         struct: our own column, which comes last.
         renames: names of columns in Postgres, as they were and as they are, of those that stay.
+        into_text: decimals of the table that are to be texts, each with its name in Postgres; their other texts, such
+            as NaN, become values.
         texts: what all rows get among the texts of ``struct``, by the column's name in Postgres.
 
     Raises:
@@ -59,7 +71,9 @@ def rewrite_by_spark(
     schema = arrow_schema(new)
     row = pa.Table.from_pylist([{field.name: values.get(field.name) for field in new}], schema)
     found = spark.read.format("delta").option("versionAsOf", table.version).load(spark_path(table))
-    old = [F.col(SPARK.quoted(origin)).alias(f"o{at}") for at, (_, origin) in enumerate(columns) if origin is not None]
+    old = [
+        _read(origin, into_text, struct).alias(f"o{at}") for at, (_, origin) in enumerate(columns) if origin is not None
+    ]
     rows = found.select(*old, F.col(SPARK.quoted(struct.name)).alias("w"))
     if new:
         named = row.rename_columns([f"o{at}" for at, (_, origin) in enumerate(columns) if origin is None])
@@ -68,6 +82,14 @@ def rewrite_by_spark(
     changed = F.col("w").withField(_TEXTS, _texts(F.col(f"w.{_TEXTS}"), renames, texts))
     selected = [_as(F.col(f"o{at}"), field) for at, (field, _) in enumerate(columns)]
     _overwrite(table, rows.select(*selected, _as(changed, struct)), commit)
+
+
+def _read(name: str, into_text: Mapping[str, str], struct: LakeField) -> Column:
+    column = F.col(SPARK.quoted(name))
+    if name not in into_text:
+        return column
+    texts = F.col(f"{SPARK.quoted(struct.name)}.{_TEXTS}")
+    return F.coalesce(column.cast("string"), F.element_at(texts, F.lit(into_text[name])))
 
 
 def _as(column: Column, field: LakeField) -> Column:

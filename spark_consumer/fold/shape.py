@@ -15,10 +15,10 @@ from typing import Any
 
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
-from walbridge.schemas.pg_types import DECIMAL_PRECISION_MAX, numeric_digits
 from walbridge.schemas.table_schema import Column
 from walbridge.schemas.topics import LAKE_STRUCT, lake_column_names
 from walbridge.spark_consumer.delta.columns import LakeField
+from walbridge.spark_consumer.fold.kept_values import refuse_other_values
 
 Json = Any
 
@@ -147,7 +147,7 @@ def shape_steps(
     for field in new:
         origin = origins[field.name]
         if origin is not None:
-            _refuse_other_values(origin, field, table_name)
+            refuse_other_values(origin, field, table_name)
     kept = {origin.name for origin in origins.values() if origin is not None}
     _refuse_renamed(
         [field for field in new if not origins[field.name]], [f for f in old if f.name not in kept], table_name
@@ -210,47 +210,3 @@ def _differ(found: Mapping[str, Json], wanted: Mapping[str, Json]) -> bool:
 
 
 _OF_DOMAINS = ("pg.base", "pg.base_typmod")
-_WIDER = frozenset(
-    {
-        ("int2", "int4"), ("int2", "int8"), ("int4", "int8"), ("float4", "float8"),
-        ("varchar", "text"), ("varchar", "citext"), ("text", "citext"), ("citext", "text"),
-    }
-)  # fmt: skip
-_WIDER_WITHOUT_LIMIT = frozenset({("text", "varchar"), ("bit", "varbit")})
-_MODIFIER_ONLY_LIMITS = frozenset({"varchar", "timestamp", "timestamptz", "time", "timetz", "varbit"})
-
-
-def _refuse_other_values(origin: LakeField, field: LakeField, table_name: str) -> None:
-    old_type, new_type = origin.metadata.get("pg.type"), field.metadata["pg.type"]
-    old_typmod, typmod = int(origin.metadata.get("pg.typmod", -1)), int(field.metadata["pg.typmod"])
-    if old_type == new_type and origin.type == field.type and old_typmod == typmod:
-        return
-    # A domain's values are those of the type under it.
-    (old_base, old_typmod), (base, typmod) = _base(origin.metadata), _base(field.metadata)
-    if old_base == base and origin.type == field.type and old_typmod == typmod:
-        return
-    if (old_base, base) in _WIDER or (typmod == -1 and (old_base, base) in _WIDER_WITHOUT_LIMIT):
-        return
-    if old_base == base and _is_longer(base, old_typmod, typmod):
-        return
-    raise TableError(
-        f"column {field.metadata['pg.name']} of table {table_name} was {old_type} and is {new_type} now: "
-        "Postgres may have changed the values of all its rows, and sends none of them"
-    )
-
-
-def _base(metadata: Mapping[str, Json]) -> tuple[str, int]:
-    if metadata.get("pg.base"):
-        return str(metadata["pg.base"]), int(metadata.get("pg.base_typmod") or -1)
-    return str(metadata.get("pg.type")), int(metadata.get("pg.typmod", -1))
-
-
-def _is_longer(type_name: str, old: int, new: int) -> bool:
-    """Whether every value of the old type modifier is one of the new, with the same text."""
-    if type_name in _MODIFIER_ONLY_LIMITS:
-        return new == -1 or -1 < old <= new
-    fewer, more = numeric_digits(old), numeric_digits(new)
-    if type_name != "numeric" or fewer is None or more is None or more[0] > DECIMAL_PRECISION_MAX:
-        return False
-    (old_precision, old_scale), (precision, scale) = fewer, more
-    return scale >= old_scale and precision - scale >= old_precision - old_scale

@@ -25,7 +25,7 @@ from walbridge.spark_consumer.apply import changes, equal_rows, existence, head,
 from walbridge.spark_consumer.apply.apply import Application
 from walbridge.spark_consumer.apply.changes import Changes
 from walbridge.spark_consumer.delta.table import LakeTable
-from walbridge.spark_consumer.fold import key_changes, keyless, local_events, local_fold, shape
+from walbridge.spark_consumer.fold import kept_values, key_changes, keyless, local_events, local_fold, shape
 from walbridge.spark_consumer.fold.local_fold import _Folded
 
 NOTICED = {
@@ -82,7 +82,7 @@ NOTICED = {
         over_topics(test_table_trouble.test_versions_that_rows_of_cuts_name_are_never_those_of_a_new_table, "gone"),
     ),
     "a numeric loses digits behind its point": Noticed(
-        Mutant(shape._is_longer, "scale >= old_scale and ", ""),
+        Mutant(kept_values._has_more_digits, "scale >= old_scale and ", ""),
         partial(
             test_shape.test_type_change_that_may_change_values_is_refused,
             "numeric",

@@ -1,5 +1,6 @@
 """Tables that get another shape between two changes."""
 
+import contextlib
 import datetime
 import decimal
 from collections.abc import Mapping, Sequence
@@ -190,6 +191,103 @@ def test_first_timestamp_without_a_zone_comes_to_a_table_that_executors_rewrite(
 
     kept = table.query("SELECT a FROM target").read_all().column("a").to_pylist()
     assert kept == [[datetime.datetime(2024, 2, 29, 1, 2, 3)]]
+
+
+LIMITED = [
+    column("n", "numeric", typmod=(12 << 16 | 4) + 4, attnum=2),
+    column("small", "numeric", typmod=(5 << 16 | 5) + 4, attnum=3),
+]
+FREE = [column("m`n", "numeric", attnum=2), column("small", "numeric", attnum=3)]
+NUMBERS: list[dict[str, Any]] = [
+    {"n": decimal.Decimal("1.5"), "small": decimal.Decimal("0.00001")},
+    {"n": decimal.Decimal(0), "small": decimal.Decimal("-0.1")},
+    {
+        "n": decimal.Decimal("-99999999.9999"),
+        "_walbridge": {"op": "c", "exceptional": {"small": "NaN", "on": "infinity"}},
+    },
+    {"_walbridge": {"op": "c", "exceptional": {"n": "-Infinity"}}},
+    {},
+]
+TEXTS = [("1.5000", "0.00001"), ("0.0000", "-0.10000"), ("-99999999.9999", "NaN"), ("-Infinity", None), (None, None)]
+
+
+@pytest.mark.parametrize("is_by_executors", [False, True])
+def test_numeric_that_loses_its_limit_is_the_text_that_postgres_prints(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_by_executors: bool
+) -> None:
+    """I8: with the zeros of its scale, as rows that are written later have it; NaN is a value like any then."""
+    monkeypatch.setattr(appliers, "REWRITTEN_BYTES_MIN", 0)
+    by = Appliers(BY_SPARK, request.getfixturevalue("spark")) if is_by_executors else Appliers()
+    on = column("on", "date", attnum=4)
+    before, after = (TableShape(relation([ID, *of, on], revision=at)) for at, of in enumerate((LIMITED, FREE)))
+    table = table_of(tmp_path, before, [{"id": n} | of for n, of in enumerate(NUMBERS)])
+
+    reshape(table, after, before, Commit("p", step=SHAPE), by)
+
+    assert is_by_spark(table) is is_by_executors
+    kept = table.query("SELECT * FROM target ORDER BY id").read_all().to_pylist()
+    assert [(row["m`n"], row["small"]) for row in kept] == TEXTS
+    assert [row["_walbridge"]["exceptional"] for row in kept] == [None, None, [("on", "infinity")], None, None]
+    at_rest = table.version
+    reshape(table, after, before, Commit("p", step=SHAPE), by)
+    assert table.version == at_rest
+
+
+def test_small_numeric_of_which_spark_may_make_an_exponent_is_left_to_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appliers, "REWRITTEN_BYTES_MIN", 0)
+    fine, free = column("n", "numeric", typmod=(12 << 16 | 9) + 4, attnum=2), column("n", "numeric", attnum=2)
+    before, after = (TableShape(relation([ID, of], revision=at)) for at, of in enumerate((fine, free)))
+    table = table_of(tmp_path, before, [{"id": 1, "n": decimal.Decimal("1E-9")}])
+
+    reshape(table, after, before, Commit("p", step=SHAPE), Appliers(BY_SPARK, spark))
+
+    assert table.query("SELECT n FROM target").read_all().column(0).to_pylist() == ["0.000000001"]
+
+
+def test_key_that_becomes_a_text_may_hold_no_exceptional_values(tmp_path: Path) -> None:
+    """I5: the key text of its old rows would find no change of them."""
+    keys = [column("n", "numeric", typmod=typmod, is_key=True, attnum=1) for typmod in ((12 << 16 | 4) + 4, -1)]
+    before, after = (TableShape(relation([of], revision=at)) for at, of in enumerate(keys))
+    for text in (None, "NaN"):
+        struct = {"op": "c", "exceptional": {"n": text}, "key_text": f'{{"n":"{text}"}}'} if text else {"op": "c"}
+        table = table_of(tmp_path / str(text), before, [{"n": None if text else 1, "_walbridge": struct}])
+        with pytest.raises(OperatorError, match="the key of table") if text else contextlib.nullcontext():
+            reshape(table, after, before, Commit("p", step=SHAPE))
+
+
+@pytest.mark.parametrize(("old", "new"), [("timestamp", "timestamptz"), ("timestamptz", "timestamp")])
+def test_moments_get_and_lose_a_zone_as_under_utc(tmp_path: Path, old: str, new: str) -> None:
+    """Postgres rewrites nothing then; under any other zone it does, which the producer sees."""
+    before, after = (
+        TableShape(relation([ID, column("at", of, attnum=2)], revision=n)) for n, of in enumerate((old, new))
+    )
+    moments = [datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999), None]
+    zones = [datetime.UTC if of == "timestamptz" else None for of in (old, new)]
+    was, now = ([each and each.replace(tzinfo=zone) for each in moments] for zone in zones)
+    rows: list[dict[str, Any]] = [{"id": n, "at": each} for n, each in enumerate(was)]
+    rows[2]["_walbridge"] = {"op": "c", "exceptional": {"at": "-infinity"}}
+    table = table_of(tmp_path, before, rows)
+
+    reshape(table, after, before, Commit("p", step=SHAPE))
+
+    kept = table.query('SELECT "at", "_walbridge" AS w FROM target ORDER BY id').read_all().to_pylist()
+    assert [row["at"] for row in kept] == now
+    assert [row["w"]["exceptional"] for row in kept] == [None, None, [("at", "-infinity")]]
+
+
+def test_moment_beyond_the_year_9999_keeps_its_column_from_getting_a_zone(tmp_path: Path) -> None:
+    """I8: its text has a zone then, too."""
+    before, after = (
+        TableShape(relation([ID, column("at", of, attnum=2)], revision=n))
+        for n, of in enumerate(("timestamp", "timestamptz"))
+    )
+    row = {"id": 1, "_walbridge": {"op": "c", "exceptional": {"at": "10000-01-01 00:00:00"}}}
+    table = table_of(tmp_path, before, [row])
+
+    with pytest.raises(OperatorError, match=r"columns at of table public\.t got or lost their time zone"):
+        reshape(table, after, before, Commit("p", step=SHAPE))
 
 
 def test_value_of_older_rows_in_a_new_key_that_it_cannot_hold_must_be_copied(tmp_path: Path) -> None:

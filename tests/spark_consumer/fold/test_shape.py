@@ -90,7 +90,7 @@ def test_column_that_may_be_a_renamed_one_is_refused(old: Column, new: Column) -
 
 
 def numeric(precision: int, scale: int) -> int:
-    return (precision << 16 | scale) + 4
+    return (precision << 16 | scale & 0x7FF) + 4
 
 
 WIDER = [
@@ -106,6 +106,24 @@ WIDER = [
     ("timestamp", "timestamp", 3, 6),
     ("numeric", "numeric", numeric(10, 2), numeric(12, 2)),
     ("numeric", "numeric", numeric(10, 2), numeric(12, 4)),
+    ("numeric", "numeric", numeric(12, 4), -1),
+    ("numeric", "numeric", numeric(5, -2), -1),
+    ("numeric", "numeric", numeric(40, 4), -1),
+    ("numeric", "numeric", numeric(40, 4), numeric(50, 4)),
+    ("numeric", "numeric", numeric(12, 4), numeric(40, 4)),
+    ("price", "numeric", -1, -1),
+    ("text", "bpchar", -1, -1),
+    ("bpchar", "bpchar", 14, -1),
+    ("citext", "varchar", -1, -1),
+    ("timestamp", "timestamp", 6, -1),
+    ("timestamp", "timestamp", -1, 6),
+    ("timetz", "timetz", 3, 4),
+    ("interval", "interval", (0x7FFF << 16) | 3, -1),
+    ("interval", "interval", -1, (0x7FFF << 16) | 6),
+    ("interval", "interval", (0x7FFF << 16) | 3, (0x7FFF << 16) | 5),
+    ("vector", "vector", 3, -1),
+    ("timestamp", "timestamptz", -1, -1),
+    ("timestamptz", "timestamp", 3, -1),
     ("int4", "whole", -1, -1),
     ("whole", "int4", -1, -1),
     ("whole", "int8", -1, -1),
@@ -125,14 +143,21 @@ OTHER = [
     ("varchar", "varchar", -1, 14),
     ("bpchar", "bpchar", 14, 24),
     ("timestamp", "timestamp", 6, 3),
-    ("timestamp", "timestamptz", -1, -1),
+    ("timestamp", "timestamptz", -1, 3),
+    ("timestamp", "timestamp", -1, 3),
+    ("interval", "interval", -1, (0x7FFF << 16) | 3),
+    ("interval", "interval", -1, (4 << 16) | 0xFFFF),
+    ("vector", "vector", -1, 3),
+    ("text", "bpchar", -1, 14),
+    ("numeric", "numeric", -1, numeric(12, 4)),
+    ("numeric", "numeric", numeric(12, 4), numeric(40, 5)),
+    ("numeric", "numeric", numeric(50, 4), numeric(40, 4)),
+    ("numeric", "numeric", numeric(5, -2), numeric(6, -3)),
     ("numeric", "numeric", numeric(10, 2), numeric(10, 4)),
     ("numeric", "numeric", numeric(10, 4), numeric(10, 2)),
     ("numeric", "numeric", numeric(10, 2), numeric(9, 2)),
-    ("numeric", "numeric", numeric(10, 2), -1),
     ("int8", "whole", -1, -1),
     ("price", "numeric", -1, numeric(9, 2)),
-    ("price", "numeric", -1, -1),
     ("hstore", "note", -1, -1),
 ]
 
