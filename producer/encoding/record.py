@@ -23,7 +23,7 @@ from walbridge.producer.encoding.transcoder import (
     text_map,
 )
 from walbridge.producer.errors.remedies import ON_UNKNOWN_VALUE, copied_again
-from walbridge.producer.pgoutput.messages import Delete, Insert, Update
+from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
 from walbridge.producer.pgoutput.tuple_data import fill
 from walbridge.schemas.avro.codec import long_bytes, string_value
 from walbridge.schemas.avro.framing import prefix_of
@@ -53,7 +53,14 @@ Headers = list[tuple[str, str | bytes | None]] | None
 
 
 TRUNCATE = "walbridge.truncate"
-"""Header of a ``t``: predicates of Kafka Connect see headers alone, and most transforms drop what has no row."""
+"""Header of a ``t``: predicates of Kafka Connect see headers alone, and most transforms drop what has no row. Its value
+names the statement's options, between commas."""
+
+
+def truncate_options(change: Truncate) -> bytes:
+    """As the header has them; empty where there are none."""
+    options = (b"cascade", change.cascade), (b"restart_identity", change.restart_identity)
+    return b",".join(name for name, is_given in options if is_given)
 
 
 class KafkaRecord(NamedTuple):
@@ -277,13 +284,15 @@ class RecordWriter:
     def _tombstone(self, key: bytes | None) -> list[KafkaRecord]:
         return [KafkaRecord(key, None)] if self._tombstones else []
 
-    def truncate(self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False) -> KafkaRecord:
+    def truncate(
+        self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False, options: bytes = b""
+    ) -> KafkaRecord:
         """``t``: goes to every partition of the topic. ``copies``: it makes room for a copy."""
         part = self.snapshot_source if copies else self.source
         place = long_bytes(ordinal) + source.origin_lsn
         nulls = source.block(ordinal) + _FOUR_NULLS
         pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02t", ts_ms, nulls)
-        return KafkaRecord(self._table_keys.get(_TRUNCATE), b"".join(pieces), [(TRUNCATE, b"")])
+        return KafkaRecord(self._table_keys.get(_TRUNCATE), b"".join(pieces), [(TRUNCATE, options)])
 
     def _update_with(
         self, old: bytes, new: bytes, image: str, source: TransactionSource, ordinal: int, ts_ms: bytes

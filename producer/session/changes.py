@@ -9,7 +9,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, UnknownValue, event_count, records_of
+from walbridge.producer.encoding.record import (
+    KafkaRecord,
+    RecordWriter,
+    UnknownValue,
+    event_count,
+    records_of,
+    truncate_options,
+)
 from walbridge.producer.errors.rows import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
 from walbridge.producer.relations.tables import Tables
@@ -124,7 +131,9 @@ class Changes:
             writer = self._tables.writer(relation_id)
             self._begin(writer, change, transaction)
             self._out.add_barrier(writer, "truncate", transaction.position)
-            record = writer.truncate(transaction.source_of(relation_id), transaction.ordinal, self._out.ts_ms)
+            source = transaction.source_of(relation_id)
+            options = truncate_options(change)
+            record = writer.truncate(source, transaction.ordinal, self._out.ts_ms, options=options)
             self._out.send_to_all_partitions(writer, record)
             self._fast_path.forget(relation_id)  # what comes next may be behind it in one transaction
             transaction.count(relation_id, 1)

@@ -14,9 +14,14 @@ def test_truncate_empties_every_table_it_names_or_cascades_to(producer: Producer
     producer.publish("a", "b", "c")
     producer.start_streaming()
     execute("INSERT INTO a VALUES (2); TRUNCATE a CASCADE; INSERT INTO a VALUES (3); TRUNCATE c; TRUNCATE c")
-    execute("INSERT INTO c VALUES ('new')")
+    execute("INSERT INTO c VALUES ('new'); TRUNCATE b RESTART IDENTITY")
     replayed = producer.check_equal()
     assert [len(replayed.rows("public", name)) for name in "abc"] == [1, 0, 1]
+    with producer.topics() as topics:
+        events = [event for cut in topics.cuts() for event in topics.events(cut)]
+    told = [event.headers for event in events if event.op == "t" and event.position.ordinal >= 0]
+    options = [b"cascade", b"cascade", b"", b"", b"restart_identity"]
+    assert sorted(each["walbridge.truncate"] for each in told) == sorted(options)
 
 
 def test_truncate_comes_in_every_partition_and_keys_stay_in_theirs(producer: ProducerUnderTest) -> None:

@@ -23,8 +23,14 @@ from tests.producer.written_record import (
     UNCHANGED,
     Written,
 )
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource, event_count
-from walbridge.producer.pgoutput.messages import Delete, Field, Update
+from walbridge.producer.encoding.record import (
+    KafkaRecord,
+    RecordWriter,
+    TransactionSource,
+    event_count,
+    truncate_options,
+)
+from walbridge.producer.pgoutput.messages import Delete, Field, Truncate, Update
 from walbridge.producer.pgoutput.tuple_data import encode_tuple, fill
 from walbridge.schemas.avro.codec import schema_id
 from walbridge.schemas.avro.schema import key_schema
@@ -117,6 +123,17 @@ def test_truncate_is_a_t_without_rows_or_key(copies: bool) -> None:
     assert (event["op"], event["before"], event["after"], event["source"]["ordinal"]) == ("t", None, None, 9)
     assert event["source"]["snapshot"] == str(copies).lower()
     assert (record.key, record.headers) == (None, [("walbridge.truncate", b"")])
+
+
+@pytest.mark.parametrize(
+    ("cascade", "restart_identity", "value"),
+    [(True, False, b"cascade"), (False, True, b"restart_identity"), (True, True, b"cascade,restart_identity")],
+)
+def test_truncate_tells_its_options_in_its_header(cascade: bool, restart_identity: bool, value: bytes) -> None:
+    change = Truncate(cascade, restart_identity, (1,))
+    record = Written(KEYED).writer.truncate(SOURCE, 9, TS_MS, options=truncate_options(change))
+
+    assert record.headers == [("walbridge.truncate", value)]
 
 
 def test_update_is_a_u_with_the_row_after_it() -> None:
