@@ -28,15 +28,16 @@ from walbridge.producer.errors.tables import (
     table_rewritten,
 )
 from walbridge.producer.guards import altered_types, rewrites
+from walbridge.producer.guards.added_values import AddedValues
 from walbridge.producer.guards.baseline import GENERATED_OPTION, Baseline
 from walbridge.producer.guards.rewrites import as_text, by_relation, from_text
 from walbridge.producer.guards.told_rewrites import ToldRewrites
 from walbridge.producer.guards.truncations import Truncations
 from walbridge.producer.postgres.connection import SqlConnection
-from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage
+from walbridge.producer.postgres.facts import PublicationState, TableFile, TableStorage
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.publications.publication import insert_lsn, with_generated_columns
-from walbridge.producer.postgres.table_files import added_columns, are_empty, table_storages
+from walbridge.producer.postgres.table_files import are_empty, table_storages
 from walbridge.producer.postgres.used_types import used_types
 from walbridge.producer.relations.partition_sessions import SINCE_VERSION
 from walbridge.producer.relations.tables import Tables
@@ -66,6 +67,7 @@ class Doubts:
         self._told = ToldRewrites()
         self._announced: dict[int, set[int]] = {}
         """By root: partitions of which the stream brought changes since."""
+        self._added = AddedValues(self._publications, connection, tables)
         self._untold: set[int] = set()
         """Tables that got a column in which older rows have a value, which no version of them tells yet."""
 
@@ -190,7 +192,7 @@ class Doubts:
         tables, wanted = self._tracker.progress.tables, set(relation_ids)
         found = table_storages(self._connection, wanted)
         known = {each: self._known(each) for each in found}
-        filled, untold = self._with_added_values(known, found)
+        filled, untold = self._added.compare(known, found)
         altered = self._with_altered_types(known, found)
         self._untold = (self._untold - wanted) | untold
         reasons: dict[int, OperatorError] = {}
@@ -231,50 +233,10 @@ class Doubts:
         self.is_look_due = False
         self._truncations.note_look(state.lsn, snapshot)
 
-    def _with_added_values(
-        self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]
-    ) -> tuple[set[int], set[int]]:
-        """Those that got a column in which rows that were there have a value which no version tells; and those of which
-        the next one tells it."""
-        counts = {}
-        for relation_id, now in found.items():
-            before = by_relation(known[relation_id])
-            for file in now.files:
-                if file.relation_id in before and rewrites.added_columns(before[file.relation_id], file):
-                    counts[file.relation_id] = before[file.relation_id].column_count
-        filled: set[int] = set()
-        untold: set[int] = set()
-        for column in added_columns(self._connection, counts, self._publications) if counts else []:
-            of_partition = any(
-                column.relation_id in by_relation(now) for each, now in found.items() if each != column.relation_id
-            )
-            if self._is_made_again(column) or (column.has_value and of_partition):
-                filled.add(column.relation_id)
-            elif column.has_value and (is_told := self._is_told(column)) is not True:
-                (untold if is_told is None else filled).add(column.relation_id)
-        return filled, untold
-
-    def _is_told(self, column: AddedColumn) -> bool | None:
-        """Whether the newest version tells what older rows have in the column; None: it is older than the column."""
-        version = self._tables.announced_last(column.relation_id)
-        columns = {each.attnum: each for each in version.table.columns} if version is not None else {}
-        if column.attnum in columns:
-            return columns[column.attnum].missing_value is not None
-        return False if None in columns or not columns else None
-
     def _with_altered_types(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
         """Those that got a column of a type that was altered since, before anybody looked at it."""
         new = {each: types for each, now in found.items() if (types := altered_types.new_types(known[each], now))}
         return altered_types.altered_tables(new, used_types(self._connection, new)) if new else set()
-
-    def _is_made_again(self, column: AddedColumn) -> bool:
-        """Whether it looks as one that went: the stream does not tell the values of one from those of the other."""
-        wanted = column.name, column.type_oid, column.typmod
-        return any(
-            (each.name, each.type_oid, each.typmod) == wanted and each.attnum != column.attnum
-            for version in self._tables.versions.versions_of(column.relation_id)
-            for each in version.table.columns
-        )
 
     def _reason(
         self, relation_id: int, known: TableStorage, now: TableStorage, filled: set[int], altered: set[int]
@@ -287,7 +249,7 @@ class Doubts:
             return partitions_changed(self._name(relation_id))
         if self._rewritten(relation_id, known, now, may_be_truncated=True):
             return table_rewritten(self._name(relation_id))
-        if filled & files.keys():
+        if relation_id in filled:
             return column_added_with_values(self._name(relation_id))
         if relation_id in altered or altered_types.is_printed_otherwise(known, now):
             return labels_changed(self._name(relation_id))

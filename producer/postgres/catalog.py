@@ -205,8 +205,18 @@ def wait_for_alterations(connection: psycopg.Connection[Any], relation_id: int, 
 
 
 # An anyarray cannot be subscripted, and a box's arrays are not parted by commas; of one element this is its text.
+# A partitioned table has no rows, and no value for older ones: those below it have, which are of one value or of none.
+_MISSING = "array_to_string(a.attmissingval, '')"
 _KEY = f"a.attnum = ANY ({INDEX_KEY})"
 _TABLES = f"""
+    WITH RECURSIVE tree AS (
+      SELECT oid AS root, oid FROM pg_class WHERE oid = ANY (%s) AND relkind = 'p'
+      UNION SELECT t.root, i.inhrelid FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid
+            JOIN pg_class p ON p.oid = t.oid AND p.relkind = 'p'),
+    below AS (
+      SELECT t.root, a.attname, CASE WHEN count(DISTINCT {_MISSING}) = 1 THEN min({_MISSING}) END AS value
+      FROM tree t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND a.atthasmissing AND NOT a.attisdropped
+      GROUP BY 1, 2)
     SELECT (SELECT txid_current_snapshot()::text), c.oid, c.relreplident, c.relnatts, n.nspname, c.relname,
            c.relkind = 'p',
            a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
@@ -216,9 +226,10 @@ _TABLES = f"""
              SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND {_KEY}
              AND i.indimmediate AND i.indislive
              AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident))),
-           CASE WHEN a.atthasmissing THEN array_to_string(a.attmissingval, '') END, a.attgenerated <> ''
+           CASE WHEN a.atthasmissing THEN {_MISSING} ELSE b.value END, a.attgenerated <> ''
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN below b ON b.root = c.oid AND b.attname = a.attname
     WHERE c.oid = ANY (%s) ORDER BY c.oid, a.attnum"""
 
 
@@ -227,8 +238,8 @@ def tables_facts(
 ) -> tuple[dict[int, TableFacts], Snapshot | None]:
     """Facts of those tables that are there, and which transactions they show; None where no table is there."""
     found: dict[int, tuple[tuple[Any, ...], list[ColumnFacts]]] = {}
-    seen = None
-    for snapshot, oid, identity, *others in rows_of(connection, _TABLES, (list(relation_ids),)):
+    seen, oids = None, list(relation_ids)
+    for snapshot, oid, identity, *others in rows_of(connection, _TABLES, (oids, oids)):
         seen = seen or Snapshot.parse(snapshot)
         last, namespace, name, is_partitioned, *column = others
         columns = found.setdefault(oid, ((identity, last, namespace, name, is_partitioned), []))[1]

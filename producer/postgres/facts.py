@@ -162,14 +162,14 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class AddedColumn:
-    """A column that a table got without a rewrite. ``has_value``: rows that were there have one in it, not null."""
+    """A column that a table got without a rewrite. ``value``: what rows that were there have in it, as text."""
 
     relation_id: int
     name: str
     type_oid: int
     typmod: int
     attnum: int
-    has_value: bool
+    value: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,8 @@ _LABELS = f"""
     SELECT u.relid, array_agg(DISTINCT f.oid::text || '-' || left(md5(f.said), 8))
     FROM used u JOIN fact f ON f.oid = u.oid GROUP BY 1"""
 _ADDED = """
-    SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod, a.attnum, a.atthasmissing
+    SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod, a.attnum,
+           CASE WHEN a.atthasmissing THEN array_to_string(a.attmissingval, '') END
     FROM pg_attribute a
     JOIN unnest(%s::oid[], %s::int[]) AS known (relid, natts) ON a.attrelid = known.relid AND a.attnum > known.natts
     WHERE NOT a.attisdropped"""

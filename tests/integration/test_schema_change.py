@@ -24,6 +24,36 @@ def test_columns_added_and_dropped_between_changes_are_followed(producer: Produc
     producer.check_equal()
 
 
+def test_column_with_a_value_comes_to_a_partitioned_table_without_a_copy(producer: ProducerUnderTest) -> None:
+    """I8: partitions hold the value, the root tells it. A partition that was attached numbers its columns otherwise,
+    one that comes later has no older rows."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY, a text) PARTITION BY RANGE (id)")
+    execute("CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    execute("CREATE TABLE t_2 (gone int, a text, id int NOT NULL PRIMARY KEY); ALTER TABLE t_2 DROP gone")
+    execute("ALTER TABLE t ATTACH PARTITION t_2 FOR VALUES FROM (10) TO (20)")
+    execute("INSERT INTO t SELECT n, 'a' FROM generate_series(1, 19) n")
+    execute("CREATE PUBLICATION walbridge FOR TABLE t WITH (publish_via_partition_root = true)")
+    running = producer.start_streaming()
+    execute("ALTER TABLE t ADD b int DEFAULT 7")
+    execute("CREATE TABLE t_3 PARTITION OF t FOR VALUES FROM (20) TO (30)")
+    execute("INSERT INTO t VALUES (20, 'a', 1)")
+    replayed = producer.check_equal()
+    assert [row["b"] for row in replayed.rows("public", "t")].count(7) == 19
+    execute("ALTER TABLE t ADD c timestamptz DEFAULT now(), ALTER b SET DEFAULT 8")
+    execute("UPDATE t SET a = 'b' WHERE id = 15; INSERT INTO t VALUES (3 + 18, 'a')")
+    producer.check_equal()
+    running.stop()
+    execute("ALTER TABLE t ADD d text DEFAULT 'd'; UPDATE t SET id = 12 WHERE id = 2 AND false; ANALYZE t")
+    execute("UPDATE t SET a = 'c' WHERE id = 1")
+    producer.start_streaming()
+    producer.check_equal()
+    with producer.topics() as topics:
+        kinds = [barrier.kind for cut in topics.cuts() for table in cut.tables for barrier in table.barriers]
+    assert {*kinds} == {"copy_begin", "copy_end", "shape"}
+    assert kinds.count("copy_begin") == 1
+
+
 def test_shapes_that_follow_each_other_in_one_transaction_keep_all_rows(producer: ProducerUnderTest) -> None:
     """Offsets of rows sent before the new shape count like those after it: one batch, one range."""
     producer.settings["topics"] = {"partitions": 2}

@@ -49,6 +49,7 @@ from walbridge.producer.encoding.interpreted import _Interpreter
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.first_copy_table import TableOfCopy
 from walbridge.producer.guards import altered_types, start
+from walbridge.producer.guards.added_values import AddedValues
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.source_watch import SourceWatch
@@ -210,7 +211,7 @@ NOTICED = {
         test_doubts.test_column_with_a_value_is_told_before_its_files_are_remembered,
     ),
     "a column that was told without what older rows have in it is no doubt": Noticed(
-        Mutant(Doubts._is_told, "return columns[column.attnum].missing_value is not None", "return True"),
+        Mutant(AddedValues._is_told, "bool(told)", "True"),
         test_doubts.test_column_that_was_told_without_its_value_is_a_doubt,
     ),
     "the value of rows older than a column goes with a rewrite": Noticed(

@@ -117,15 +117,15 @@ def test_type_that_was_altered_behind_its_new_column_is_a_doubt(fact: RowVersion
     assert doubted(watched, FIRST, labels=frozenset({"9-ab", "8-a"})) is expected
 
 
-NOTE = AddedColumn(ORDERS, "note", TEXT, -1, 3, has_value=False)
+NOTE = AddedColumn(ORDERS, "note", TEXT, -1, 3, value=None)
 
 
 @pytest.mark.parametrize(
     ("added", "expected"),
     [
         (replace(NOTE, name="other"), False),
-        (replace(NOTE, name="other", has_value=True), False),
-        (replace(NOTE, has_value=True), True),
+        (replace(NOTE, name="other", value="7"), False),
+        (replace(NOTE, value="7"), True),
         (NOTE, True),
         (replace(NOTE, attnum=2), False),
         (replace(NOTE, type_oid=INT4), False),
@@ -164,7 +164,7 @@ def test_column_with_a_value_is_told_before_its_files_are_remembered() -> None:
     before, after = (TableStorage((TableFile(ORDERS, 7, 50, count),)) for count in (2, 3))
     watched.storages = {ORDERS: before}
     watched.open()
-    watched.added = [AddedColumn(ORDERS, "c3", INT4, -1, 3, has_value=True)]
+    watched.added = [AddedColumn(ORDERS, "c3", INT4, -1, 3, value="7")]
     watched.storages = {ORDERS: after}
     watched.look()
     doubts = watched.watched.doubts
@@ -186,16 +186,56 @@ def test_column_that_was_told_without_its_value_is_a_doubt() -> None:
     watched.storages = {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 2),))}
     watched.open()
     with_columns(watched, 3, older=None)
-    watched.added = [AddedColumn(ORDERS, "c3", INT4, -1, 3, has_value=True)]
+    watched.added = [AddedColumn(ORDERS, "c3", INT4, -1, 3, value="7")]
     watched.storages = {ORDERS: TableStorage((TableFile(ORDERS, 7, 50, 3),))}
     watched.look()
     assert watched.watched.doubts.take(END).keys() == {ORDERS}
 
 
-def test_value_of_a_partitions_older_rows_is_a_doubt_of_its_root() -> None:
-    """Each partition may have another one."""
+@pytest.mark.parametrize(
+    ("values", "told", "expected"),
+    [
+        (("7", "7"), "7", False),
+        ((None, None), None, False),
+        (("7", "8"), None, True),
+        (("7", "8"), "7", True),
+        (("7", None), "7", True),
+        (("7", "7"), None, True),
+    ],
+)
+def test_value_of_partitions_older_rows_is_a_doubt_of_their_root_unless_it_tells_that_of_each(
+    values: tuple[str | None, ...], told: str | None, expected: bool
+) -> None:
+    """I8: one value is given to all rows that are there."""
+    watched = Watched(announced=(ITEMS,))
+    with_columns(watched, 2)
+    leaves = [TableFile(20_001 + at, 20_001 + at, 0, 4, joined="700", is_born=True) for at in range(2)]
+
+    def with_count(more: int) -> dict[int, TableStorage]:
+        root = TableFile(ORDERS, 0, 0, 2 + more)
+        return {ORDERS: TableStorage((root, *[replace(each, column_count=4 + more) for each in leaves]))}
+
+    watched.storages = with_count(0)
+    watched.open()
+    # The partitions had other columns before they were attached: numbers differ.
+    below = [
+        AddedColumn(leaf.relation_id, "c3", INT4, -1, 5, value) for leaf, value in zip(leaves, values, strict=True)
+    ]
+    watched.added, watched.storages = [AddedColumn(ORDERS, "c3", INT4, -1, 3), *below], with_count(1)
+    watched.look()
+    doubts = watched.watched.doubts
+    assert not doubts.take(END)
+    assert doubts.awaits(ORDERS) is any(values)
+
+    with_columns(watched, 3, older=told)
+    watched.look()
+    assert (ORDERS in doubts.take(END)) is expected
+    assert not doubts.awaits(ORDERS)
+
+
+def test_value_of_a_partitions_column_that_its_root_lacks_is_a_doubt() -> None:
     watched = partitioned()
-    watched.added = [AddedColumn(FIRST.relation_id, "c3", INT4, -1, 3, has_value=True)]
+    watched.added = [AddedColumn(FIRST.relation_id, "c3", INT4, -1, 3, value="7")]
     assert doubted(watched, replace(FIRST, column_count=FIRST.column_count + 1))
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards import altered_tables, doubts, look_pace, source_watch
+from walbridge.producer.guards import added_values, altered_tables, doubts, look_pace, source_watch
 from walbridge.producer.guards.baseline import Baseline
 from walbridge.producer.guards.look_pace import INTERVAL_S
 from walbridge.producer.guards.source_watch import SourceWatch, refuse_unknown
@@ -71,7 +71,7 @@ class Watched(Kept):
             patch.setattr(source_watch, "table_storages", lambda *_: self.storages)
             patch.setattr(doubts, "table_storages", lambda _, asked: self.storages_of(asked))
             patch.setattr(doubts, "insert_lsn", lambda *_: self.insert_lsn)
-            patch.setattr(doubts, "added_columns", lambda *_: self.added)
+            patch.setattr(added_values, "added_columns", lambda *_: self.added)
             patch.setattr(doubts, "used_types", lambda *_: self.used)
             patch.setattr(doubts, "are_empty", lambda _, asked: self.empty >= set(asked))
             patch.setattr(altered_tables, "tables_facts", lambda *_: ({}, None))

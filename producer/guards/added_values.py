@@ -1,0 +1,95 @@
+"""Columns that were added with a value in rows that were there, or where one of the same look went.
+
+In: the tables' files as progress remembers them, and as they are; the newest version of each. Out: tables of which no
+version tells that value, and tables of which the next one will.
+
+A partitioned table has no rows. Its version tells the value of all partitions below it that have one, if it is one
+(``tables_facts``), so each of them is compared with that. Who adds a column adds it to all partitions that there are
+then; those that come later have no older rows, or their coming is a doubt by itself.
+"""
+
+from collections.abc import Mapping
+
+from walbridge.producer.guards import rewrites
+from walbridge.producer.guards.rewrites import by_relation
+from walbridge.producer.postgres.catalog import Publications
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
+from walbridge.producer.postgres.table_files import added_columns
+from walbridge.producer.relations.tables import Tables
+
+
+class AddedValues:
+    """Those of one session."""
+
+    def __init__(self, publications: Publications, connection: SqlConnection, tables: Tables) -> None:
+        self._publications, self._connection, self._tables = publications, connection, tables
+
+    def compare(
+        self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]
+    ) -> tuple[set[int], set[int]]:
+        """Tables that got a column in which rows that were there have a value which no version tells; and those of
+        which the next one tells it.
+
+        Raises:
+            RetryableError, OperatorError: the server is away or refuses.
+        """
+        counts = {}
+        for relation_id, now in found.items():
+            before = by_relation(known[relation_id])
+            for file in now.files:
+                if file.relation_id in before and rewrites.added_columns(before[file.relation_id], file):
+                    counts[file.relation_id] = before[file.relation_id].column_count
+        added = added_columns(self._connection, counts, self._publications) if counts else []
+        numbers = {(each.relation_id, each.name): each.attnum for each in added}
+        filled: set[int] = set()
+        untold: set[int] = set()
+        for table, now in found.items():
+            files = by_relation(now)
+            for column in [each for each in added if each.relation_id in files]:
+                if column.relation_id == table:
+                    is_told = self._is_told(column)
+                else:
+                    number = numbers.get((table, column.name))
+                    is_told = self._is_told_below(table, number, column, files[column.relation_id])
+                if is_told is not True:
+                    (untold if is_told is None else filled).add(table)
+        return filled, untold
+
+    def _is_told(self, column: AddedColumn) -> bool | None:
+        """Whether the newest version tells what older rows have in the column; None: it is older than the column."""
+        if self._is_made_again(column):
+            return False
+        if column.value is None:
+            return True
+        told = self._told(column.relation_id, column.attnum)
+        return told if told is None else bool(told)
+
+    def _is_told_below(self, root: int, number: int | None, column: AddedColumn, file: TableFile) -> bool | None:
+        """The same of a partition's column, which has this number in the root, and must have the very value there."""
+        if not file.file:
+            return True  # partitioned itself
+        if number is None:
+            return column.value is None
+        told = self._told(root, number)
+        if told is None:
+            return True if column.value is None else None
+        return told == {column.value} - {None}
+
+    def _told(self, table: int, number: int) -> set[str] | None:
+        """The value that the newest version tells, if any; None: it is older than the column."""
+        version = self._tables.announced_last(table)
+        columns = {each.attnum: each for each in version.table.columns} if version is not None else {}
+        if number in columns:
+            value = columns[number].missing_value
+            return set() if value is None else {value}
+        return set() if None in columns or not columns else None
+
+    def _is_made_again(self, column: AddedColumn) -> bool:
+        """Whether it looks as one that went: the stream does not tell the values of one from those of the other."""
+        wanted = column.name, column.type_oid, column.typmod
+        return any(
+            (each.name, each.type_oid, each.typmod) == wanted and each.attnum != column.attnum
+            for version in self._tables.versions.versions_of(column.relation_id)
+            for each in version.table.columns
+        )
