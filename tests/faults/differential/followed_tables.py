@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 from tests.fix_postgres import Database
 from tests.replay import Event, Replay, Row, TableState
 from tests.source_rows import comparable, source_rows
 from walbridge.schemas.control.cut import Barrier, Cut
 from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.table_schema import Column
 
 _NAMES = "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s"
 _COLUMNS = "SELECT attnum::int, attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped"
@@ -90,10 +93,8 @@ class FollowedTables(Replay):
         if known is None or known.schema_id == relation.schema_id:
             return
         state = self.tables[relation.table.relation_id]
-        texts = [each.name for each in relation.table.columns if each.column_type.codec == "string"]
-        for row in state.every_row if texts else ():
-            # A numeric that lost its scale has no decimal of Avro any more.
-            row |= {name: f"{row[name]:f}" for name in texts if isinstance(row[name], Decimal)}
+        for row in state.every_row:
+            row |= {each.name: _as_in(each, row[each.name]) for each in relation.table.columns}
         _rekey(state, relation)
 
     def differing(self, database: Database, named: Collection[int]) -> dict[int, str]:
@@ -131,6 +132,16 @@ class FollowedTables(Replay):
             return ""
         more, fewer = [*(there - wanted)], [*(wanted - there)]
         return f"{'.'.join(called[0])}: {len(more)} rows more, for one {more[:1]}; {len(fewer)} fewer, {fewer[:1]}"
+
+
+def _as_in(column: Column, old: Any) -> Any:
+    """A value from before the column's type was altered: a numeric that lost its scale has no decimal of Avro any more,
+    and a moment got a zone or lost it."""
+    if isinstance(old, Decimal) and column.column_type.codec == "string":
+        return f"{old:f}"
+    if isinstance(old, datetime):
+        return old.replace(tzinfo=UTC if column.column_type.codec == "timestamptz" else None)
+    return old
 
 
 def _key(relation: RelationRecord, row: Row) -> bytes:

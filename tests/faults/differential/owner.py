@@ -21,7 +21,7 @@ from tests.faults.differential.tables import Table, tables, tree
 
 TABLES_MIN = 32
 """With fewer there, more are made."""
-LOCK_TIMEOUT = "SET lock_timeout = '60ms'; SET client_min_messages = error"
+SETTINGS = "SET lock_timeout = '60ms'; SET client_min_messages = error; SET TimeZone = 'UTC'"
 
 
 class Owner:

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from tests.faults.differential.followed_tables import FollowedTables
-from tests.faults.differential.owner import LOCK_TIMEOUT, Owner
+from tests.faults.differential.owner import SETTINGS, Owner
 from tests.faults.differential.places import SCHEMAS
 from tests.faults.differential.statements import OTHER, SAME, TYPES, UNTOLD, untold_together
 from tests.faults.differential.tables import PARTS, tables
@@ -68,7 +68,7 @@ class Differential:
                 make(connection, lambda line: None)
         with database.connect() as one, database.connect() as other, self._producer.topics() as topics:
             for connection in (one, other):
-                connection.execute(LOCK_TIMEOUT.encode())
+                connection.execute(SETTINGS.encode())
             while len(tables(one)) < TABLES_AT_FIRST:
                 for _ in self._owner.transaction(one):
                     pass
