@@ -41,12 +41,16 @@ _CAST = {
 }
 """For these it does, and each value is kept: nobody tells that there was no USING."""
 
+_CHECKED = f"{PARTS}.amount"
+"""A domain with a constraint: Postgres rewrites the table, to check the nulls of the rows that are there."""
+
 
 def column_added(scene: Scene, table: Table) -> Statement:
     dice, name = scene.dice, f"c{scene.dice.randint(1, 9)}"
     what = dice.random()
     if what < 0.4:
-        added, effect = dice.choice(COLUMN_TYPES), SAME
+        added = dice.choice(COLUMN_TYPES)
+        effect = UNTOLD if added == _CHECKED else SAME
     elif what < 0.65:
         added, effect = dice.choice(_CONSTANTS), SAME
     elif what < 0.8:

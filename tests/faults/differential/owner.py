@@ -23,6 +23,12 @@ TABLES_MIN = 32
 """With fewer there, more are made."""
 SETTINGS = "SET lock_timeout = '60ms'; SET client_min_messages = error; SET TimeZone = 'UTC'"
 
+_FREE = """
+    DO $$ DECLARE found record; BEGIN
+      FOR found IN SELECT conrelid::regclass AS of, conname FROM pg_constraint WHERE contype = 'f' AND conrelid = {0}
+      LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', found.of, found.conname); END LOOP;
+    END $$"""
+
 
 class Owner:
     """One seed's.
@@ -121,12 +127,20 @@ class Owner:
 
     def mend(self, connection: psycopg.Connection[Any]) -> None:
         """End what keeps a table from being followed: the remedies that the producer names."""
-        for table in tables(connection):
-            if table.persistence == "u":
-                self._mended(connection, table, f"ALTER TABLE {table.name} SET LOGGED")
+        while unlogged := [each for each in tables(connection) if each.persistence == "u"]:
+            logged = [each for each in unlogged if self._is_logged_again(connection, each)]
+            if not logged:  # they refer to each other
+                connection.execute(_FREE.format(unlogged[0].oid).encode())
         for table in tables(connection):
             if (table.is_partition or table.is_root) and table.identity != "f":
                 self._mended(connection, table, f"ALTER TABLE {table.name} REPLICA IDENTITY FULL")
+
+    def _is_logged_again(self, connection: psycopg.Connection[Any], table: Table) -> bool:
+        """Not yet where it refers to one that is not."""
+        with contextlib.suppress(psycopg.errors.InvalidTableDefinition):
+            self._mended(connection, table, f"ALTER TABLE {table.name} SET LOGGED")
+            return True
+        return False
 
     def _mended(self, connection: psycopg.Connection[Any], table: Table, text: str) -> None:
         connection.execute(text.encode())
