@@ -9,9 +9,15 @@ names of its own. So it is compared across restarts too; a progress without it t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from walbridge.producer.errors.publications import operations_missing, publication_gone, publication_remade
+from walbridge.producer.errors.publications import (
+    operations_missing,
+    other_publication,
+    publication_gone,
+    publication_remade,
+)
 from walbridge.producer.errors.topics import topic_gone, topic_remade
 from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.pgoutput.options import names_in
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.producer.postgres.publications.combined_publications import (
     NAMED_OTHERWISE,
@@ -88,15 +94,11 @@ class Baseline:
         return replace(self, tables={each: table for each, table in self.tables.items() if each == relation_id})
 
     def dropped(self, names: Sequence[str], now: PublicationState) -> set[int]:
-        """The relations that are members no more. ``names``: of the publications.
+        """The relations that are members no more, of publications that ``refuse_lost_publications`` let pass.
 
         Raises:
-            OperatorError: changes of all tables may be missing.
+            OperatorError: operations of all tables do not come.
         """
-        if gone := [name for name in names if name not in now.oids]:
-            raise publication_gone(gone)
-        if remade := [name for name in names if now.oids[name] not in self.publications]:
-            raise publication_remade(remade)
         if now.missing_operations:
             is_told_later = all(map(has_version, self._members.values()))
             raise operations_missing(names, now.missing_operations, is_told_later=is_told_later)
@@ -162,6 +164,25 @@ class Baseline:
                 raise topic_gone(topic)
             if topics[topic].topic_id != an_id:
                 raise topic_remade(topic)
+
+
+def refuse_lost_publications(progress: Progress, names: Sequence[str], now: PublicationState) -> None:
+    """Compare those that were followed with those that the settings name, as they are now.
+
+    Raises:
+        StreamLost: changes of all tables may be missing: the settings name others, or one was dropped, or made again.
+    """
+    baseline = Baseline.of(progress)
+    if baseline is None:
+        return
+    asked = progress.options.get("publication_names")
+    followed = names if asked is None else names_in(asked)
+    if {*followed} != {*names}:
+        raise other_publication(names, followed)
+    if gone := [name for name in names if name not in now.oids]:
+        raise publication_gone(gone)
+    if remade := [name for name in names if now.oids[name] not in baseline.publications]:
+        raise publication_remade(remade)
 
 
 def _concerned(before: str, token: str, now: PublicationState) -> list[str]:

@@ -13,10 +13,9 @@ import structlog
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
-from walbridge.producer.errors.publications import other_publication
 from walbridge.producer.errors.topics import metadata_gone
 from walbridge.producer.guards.altered_tables import AlteredTable, AlteredTables
-from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.foreign_rows import compare_origin, refuse_foreign_rows
 from walbridge.producer.guards.look_pace import LookPace
@@ -25,7 +24,6 @@ from walbridge.producer.guards.replica_identity import refuse_unfit_identities
 from walbridge.producer.guards.rewrites import as_text, from_text
 from walbridge.producer.guards.topic_watch import TopicWatch
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.producer.pgoutput.options import names_in
 from walbridge.producer.postgres.catalog import published_tables_unless_locked, table_names
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, PublishedTable
@@ -232,9 +230,7 @@ class SourceWatch:
             return
         names = self._publications
         now = self._state(progress.relation_ids)
-        followed = names_in(progress.options["publication_names"]) if "publication_names" in progress.options else names
-        if {*followed} != {*names}:
-            raise other_publication(names, followed)
+        refuse_lost_publications(progress, names, now)
         gone = baseline.dropped(names, now)
         for relation_id in now.members.keys() & self._left.keys():
             del self._left[relation_id]  # it is back

@@ -82,9 +82,12 @@ _DEFINITE = {
     "54": "a row, as text, is larger than the 1 GB that Postgres can send at a time (a bytea takes twice its size): "
     "take that row out of its table, or a large column out of what is published",
 }
+_NO_SUCH_NAME = "42704"
+"""In a stream, of a publication: until Postgres 17 its name is looked up as of the change, whatever it is now."""
+_PUBLICATIONS = "see that each publication is there under its name, renamed back or made again"
 _MISSING = "start again: the start says what is missing from the publication or the database"
 _BY_CODE = {
-    "42704": _MISSING,
+    _NO_SUCH_NAME: _MISSING,
     "42P01": _MISSING,
     "42703": _MISSING,
     "53400": "raise the limit that Postgres names; if it is max_replication_slots, raise that or drop one that nobody "
@@ -200,7 +203,8 @@ def raise_for_result(pgconn: pq.abc.PGconn, result: pq.abc.PGresult | None, *, i
         message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
         error = by_sqlstate(sqlstate, message or pgconn.get_error_message())
         if is_stream and isinstance(error, OperatorError) and stays_in_wal(sqlstate, message):
-            raise StreamLost(f"a change in the WAL cannot be decoded: {error.what}", first=error.remedy)
+            first = _PUBLICATIONS if sqlstate == _NO_SUCH_NAME else error.remedy
+            raise StreamLost(f"a change in the WAL cannot be decoded: {error.what}", first=first)
         raise error
 
 
@@ -217,7 +221,7 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
         message = _name_of(sqlstate)
     if sqlstate == _LOCKED:
         return TableLocked(f"Postgres ({sqlstate}): {message}")
-    if sqlstate == "42704" and DDL_PUBLICATION in message:
+    if sqlstate == _NO_SUCH_NAME and DDL_PUBLICATION in message:
         # It was taken away: the next session does not ask for it. Each language has quotation marks of its own.
         return RetryableError(f"Postgres ({sqlstate}): {message}")
     remedy = _BY_CODE.get(sqlstate) or _DEFINITE.get(sqlstate[:2])
@@ -235,7 +239,7 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
 def stays_in_wal(sqlstate: str, message: str) -> bool:
     """Whether each session on this slot would end with this error: rows and publications are read as of the change."""
     is_other = sqlstate[:2] == "0A" and _OTHER_COLUMNS in message
-    return sqlstate[:2] == "22" or is_other or _is_too_large(sqlstate, message)
+    return sqlstate[:2] == "22" or sqlstate == _NO_SUCH_NAME or is_other or _is_too_large(sqlstate, message)
 
 
 def _is_too_large(sqlstate: str, message: str) -> bool:

@@ -77,7 +77,7 @@ def refuse_unfit_server(connection: SqlConnection, settings: Settings) -> None:
         raise wal_level_too_low(level)
     if (encoding := catalog.setting(connection, "server_encoding")) == "SQL_ASCII":
         raise not_utf8(encoding)
-    if (missing := _missing_publication(connection, settings)) is not None and (
+    if (missing := missing_publication(connection, settings)) is not None and (
         # Beside a slot it was there before: making it again would hide a gap, and the guards know what mends that.
         slot.inspect(connection, settings.postgres.slot) is None
     ):
@@ -91,7 +91,7 @@ def ensure_publication(connection: SqlConnection, settings: Settings) -> None:
     Raises:
         OperatorError: one is missing, and no settings say what is to be in it.
     """
-    if (missing := _missing_publication(connection, settings)) is not None:
+    if (missing := missing_publication(connection, settings)) is not None:
         raise missing
     tables = settings.postgres.publication_tables
     for publication in settings.postgres.publication_names:
@@ -100,7 +100,8 @@ def ensure_publication(connection: SqlConnection, settings: Settings) -> None:
             log.info("publication created", publication=publication, tables=list(tables))
 
 
-def _missing_publication(connection: SqlConnection, settings: Settings) -> OperatorError | None:
+def missing_publication(connection: SqlConnection, settings: Settings) -> OperatorError | None:
+    """The first that is not there, and that nobody makes unasked; None where a slot can be made."""
     for publication in settings.postgres.publication_names:
         if not settings.postgres.publication_tables and not catalog.publication_exists(connection, publication):
             return publication_missing(publication)

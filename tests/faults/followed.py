@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from tests.fix_producer import ProducerUnderTest
@@ -37,13 +38,23 @@ def copy_again(producer: ProducerUnderTest) -> None:
     _streams(producer)
 
 
-def copy_all_again(producer: ProducerUnderTest) -> None:
-    """COPY_ALL; the program that was refused does not run."""
-    assert copy_all(settings_of(producer), wait=False, say=lambda line: None) == 0
+def copy_all_again(producer: ProducerUnderTest) -> str | None:
+    """COPY_ALL; the program that was refused does not run. The next start does what the command said that it would.
+    Why the stream could not go on; None where it did."""
+    said, told = list[str](), list[str]()
+    assert copy_all(settings_of(producer), wait=False, say=said.append, out=told.append) == 0
+    lost: str | None = json.loads(told[0])["stream_lost"]
     running = producer.start_streaming()
     wait_until_current(producer)
     producer.check_equal()
     running.stop()
+    begun = [line for line in running.log.splitlines() if "a new epoch begins" in line]
+    if lost is None:
+        assert (said[1][:19], begun) == ("the stream goes on ", [])
+    else:
+        assert said[1] == f"the stream cannot go on: {lost}"
+        assert [lost.replace('"', '\\"') in line for line in begun] == [True]
+    return lost
 
 
 def wait_until_current(producer: ProducerUnderTest) -> None:

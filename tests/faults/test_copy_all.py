@@ -180,6 +180,26 @@ def test_settings_that_no_slot_fits_are_followed_by_a_new_one(stopped: ProducerU
     assert {table.state for table in progress_of(stopped).tables.values()} == {"current", "dropped"}
 
 
+def test_publication_that_was_made_again_while_the_producer_was_stopped_is_told_by_the_command(
+    stopped: ProducerUnderTest,
+) -> None:
+    """I7: before any start has found it; the words and the next start rest on one comparison."""
+    said = list[str]()
+    stopped.database.execute("DROP PUBLICATION walbridge; DELETE FROM u WHERE id < 10")
+    assert copy_all(settings_of(stopped), wait=False, say=said.append) == 0
+    assert said[1].startswith(
+        "the stream cannot go on: publication walbridge, which this pipeline follows, was dropped"
+    )
+    before, _, first = said[2].partition(": ")
+    assert before == "publication walbridge does not exist, and no slot is made before it does"
+    assert first in stopped.refusal()
+    stopped.database.execute(first.partition("; or ")[0].replace("TABLE ...", "ALL TABLES"))
+    copy_all_again(stopped)
+
+    stopped.database.execute("DROP PUBLICATION walbridge; CREATE PUBLICATION walbridge FOR ALL TABLES")
+    assert copy_all_again(stopped) == "publication walbridge was dropped and made again: changes between did not come"
+
+
 UNDECODABLE = {
     "filter that fails on a row": (
         "CREATE PUBLICATION a FOR TABLE t WHERE (100 / v > 0), u",

@@ -257,7 +257,7 @@ GUARDS: dict[str, Guard] = {
 }
 
 
-FOLLOWED: dict[str, Callable[[ProducerUnderTest], None]] = {
+FOLLOWED: dict[str, Callable[[ProducerUnderTest], object]] = {
     COPY_AGAIN: copy_again,
     COPY_ALL: copy_all_again,
     f"{COPY_ALL}; else {NEW_PIPELINE}": drop_and_copy_all_again,

@@ -3,7 +3,6 @@
 Every line of the table is one mistake, what it would do, and the test that must fail on it.
 """
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -50,7 +49,7 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.first_copy_table import TableOfCopy
 from walbridge.producer.guards import altered_types, start
 from walbridge.producer.guards.added_values import AddedValues
-from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.guards.doubts import Doubts
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.deliveries import Deliveries
@@ -275,10 +274,11 @@ NOTICED = {
         test_source_watch.test_session_does_not_begin_over_a_topic_of_all_tables_that_was_made_again,
     ),
     "changes of a publication that was made again are taken for all": Noticed(
-        Mutant(Baseline.dropped, "now.oids[name] not in self.publications", "False"),
+        Mutant(refuse_lost_publications, "now.oids[name] not in baseline.publications", "False"),
         partial(
-            test_baseline.test_publication_that_may_have_left_out_changes_is_refused,
-            now=replace(test_baseline.NOW, oids={"walbridge": 16500}),
+            test_baseline.test_publication_under_which_changes_did_not_come_asks_for_a_copy_of_all_tables,
+            names=["walbridge"],
+            oids={"walbridge": 16500},
             words="made again",
         ),
     ),

@@ -8,14 +8,16 @@ producer makes a new slot and begins a new epoch, and every table is stale until
 import time
 
 from walbridge.producer.copying.next_epoch import begins_again
+from walbridge.producer.guards.baseline import refuse_lost_publications
 from walbridge.producer.guards.start import refuse_bad_start
 from walbridge.producer.postgres.connection import connect_sql
-from walbridge.producer.postgres.requirements import stream_options
+from walbridge.producer.postgres.publications.publication import publication_state
+from walbridge.producer.postgres.requirements import missing_publication, stream_options
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.schemas.control.progress_record import Progress, why_lost
 from walbridge.schemas.control.table_request import ALL_TABLES, COPY, TableRequest
-from walbridge.schemas.errors import StreamLost
+from walbridge.schemas.errors import OperatorError, StreamLost
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.tables.copy import LINE_S, CopyWait, Out, Say, as_json, follow, refuse_first_copy
@@ -41,6 +43,8 @@ def copy_all(settings: Settings, *, wait: bool, say: Say, out: Out | None = None
         say("the stream goes on meanwhile, and the lake swaps the rows of each table when its copy is whole")
     else:
         say(f"the stream cannot go on: {lost}")
+        if (missing := _missing(settings)) is not None:
+            say(f"{missing.what}, and no slot is made before it does: {missing.remedy}")
         say("the next start of walbridge produce makes a new slot; each table is stale until its copy is whole")
     assert seen.postgres is not None
     if not seen.postgres.producer_runs:
@@ -58,9 +62,19 @@ def _why_lost(settings: Settings, progress: Progress) -> str | None:
         return "a new epoch was about to begin"
     with connect_sql(dsn_of(settings), "walbridge copy") as connection:
         found = slot.inspect(connection, settings.postgres.slot)
+        publications = publication_state(connection, settings.postgres.publication_names, ())
     server = Source(settings).identify()
     try:
         refuse_bad_start(progress, server, found, stream_options(settings, server.version))
+        if (what := why_lost(progress)) is not None:
+            return what
+        refuse_lost_publications(progress, settings.postgres.publication_names, publications)
     except StreamLost as lost:
         return lost.what
-    return why_lost(progress)
+    return None
+
+
+def _missing(settings: Settings) -> OperatorError | None:
+    """What a new slot waits for."""
+    with connect_sql(dsn_of(settings), "walbridge copy") as connection:
+        return missing_publication(connection, settings)

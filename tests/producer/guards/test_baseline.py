@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.producer.streaming_progress import STREAMING
-from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.producer.postgres.publications.combined_publications import NAMED_OTHERWISE
 from walbridge.schemas.control.table_progress import CURRENT, TableProgress
-from walbridge.schemas.errors import COPY_ALL, OperatorError
+from walbridge.schemas.errors import COPY_ALL, OperatorError, StreamLost
 from walbridge.schemas.position import Lsn
 
 MEMBERS = {1: "16401", 2: "16402+16403", 3: "*"}
@@ -96,19 +96,40 @@ def test_columns_that_earlier_code_did_not_write_down_are_no_doubt_and_others_la
     assert before.altered(replace(now, members={1: "7=insert=5@756^700 8=delete=6@755"})).keys() == {1}
 
 
+def test_operations_that_do_not_come_are_refused() -> None:
+    """I7."""
+    with pytest.raises(OperatorError, match="does not publish delete, truncate") as refusal:
+        _dropped(replace(NOW, missing_operations=("delete", "truncate")))
+    assert "SET (publish =" in refusal.value.remedy
+
+
+FOLLOWED = replace(STREAMING, options={"publication_names": '"walbridge"'} | BASELINE.options, tables=TABLES)
+
+
 @pytest.mark.parametrize(
-    ("now", "words"),
+    ("names", "oids", "words"),
     [
-        (replace(NOW, oids={}), "was dropped"),
-        (replace(NOW, oids={"walbridge": 16500}), "dropped and made again"),
-        (replace(NOW, missing_operations=("delete", "truncate")), "does not publish delete, truncate"),
+        (["walbridge"], {}, "was dropped: changes since then did not come"),
+        (["walbridge"], {"walbridge": 16500}, "was dropped and made again"),
+        (["other"], {"other": 16400}, "names other, this pipeline follows walbridge"),
+        (["walbridge", "other"], {"walbridge": 16400, "other": 16500}, "this pipeline follows walbridge"),
     ],
 )
-def test_publication_that_may_have_left_out_changes_is_refused(now: PublicationState, words: str) -> None:
-    """I7."""
-    with pytest.raises(OperatorError, match=words) as refusal:
-        _dropped(now)
-    assert refusal.value.remedy
+def test_publication_under_which_changes_did_not_come_asks_for_a_copy_of_all_tables(
+    names: list[str], oids: dict[str, int], words: str
+) -> None:
+    """I7. As a start and ``walbridge copy --all`` compare them."""
+    with pytest.raises(StreamLost, match=words) as lost:
+        refuse_lost_publications(FOLLOWED, names, replace(NOW, oids=oids))
+    assert COPY_ALL in lost.value.remedy
+
+
+def test_publications_that_were_followed_all_the_time_pass_in_any_order() -> None:
+    refuse_lost_publications(FOLLOWED, ["walbridge"], NOW)
+    both = replace(BASELINE, publications=frozenset({16400, 16500}))
+    progress = replace(FOLLOWED, options=FOLLOWED.options | both.options | {"publication_names": '"b","walbridge"'})
+    refuse_lost_publications(progress, ["walbridge", "b"], replace(NOW, oids={"walbridge": 16400, "b": 16500}))
+    refuse_lost_publications(STREAMING, ["walbridge"], replace(NOW, oids={}))  # earlier code wrote nothing down
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,23 @@ def test_error_that_every_session_would_end_in_asks_for_a_copy_of_all_tables(sql
     assert not isinstance(ended(), StreamLost)
 
 
+def test_publication_that_was_not_there_when_the_change_was_made_ends_every_session_of_its_slot() -> None:
+    """I7: until 17 the name is looked up as of the change. At a start the same code is about a slot or a table."""
+    fields = {
+        pq.DiagnosticField.SQLSTATE: "42704",
+        pq.DiagnosticField.MESSAGE_PRIMARY: 'publication "w" does not exist',
+    }
+    result = SimpleNamespace(status=pq.ExecStatus.FATAL_ERROR, error_field=lambda field: fields[field].encode())
+    with pytest.raises(StreamLost) as lost:
+        raise_for_result(cast(Any, Lost()), cast(Any, result), is_stream=True)
+    assert 'publication "w" does not exist' in lost.value.what
+    assert lost.value.remedy.startswith("see that each publication is there under its name")
+    assert lost.value.remedy.endswith(f"; then {COPY_ALL}")
+    with pytest.raises(OperatorError, match="start again") as refused:
+        raise_for_result(cast(Any, Lost()), cast(Any, result))
+    assert not isinstance(refused.value, StreamLost)
+
+
 class Lost:
     """Stands for a connection that ends under its next command."""
 
