@@ -8,7 +8,7 @@ import structlog
 
 from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.guards.start import refuse_bad_start, seen_timeline
+from walbridge.producer.guards.start import refuse_bad_start, refuse_moved_slot, seen_timeline
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.kafka.table_requests import TableRequests, copy_of_all_asked
 from walbridge.producer.metrics import ProducerMetrics
@@ -79,6 +79,7 @@ def follow_once(
         source.walsender(), progress.slot, postgres.status_interval_ms, postgres.silence_timeout_ms
     ) as stream:
         stream.start(progress.floor, options if told is None else with_publication(options, DDL_PUBLICATION))
+        refuse_moved_slot(progress, slot.inspect(connection, progress.slot), options)
         telling = {} if told is None else {"ddl_publication": DDL_PUBLICATION}
         log.info("streaming", floor=format_lsn(progress.floor), done=format_lsn(progress.done), **telling)
         metrics.watch_stream(stream, parts.out)

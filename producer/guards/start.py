@@ -76,6 +76,16 @@ def refuse_unfit_start(
         )
 
 
+def refuse_moved_slot(progress: Progress, slot: SlotState | None, options: Mapping[str, str]) -> None:
+    """The gap alone, once the session has the slot: it may have been moved since the look before, and nobody else
+    moves it from now on. So whatever stands at or behind what was published comes, but for what the server leaves out.
+
+    Raises:
+        StreamLost: as ``refuse_bad_start``.
+    """
+    _refuse_gap(progress, slot, "two_phase" in options)
+
+
 def refuse_before_copy(
     progress: Progress | None, server: ServerIdentity, slot: SlotState | None, slot_name: str
 ) -> None:

@@ -91,7 +91,14 @@ class Session:
         followed = FollowedTables(tables, self._fast_path, self._transactions, progress.relation_ids)
         self._followed = followed
         relations = SessionRelations(self._install, self._fast_path.forget)
-        self.pending = PendingTransactions(spool, relations, self._decoders, server_version, progress.done)
+        self.pending = PendingTransactions(
+            spool,
+            relations,
+            self._decoders,
+            server_version,
+            progress.done,
+            leaves_foreign_out=progress.options.get("origin") == "none",
+        )
         self._replay = Replay(self.pending, relations, stream.keep_alive)
         self._read: Callable[[], bytes | None] = stream.read
         self._changes = Changes(

@@ -18,7 +18,10 @@ here lies beyond. The same holds between a prepare and its commit.
 
 Servers name transactions that they never sent (PostgreSQL ``pgoutput.c``): an abort of one that was not
 streamed, the end of a prepared one that changed nothing. A commit without its changes passes only
-where it was published before, or where this minor version leaves out empty ones; else it is a gap (I7).
+where it was published before, where this minor version leaves out empty ones, or where the session asked
+for no origin (PostgreSQL ``decode.c``: a prepare is left out by its own origin, its commit by that of the
+commit, and who commits by hand has none). Nothing else can be missing there: the session began at or before
+each prepare without an end, with a slot that nobody had moved on (``refuse_moved_slot``). Else it is a gap (I7).
 """
 
 from collections.abc import Callable, Mapping
@@ -85,16 +88,25 @@ class PendingTransactions:
         decoders: of the messages that the session asked for.
         server_version: as libpq tells it.
         done: commits below it are published.
+        leaves_foreign_out: the session asked for no origin.
     """
 
     def __init__(
-        self, spool: Spool, relations: SessionRelations, decoders: Mapping[int, Decoder], server_version: int, done: Lsn
+        self,
+        spool: Spool,
+        relations: SessionRelations,
+        decoders: Mapping[int, Decoder],
+        server_version: int,
+        done: Lsn,
+        *,
+        leaves_foreign_out: bool = False,
     ) -> None:
         self._spool = spool
         self._relations = relations
         self._decoders = decoders
         self._server_version = server_version
         self._done = done
+        self._leaves_foreign_out = leaves_foreign_out
         self._streams: dict[int, Spooled] = {}
         self._prepared: dict[tuple[int, str], _Prepared] = {}
         self._block: tuple[int, Spooled] | None = None
@@ -256,6 +268,9 @@ class PendingTransactions:
         major, minor = divmod(self._server_version, 10_000)
         if minor <= _LAST_WITH_BARE_COMMITS.get(major, -1):
             log.info("a prepared transaction that changed nothing was committed", xid=message.xid)
+            return
+        if self._leaves_foreign_out:
+            log.info("a prepared transaction that replication brought was committed here", xid=message.xid)
             return
         raise StreamLost(
             f"prepared transaction {message.xid} was committed at {format_lsn(message.commit_lsn)}, but its changes "

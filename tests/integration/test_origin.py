@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
+import psycopg
 import pytest
 
 from tests.fix_postgres import Database, new_database
@@ -30,6 +32,22 @@ def replicate(database: Database, origin: str, rows: list[int], origin_lsn: int 
             connection.cursor().executemany("INSERT INTO t VALUES (%s, %s)", [(row, origin) for row in rows])
         connection.execute("SELECT pg_replication_origin_session_reset()")
         connection.execute("SELECT pg_replication_origin_drop(%s)", (origin,))
+
+
+def prepare_replicated(database: Database, gid: str, row: int) -> None:
+    """As a subscriber with two_phase does."""
+    origin = f"{database.name}_{gid}"
+    with database.connect() as connection:
+        connection.execute("SELECT pg_replication_origin_create(%s)", (origin,))
+        connection.execute("SELECT pg_replication_origin_session_setup(%s)", (origin,))
+        prepare(connection, gid, row)
+        connection.execute("SELECT pg_replication_origin_session_reset()")
+        connection.execute("SELECT pg_replication_origin_drop(%s)", (origin,))
+
+
+def prepare(connection: psycopg.Connection[Any], gid: str, row: int) -> None:
+    for statement in ("BEGIN", f"INSERT INTO t VALUES ({row}, '{gid}')", f"PREPARE TRANSACTION '{gid}'"):
+        connection.execute(statement.encode())
 
 
 def moment(us: int) -> datetime:
@@ -89,6 +107,42 @@ def test_producer_that_asks_for_no_origin_leaves_out_what_was_replicated(produce
         producer.caught_up(topics)
         events = [event for cut in topics.cuts() for event in topics.events(cut) if event.position.ordinal >= 0]
     assert [(event.after or {})["id"] for event in events] == [3]
+
+
+@pytest.mark.parametrize("major", [16, pytest.param(17, marks=pytest.mark.soak), 18])
+def test_replicated_prepare_that_is_committed_by_hand_is_left_out_and_ends_no_session(
+    producer_on: Callable[[int], ProducerUnderTest], major: int
+) -> None:
+    """The server leaves out the prepare by its origin, and sends the commit, which has none: in the session in which it
+    was prepared, and in one that begins behind it. What was prepared here comes."""
+    producer = producer_on(major)
+    database = producer.database
+    producer.settings["postgres"] = {"origin": "none", "two_phase": True}
+    database.execute(TABLE)
+    producer.publish("t")
+    running = producer.start_streaming()
+    for row, gid in enumerate(("in one session", "while stopped", "in the next", "void")):
+        prepare_replicated(database, gid, row)
+    with database.connect() as connection:
+        prepare(connection, "here", 10)
+    database.execute("COMMIT PREPARED 'in one session'")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+    running.stop()
+    first = running.log
+    database.execute("COMMIT PREPARED 'while stopped'")
+    running = producer.start_streaming()
+    database.execute("COMMIT PREPARED 'in the next'")
+    database.execute("ROLLBACK PREPARED 'void'")
+    database.execute("COMMIT PREPARED 'here'")
+    database.execute("INSERT INTO t VALUES (11, 'here')")
+
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        events = [event for cut in topics.cuts() for event in topics.events(cut) if event.position.ordinal >= 0]
+    assert [(event.after or {})["id"] for event in events] == [10, 11]
+    told = "that replication brought was committed here"
+    assert (first.count(told), running.log.count(told)) == (1, 2)
 
 
 @pytest.mark.parametrize("major", [16, 18])

@@ -23,10 +23,19 @@ FIXED, FAULTY = 180006, 180004
 class Session:
     """Changes by their relation's columns."""
 
-    def __init__(self, spool: Spool, *, options: dict[str, str] | None = None, version: int = FIXED) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        *,
+        options: dict[str, str] | None = None,
+        version: int = FIXED,
+        leaves_foreign_out: bool = False,
+    ) -> None:
         self._relations = SessionRelations(self._install, lambda relation_id: None)
         self._decoders = decoders_for(OPTIONS if options is None else options)
-        self.pending = PendingTransactions(spool, self._relations, self._decoders, version, DONE)
+        self.pending = PendingTransactions(
+            spool, self._relations, self._decoders, version, DONE, leaves_foreign_out=leaves_foreign_out
+        )
         self._replay = Replay(self.pending, self._relations, lambda: None)
         self.committed: list[tuple[int, list[Change]]] = []
         self.installed: dict[int, Relation] = {}

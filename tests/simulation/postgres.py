@@ -79,10 +79,11 @@ class Server:
         return ServerIdentity(self.system_id, TIMELINE, Lsn(self.wal_end), DATABASE, VERSION)
 
     def inspect(self) -> SlotState | None:
-        """Its row of pg_replication_slots."""
-        self._world.step("inspect slot")
-        if self._world.armed and self.must_be_refused is None:
-            self._be_meddled_with()
+        """Its row of pg_replication_slots. While it is in use nobody else moves it."""
+        if self._walsender is None or self._walsender.is_closed:
+            self._world.step("inspect slot")
+            if self._world.armed and self.must_be_refused is None:
+                self._be_meddled_with()
         if not self.slot_exists:
             return None
         return SlotState("pgoutput", DATABASE, None, "reserved", Lsn(self.confirmed), self.two_phase)
@@ -152,6 +153,11 @@ class Walsender:
         self._is_broken = False
         self.is_terminated = False
         """Ended by the server; what it sent before is still read, and what it is told goes nowhere."""
+
+    @property
+    def is_closed(self) -> bool:
+        """The slot is nobody's, or the next walsender's."""
+        return self._is_broken or self.is_terminated
 
     def exec_(self, command: bytes) -> _Result:
         """START_REPLICATION."""

@@ -5,10 +5,16 @@ from dataclasses import replace
 import pytest
 
 from tests.producer.streaming_progress import OPTIONS, SPLIT, STREAMING
-from walbridge.producer.guards.start import refuse_bad_copy, refuse_bad_start, refuse_foreign_slot, refuse_unfit_start
+from walbridge.producer.guards.start import (
+    refuse_bad_copy,
+    refuse_bad_start,
+    refuse_foreign_slot,
+    refuse_moved_slot,
+    refuse_unfit_start,
+)
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.schemas.control.progress_record import MESSAGE_PREFIXES_OPTION, Progress
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, StreamLost
 from walbridge.schemas.position import Lsn
 
 SERVER = ServerIdentity("7000000000000000001", 1, Lsn(1000), "shop", 180006)
@@ -76,6 +82,16 @@ def test_start_that_would_lose_or_repeat_changes_is_refused_with_a_remedy(
 def test_slot_beyond_a_progress_that_may_be_old_is_no_gap_yet() -> None:
     """Beside a producer that runs, its slot may have moved on before its progress can be read."""
     refuse_unfit_start(STREAMING, SERVER, replace(SLOT, confirmed_flush=Lsn(201)), OPTIONS)
+
+
+def test_slot_that_somebody_moved_on_between_the_look_at_it_and_the_begin_of_the_session_is_a_gap() -> None:
+    """I7: the server begins where the slot stands, and says nothing. From then on nobody else can use it."""
+    refuse_moved_slot(STREAMING, SLOT, OPTIONS)
+    for moved in (replace(SLOT, confirmed_flush=Lsn(201)), None):
+        with pytest.raises(StreamLost, match="a gap"):
+            refuse_moved_slot(STREAMING, moved, OPTIONS)
+    with pytest.raises(StreamLost, match="a gap"):
+        refuse_moved_slot(HELD, replace(HELD_SLOT, confirmed_flush=Lsn(251)), TWO_PHASE)
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,19 @@ def test_commit_without_prepare_passes_where_the_server_leaves_out_empty_ones(sp
     assert session.committed == [(7, [])]
 
 
+def test_commit_without_prepare_passes_where_the_session_leaves_out_what_was_replicated(spool: Spool) -> None:
+    """With origin = "none" the server leaves out a prepare that has an origin, and not its end by hand, which has none:
+    it is told of in this session and in a later one, and holds nothing back."""
+    session = Session(spool, leaves_foreign_out=True)
+    session.receive(commit_prepared())
+    prepare(session, b"1", xid=8, gid="here", lsn=210)
+    session.receive(commit_prepared(9, "pg_gid_16400_9", lsn=230))
+    assert session.pending.oldest_prepared_lsn == 210
+    session.receive(commit_prepared(8, "here", lsn=250))
+
+    assert session.committed == [(7, []), (9, []), (8, [(1, 1, b"1")])]
+
+
 def test_table_announced_in_a_transaction_that_is_rolled_back_is_known_if_it_was_prepared(session: Session) -> None:
     """The server keeps it in mind at the prepare, but not what came in a block."""
     prepare(session, b"1")
