@@ -70,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(settings: Settings, stop: StopRequest) -> None:
     """The port is taken first: a program that nobody can watch makes nothing durable."""
     where = settings.metrics
-    metrics = ProducerMetrics(where.stalled_after_s, settings.name, str(spool_parent(settings)))
+    spool = str(spool_parent(settings))
+    metrics = ProducerMetrics(where.stalled_after_s, settings.name, spool, where.wal_bytes_max)
     report = RunReport(settings, PRODUCER, StatusTopic(settings), lambda: metrics.state)
     endpoint = where.host, where.producer_port, metrics.registry, metrics.health, "producer_port"
     with report, HttpEndpoint(*endpoint) as http, WalWatch(settings) as watch:

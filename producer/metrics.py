@@ -48,7 +48,9 @@ _PREFIX = "walbridge_producer"
 class ProducerMetrics:
     """Counters of one process. Written by the pipeline's thread, read by the endpoint's."""
 
-    def __init__(self, stalled_after_s: float = 300, pipeline: str = "", spool: str = "") -> None:
+    def __init__(
+        self, stalled_after_s: float = 300, pipeline: str = "", spool: str = "", wal_bytes_max: int | None = None
+    ) -> None:
         self.registry = new_registry(pipeline)
         self.pulse = Pulse(stalled_after_s)
         self._away = WAITING_FOR_POSTGRES
@@ -85,7 +87,7 @@ class ProducerMetrics:
         self._gauge(
             "prepared_transactions", "Prepared transactions without an end, which hold the slot back"
         ).set_function(lambda: self._pending.prepared_count if self._pending else 0)
-        self._source = SourceGauges(_PREFIX)
+        self._source = SourceGauges(_PREFIX, wal_bytes_max)
         self.registry.register(self._source)
         show_start(_PREFIX, self.registry)
         self.registry.register(StateGauge(_PREFIX, STATES, lambda: self.state))

@@ -28,8 +28,8 @@ DELAY_HELD_S = 30.0
 class SourceGauges(Collector):
     """Of one process, over all sessions. Written by the pipeline's thread, read by the endpoint's."""
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+    def __init__(self, prefix: str, wal_bytes_max: int | None = None) -> None:
+        self._prefix, self._wal_bytes_max = prefix, wal_bytes_max
         self.watch: WalWatch | None = None
         self._stream: ReplicationStream | None = None
         self._is_followed = False
@@ -81,11 +81,19 @@ class SourceGauges(Collector):
             now_s - watch.seen_s if watch is not None else None,
         )
         yield self._gauge("slot_wal_bytes", "WAL that the slot holds back", slot.retained_bytes if slot else None)
-        left = slot.safe_wal_size_bytes if slot else None
-        yield self._gauge("slot_wal_left_bytes", "WAL that may be written until the slot is lost", left)
+        left = self._left_bytes(slot)
+        yield self._gauge("slot_wal_left_bytes", "WAL that may be written until the slot or the disk is lost", left)
         left_s = max(left, 0) / rate if left is not None and rate else None
         yield self._gauge("slot_wal_left_seconds", "The same at the rate of the last minutes", left_s)
         yield self._wal_status("unknown" if seen is None else _status(slot))
+
+    def _left_bytes(self, slot: Slot | None) -> int | None:
+        """What the server lets the slot keep, or else what an operator says that its disk can."""
+        if slot is None:
+            return None
+        if slot.safe_wal_size_bytes is None and self._wal_bytes_max is not None and slot.retained_bytes is not None:
+            return max(self._wal_bytes_max - slot.retained_bytes, 0)
+        return slot.safe_wal_size_bytes
 
     def _delay(self, now_s: float) -> float | None:
         """The age of what waits, or what the newest batch took: a lower bound, since nobody saw when it was written."""

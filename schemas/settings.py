@@ -295,6 +295,8 @@ class Metrics(_Section):
     verify_port: int = Field(default=9472, ge=0, le=65535)
     stalled_after_s: int = Field(default=300, ge=1)
     """Without progress for so long, a program is unhealthy."""
+    wal_bytes_max: int | None = Field(default=None, ge=1)
+    """How much WAL the slot may keep on the server's disk, where the server itself sets no limit: for metrics alone."""
     state_dir: str | None = None
     """Where a program leaves why it ended, if its peer cannot be told; not set: below TMPDIR, /var/tmp or /tmp."""
 

@@ -244,6 +244,10 @@ def test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints(locke
     producer.database.execute("INSERT INTO t VALUES (2)")
     running = producer.start_streaming()
     wait_until(lambda: '"key": {"id": 2}' in run("tail", "public.t"), "the row of a client with a certificate")
+    locked.run_job()
+    assert "errors: 0" in run("check")
+    assert '"equal": true' in run("verify", "--json")
+    assert run("sql", "--json", "SELECT count(*) AS rows FROM t").splitlines()[0] == '{"rows": 2}'
     running.stop()
 
     told = run("drop", "--yes", code=2)

@@ -164,6 +164,17 @@ def test_slot_without_a_limit_has_no_time_left_to_tell(world: World) -> None:
     assert math.isnan(world.value("slot_wal_left_seconds"))
 
 
+def test_slot_without_a_limit_may_keep_what_an_operator_says_that_the_disk_takes(world: World) -> None:
+    world.gauges = SourceGauges("p", 8 * MIB)
+    world.gauges.watch = cast("WalWatch", world.watch)
+    world.says(0, Slot(None, "reserved", 5 * MIB, None, 100))
+    world.now_s += 10
+    world.says(MIB, Slot(None, "reserved", 6 * MIB, None, 100))
+
+    assert world.value("slot_wal_left_bytes") == 2 * MIB
+    assert world.value("slot_wal_left_seconds") == pytest.approx(20)
+
+
 def test_slot_that_is_gone_is_missing(world: World) -> None:
     world.says(20 * MIB)
 
