@@ -134,9 +134,10 @@ class Registry:
         if self._connection is None:
             self._connection = self._opened()
         self._connection.request(method, self._path + path, body, self._headers)
-        response = self._connection.getresponse()
-        data = response.read(ANSWER_BYTES_MAX)
-        if not response.isclosed():
+        with self._connection.getresponse() as response:
+            data = response.read(ANSWER_BYTES_MAX)
+            is_whole = response.isclosed()
+        if not is_whole:
             self.close()  # what is left of it would be taken for the next answer
         return response.status, data
 
