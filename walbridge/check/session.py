@@ -76,6 +76,8 @@ def session_findings(
     except OperatorError as refusal:
         yield refused(SESSION, refusal)
         return
+    finally:
+        tables.registry.close()
     doubted = watch.doubts.reasons
     names = tables.versions.names(doubted)
     for relation_id, reason in sorted(doubted.items()):
