@@ -9,17 +9,21 @@ tables, where the settings say so.
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 
 import pyarrow as pa
 import structlog
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileSelector
 
 from walbridge.schemas.settings import Settings, flatten
 from walbridge.spark_consumer.delta.folder import delete_folder
+from walbridge.spark_consumer.delta.log_files import LogFiles, contents_at
+from walbridge.spark_consumer.delta.log_trim import LogTrim
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.delta.table import PROPERTIES, RETENTION_DAYS, LakeTable, VersionGone, has_vectors
+from walbridge.spark_consumer.delta.table import PROPERTIES, LakeTable, VersionGone, has_vectors
 from walbridge.spark_consumer.delta.unnamed_files import FileLives
 from walbridge.spark_consumer.plan.kept_cuts import Retention
 
@@ -28,16 +32,16 @@ log = structlog.get_logger()
 MANIFEST_ROWS_MAX = 16
 """Rows, each a file of its own, before the manifest is compacted."""
 THIN_INTERVAL = timedelta(minutes=10)
-COMMITS_READ_MAX = 2_000
-"""Of a table's log, in one gap between plans."""
+GAP_S = 2.0
+"""What reading a table's log and deleting from it may take in one gap between plans; the next visit goes on."""
 READERS_HOUR = timedelta(hours=1)
 """How long whoever has taken a row may read on once it is dropped."""
 COMMITS_BETWEEN_VISITS = 64
 SMALL_FILES_MAX = 32
 SMALL_FILE_BYTES = 16 * 2**20
 VACUUM_INTERVAL = timedelta(hours=1)
-LOG_NEEDED = timedelta(days=RETENTION_DAYS, hours=-1)
-"""Within the log's retention, and longer than rows of ``_cuts`` may live."""
+COMMITS_BETWEEN_TRIMS = 1_000
+"""Of a table, unless an hour is over: each of them asks all rows of ``_cuts``."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _WITHOUT_RETRY = CommitProperties(max_commit_retries=0)
 
@@ -58,6 +62,7 @@ class Maintenance:
         self._retention = Retention(*(timedelta(hours=each) for each in hours))
         self._commits: dict[str, int] = {}
         self._vacuumed_at: dict[str, datetime] = {}
+        self._trimmed: dict[str, tuple[int, datetime]] = {}
         self._thinned_at = _LONG_AGO
         self._lives: dict[str, tuple[str, FileLives]] = {}
         self._drops = settings.lake.dropped_tables == "drop"
@@ -119,17 +124,19 @@ class Maintenance:
             log.warning("table was not compacted: another program committed to it meanwhile", path=path)
 
     def _vacuum(self, table: DeltaTable, path: str) -> None:
-        now = self._clock()
-        lives = self._lives_of_files(table, path)
-        if now - self._vacuumed_at.get(path, _LONG_AGO) < VACUUM_INTERVAL:
-            return
-        self._vacuumed_at[path] = now
-        if lives is not None:
-            self._delete_unnamed(table, path, lives, now)
-        if has_vectors(table):
+        now, is_late = self._clock(), _deadline()
+        lives = self._lives_of_files(table, path, is_late)
+        if now - self._vacuumed_at.get(path, _LONG_AGO) >= VACUUM_INTERVAL:
+            self._vacuumed_at[path] = now
+            if lives is not None and not self._delete_unnamed(table, path, lives, is_late):
+                del self._vacuumed_at[path]
             # Delta-rs would go by when rows of a file were first marked, though later versions hold the others.
-            self._trim_log(table, path, now)
-            return
+            if not has_vectors(table) and not self._delete_expired(table, path, now):
+                return
+        self._trim_log(table, path, now, is_late)
+
+    def _delete_expired(self, table: DeltaTable, path: str, now: datetime) -> bool:
+        """Delete files by their age; False where the published version is lost, so that nobody knows what is needed."""
         # Kept are the files that any row of _cuts still names, however old it is, and all of the newest published one.
         oldest = self._manifest.oldest_written_at() or now
         kept = max(self._retention.hours_for, now - oldest) + READERS_HOUR
@@ -148,36 +155,47 @@ class Maintenance:
             if lost is None:
                 raise
             log.warning("readers cannot read a table until the next published cut", path=path, version=lost)
-            return
-        self._trim_log(table, path, now)
+            return False
+        return True
 
-    def _lives_of_files(self, table: DeltaTable, path: str) -> FileLives | None:
+    def _lives_of_files(self, table: DeltaTable, path: str, is_late: Callable[[], bool]) -> FileLives | None:
         """Read on in the table's log; None as long as it was not read to its end."""
+        files = self._files(table)
         made, lives = self._lives.get(path, ("", None))
-        if lives is None or made != str(table.metadata().id):
-            oldest = min(self._manifest.named_versions(path, self._clock()), default=None)
-            if oldest is None or oldest > table.version():
-                return None
-            lives = FileLives(oldest)
-            self._lives[path] = str(table.metadata().id), lives
         try:
-            is_whole = lives.read(self._files(table), table.version(), COMMITS_READ_MAX)
-        except FileNotFoundError:  # somebody else deleted it: without it nobody knows
-            del self._lives[path]
+            if lives is None or made != str(table.metadata().id):
+                oldest = min(self._manifest.versions_in_rows(path), default=None)
+                if oldest is None or oldest > table.version():
+                    return None
+                lives = FileLives(oldest, contents_at(files, LogFiles.of(files), oldest))
+                self._lives[path] = str(table.metadata().id), lives
+            is_whole = lives.read(files, table.version(), lambda: self._named(path), is_late)
+        except FileNotFoundError:  # somebody else deleted what a row names: without it nobody knows
+            self._lives.pop(path, None)
             return None
         return lives if is_whole else None
 
-    def _delete_unnamed(self, table: DeltaTable, path: str, lives: FileLives, now: datetime) -> None:
-        """Delete what no kept row names, and no row that a reader may have taken in the last hour."""
-        named = self._manifest.named_versions(path, now - READERS_HOUR)
+    def _named(self, path: str) -> set[int]:
+        """Versions that a reader may read."""
+        return self._manifest.named_versions(path, self._clock() - READERS_HOUR)
+
+    def _delete_unnamed(self, table: DeltaTable, path: str, lives: FileLives, is_late: Callable[[], bool]) -> bool:
+        """Delete what no kept row names, and no row that a reader may have taken in the last hour, and orphans; whether
+        there was time for all."""
+        named, now = self._named(path), self._clock()
         if min(named, default=-1) < lives.after:
-            return
+            return True
         before_ms = int((now - self._retention.all_for - READERS_HOUR).timestamp() * 1000)
         files = self._files(table)
-        for file in lives.unnamed(named, before_ms):
-            with suppress(FileNotFoundError):  # an earlier job deleted it, or a vacuum
-                files.delete_file(file)
+        orphans = lives.orphans(files.get_file_info_selector(FileSelector("")), now)
+        for file in [*lives.unnamed(named, before_ms), *orphans]:
+            if is_late():
+                return False
+            for name in (file, f".{file}.crc"):  # what Hadoop writes beside it
+                with suppress(FileNotFoundError):  # an earlier job deleted it, or a vacuum
+                    files.delete_file(name)
             lives.forget(file)
+        return True
 
     def _files(self, table: DeltaTable) -> DeltaStorageHandler:
         return DeltaStorageHandler(table.table_uri, self._storage_options)
@@ -189,20 +207,28 @@ class Maintenance:
             return True
         return False
 
-    def _trim_log(self, table: DeltaTable, path: str, now: datetime) -> None:
-        """Delete what has expired, unless a kept row names an expired version; then once that row is dropped."""
-        oldest = self._manifest.oldest_version(path)
-        if oldest is None:
+    def _trim_log(self, table: DeltaTable, path: str, now: datetime, is_late: Callable[[], bool]) -> None:
+        """Delete of the log what no version needs that a reader may read."""
+        version, at = self._trimmed.get(path, (-COMMITS_BETWEEN_TRIMS, _LONG_AGO))
+        if table.version() - version < COMMITS_BETWEEN_TRIMS and now - at < VACUUM_INTERVAL:
             return
-        written_at = self._files(table).get_file_info([f"_delta_log/{oldest:020}.json"])[0].mtime
-        if written_at is not None and now - written_at < LOG_NEEDED:
-            # By the same times delta-rs keeps all that versions since then need.
-            table.cleanup_metadata()
+        named = self._named(path)
+        if not named:
+            return
+        trim = LogTrim(table, self._storage_options, is_late)
+        since = now - self._retention.all_for - READERS_HOUR
+        if trim.trim(named, self._manifest.versions_in_rows(path), self._manifest.heads(path), since):
+            self._trimmed[path] = table.version(), now
 
     def _published_versions(self, path: str) -> list[int]:
         row = self._manifest.newest_published()
         entries = row.tables if row is not None else ()
         return [entry.version for entry in entries if entry.path == path and entry.version is not None]
+
+
+def _deadline() -> Callable[[], bool]:
+    end = monotonic() + GAP_S
+    return lambda: monotonic() > end
 
 
 def small_file_count(table: DeltaTable) -> int:

@@ -4,60 +4,123 @@ In: the table's log, and the versions that rows of ``_cuts`` name. Out: files to
 age alone, and so would keep each file of each plan as long as the oldest row; Delta can be told versions
 to keep, but reads the log anew for each of them.
 
-The log is read forwards, each commit once: of every file, when it came and when it went (I8). A file
-goes that went long enough ago, and was never there at a named version. What a commit says of its files
-is all that is looked at, so whatever nobody's commit names is left to the vacuum, and so are files of
-which a part is deleted by a vector of Spark's.
+The log is read forwards, each commit once: of every file, when it came and when it went (I8). Where commits
+are gone which no kept version needs (``log_trim.py``), the next named version is looked at as a whole. A file
+goes that went long enough ago, and was never there at a named version. A file of vectors is there as long as one of
+the data files of which it says what is deleted in them. A file that no commit names is an orphan of a task that was
+killed; it goes when it is old. What others than delta-rs and Spark have named is left alone.
 """
 
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileInfo
 
-_FILE = re.compile(r"[\w.-]+\.parquet")
-"""As delta-rs and Spark name them; any other, such as one in another folder, is left to the vacuum."""
+from walbridge.spark_consumer.delta.log_files import Contents, LogFiles, commit_name, contents_at, vector_of
+
+_FILE = re.compile(r"[\w.-]+\.parquet|deletion_vector_[0-9a-f-]{36}\.bin")
+"""As delta-rs and Spark name them in a log; any other, such as one in another folder, is left to the vacuum."""
+_WRITTEN = re.compile(r"part-\d{5}-[0-9a-f]{8}-[\w.-]+\.parquet|deletion_vector_[0-9a-f-]{36}\.bin")
+"""As they name what no log needs to name."""
+ORPHAN_AGE = timedelta(days=1)
+"""Since it was written. Longer than a commit may take from its first file on."""
+_THERE: tuple[tuple[int, bool], ...] = ()
 
 
 class FileLives:
     """When each file came and went, from a version on. Of a file that was there before, only that it went."""
 
-    def __init__(self, after: int) -> None:
+    def __init__(self, after: int, contents: Contents | None = None) -> None:
+        """``contents``: data files of version ``after``, each with its file of vectors."""
         self.after = self.read_to = after
-        self._events: dict[str, list[tuple[int, bool]]] = {}
+        self._vectors = {path: vectors for path, vectors in (contents or {}).items() if vectors}
+        self._uses = Counter(self._vectors.values())
+        self._events = dict.fromkeys([*(contents or {}), *self._uses], _THERE)
         self._removed_ms: dict[str, int] = {}
 
-    def read(self, files: DeltaStorageHandler, newest: int, commits_max: int) -> bool:
-        """Read on, at most so many commits; whether the newest is reached.
+    def read(
+        self, files: DeltaStorageHandler, newest: int, named: Callable[[], Collection[int]], is_late: Callable[[], bool]
+    ) -> bool:
+        """Read on until it is late; whether the newest version is reached.
 
         Raises:
-            OSError: a commit cannot be read.
+            FileNotFoundError: a named version cannot be read any more.
         """
-        upto = min(newest, self.read_to + commits_max)
-        while self.read_to < upto:
-            with files.open_input_file(f"_delta_log/{self.read_to + 1:020}.json") as commit:
-                lines = bytes(commit.read()).splitlines()
+        while self.read_to < newest and not is_late():
+            try:
+                with files.open_input_file(f"_delta_log/{commit_name(self.read_to + 1)}") as commit:
+                    lines = bytes(commit.read()).splitlines()
+            except FileNotFoundError:
+                upto = min((version for version in named() if version > self.read_to), default=newest)
+                self.jump(upto, contents_at(files, LogFiles.of(files), upto))
+                continue
             self.add_commit(self.read_to + 1, map(json.loads, filter(_is_of_files, lines)))
         return self.read_to == newest
 
     def add_commit(self, version: int, actions: Iterable[Any]) -> None:
         """The next commit. A file that it removes and adds, with another vector, stays, which is no event (I9)."""
         removed: dict[str, int] = {}
-        added: set[str] = set()
+        added: dict[str, str | None] = {}
         for action in actions:
             if "remove" in action:
                 removed[action["remove"]["path"]] = action["remove"].get("deletionTimestamp") or 0
             elif "add" in action:
-                added.add(action["add"]["path"])
-        for path in removed.keys() - added:
-            self._events.setdefault(path, []).append((version, False))
-            self._removed_ms[path] = removed[path]
-        for path in added - removed.keys():
-            self._events.setdefault(path, []).append((version, True))
+                added[action["add"]["path"]] = vector_of(action["add"].get("deletionVector"))
+        for path in removed.keys() - added.keys():
+            self._went(path, version, removed[path])
+        for path in added.keys() - removed.keys():
+            self._came(path, version)
+        for path in added.keys() & removed.keys():
+            self._events.setdefault(path, _THERE)
+        at_ms = max(removed.values(), default=0)
+        self._mark({path: added.get(path) for path in {**removed, **added}}, version, at_ms)
         self.read_to = version
+
+    def jump(self, version: int, contents: Contents) -> None:
+        """What a later version holds. Nobody reads one in between, and what came and went there is long gone."""
+        held = {path for path in self._events if self._is_held(path)} - {*self._uses}
+        for path in held - contents.keys():
+            self._went(path, version, 0)
+        for path in contents.keys() - held:
+            self._came(path, version)
+        self._mark(dict.fromkeys(held | self._vectors.keys()) | dict(contents), version, 0)
+        self.read_to = version
+
+    def _is_held(self, path: str) -> bool:
+        events = self._events.get(path)
+        return events is not None and (not events or events[-1][1])
+
+    def _came(self, path: str, version: int) -> None:
+        if not self._is_held(path):
+            self._events[path] = (*self._events.get(path, ()), (version, True))
+
+    def _went(self, path: str, version: int, at_ms: int) -> None:
+        self._events[path] = (*self._events.get(path, ()), (version, False))
+        self._removed_ms[path] = at_ms
+
+    def _mark(self, changed: Mapping[str, str | None], version: int, at_ms: int) -> None:
+        """Data files that have another file of vectors now, or none."""
+        touched = set()
+        for path, vectors in changed.items():
+            if (before := self._vectors.pop(path, None)) is not None:
+                self._uses[before] -= 1
+                touched.add(before)
+            if vectors is not None:
+                self._vectors[path] = vectors
+                self._uses[vectors] += 1
+                touched.add(vectors)
+        for vectors in touched:
+            if self._uses[vectors]:
+                self._came(vectors, version)
+            else:
+                del self._uses[vectors]
+                self._went(vectors, version, at_ms)
 
     def unnamed(self, named: Collection[int], removed_before_ms: int) -> list[str]:
         """Files that went before that moment, and that no named version holds. Versions before ``after`` have none."""
@@ -65,21 +128,33 @@ class FileLives:
             path
             for path, events in self._events.items()
             if _FILE.fullmatch(path)
-            and not events[-1][1]
+            and not self._is_held(path)
             and self._removed_ms[path] < removed_before_ms
             and not any(_is_there(events, version) for version in named)
         ]
 
+    def orphans(self, found: Iterable[FileInfo], now: datetime) -> list[str]:
+        """Files of the table's folder that no commit names."""
+        return [
+            file.path
+            for file in found
+            if _WRITTEN.fullmatch(file.path)
+            and file.path not in self._events
+            and file.mtime is not None
+            and now - file.mtime > ORPHAN_AGE
+        ]
+
     def forget(self, path: str) -> None:
         """It was deleted."""
-        del self._events[path], self._removed_ms[path]
+        self._events.pop(path, None)
+        self._removed_ms.pop(path, None)
 
 
 def _is_of_files(line: bytes) -> bool:
     return line.startswith((b'{"add"', b'{"remove"'))
 
 
-def _is_there(events: list[tuple[int, bool]], version: int) -> bool:
+def _is_there(events: tuple[tuple[int, bool], ...], version: int) -> bool:
     before = bisect_right(events, (version, True))
     # A file whose first event is that it goes was there from the beginning.
-    return events[before - 1][1] if before else not events[0][1]
+    return events[before - 1][1] if before else not events or not events[0][1]

@@ -112,7 +112,7 @@ NOTICED = {
         test_plan_limits.test_transactions_of_a_plan_come_after_all_of_the_plan_before,
     ),
     "the version that readers take now is deleted": Noticed(
-        Mutant(Maintenance._vacuum, "self._published_versions(path)", "[]"),
+        Mutant(Maintenance._delete_expired, "self._published_versions(path)", "[]"),
         tidied(test_maintenance.test_version_that_readers_take_now_is_kept_whatever_the_clocks_say, "published"),
     ),
     "a file is deleted that a named version holds": Noticed(
@@ -129,14 +129,14 @@ NOTICED = {
     ),
     "versions that old rows name are deleted": Noticed(
         Mutant(
-            Maintenance._vacuum,
+            Maintenance._delete_expired,
             "max(self._retention.hours_for, now - oldest)",
             "min(self._retention.hours_for, now - oldest)",
         ),
         tidied(test_maintenance.test_files_are_kept_as_long_as_the_oldest_row_that_may_name_them),
     ),
     "files are deleted as soon as they are replaced": Noticed(
-        Mutant(Maintenance._vacuum, "int(kept.total_seconds()) // 3600", "0"),
+        Mutant(Maintenance._delete_expired, "int(kept.total_seconds()) // 3600", "0"),
         tidied(test_maintenance.test_files_are_kept_for_the_retention_and_an_hour),
     ),
     "an open plan is finished over versions that may hold it": Noticed(

@@ -94,15 +94,6 @@ class Manifest:
         moment: datetime | None = self._lowest("written_at")
         return moment
 
-    def oldest_version(self, path: str) -> int | None:
-        """Of the table at that path, in the oldest row that is still there; None where that names no such table.
-
-        Later rows name the same version or later ones.
-        """
-        lowest = self._lowest("sequence")
-        rows = [] if lowest is None else rows_where(self._table, f"sequence = {lowest}")
-        return next((entry.version for row in rows for entry in row.tables if entry.path == path), None)
-
     def _lowest(self, column: str) -> Any:
         """By the statistics of files; None without a row."""
         return min(pa.table(self._table.get_add_actions(flatten=True))[f"min.{column}"].to_pylist(), default=None)
@@ -147,6 +138,16 @@ class Manifest:
             condition = " OR ".join(f"sequence BETWEEN {first} AND {last}" for first, last in runs)
             self._table.delete(condition, commit_properties=_WITHOUT_RETRY)
         self._expect_own_newest()
+
+    def versions_in_rows(self, path: str) -> set[int]:
+        """Every version of a table that a row names."""
+        return named_versions(self._table, path)
+
+    def heads(self, path: str) -> set[int]:
+        """Versions of a table that a plan begins at, or that readers take now."""
+        rows = self.newest(), self.newest_published()
+        entries = [entry for row in rows if row is not None for entry in row.tables]
+        return {entry.version for entry in entries if entry.path == path and entry.version is not None}
 
     def named_versions(self, path: str, since: datetime) -> set[int]:
         """Every version of a table that a row names, or named at ``since``: a reader may have taken it then."""

@@ -1,0 +1,164 @@
+"""The files of a Delta log: what stands in the folder, and what a version is made of.
+
+In: a listing of ``_delta_log``. Out: which checkpoint and which commits a version needs, the data files that it holds,
+each with its file of deletion vectors, and the files of the log that no wanted version needs. A version needs the
+newest checkpoint at or before it, the commits from there to it, and its own commit (Spark wants that one too).
+
+Checkpoints in several parts, or with a UUID in their name, are none of ours or delta-rs': they are left alone, and
+nothing is built on them. Source: Delta's protocol, "Delta Log Entries" and "Checkpoints".
+"""
+
+import json
+import re
+import uuid
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from typing import Any
+
+import pyarrow.parquet as pq
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileInfo, FileSelector
+
+Contents = Mapping[str, str | None]
+"""Data files by their path, each with its file of vectors."""
+
+LOG = "_delta_log"
+_NAME = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\.parquet)(?:\.crc)?")
+"""Of a version: its commit, Spark's sums of it, its checkpoint; and what Hadoop writes beside each (``.x.crc``)."""
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_UUID_DIGITS = 20
+
+
+def commit_name(version: int) -> str:
+    """The file of a commit."""
+    return f"{version:020}.json"
+
+
+def checkpoint_name(version: int) -> str:
+    """The file of a checkpoint."""
+    return f"{version:020}.checkpoint.parquet"
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """A log as it was listed."""
+
+    commits: Mapping[int, datetime | None]
+    """When each was written, by the storage's clock."""
+    checkpoints: set[int]
+    names: Collection[str]
+
+    @classmethod
+    def of(cls, files: DeltaStorageHandler) -> "LogFiles":
+        """List it."""
+        return cls.listed(files.get_file_info_selector(FileSelector(LOG)))
+
+    @classmethod
+    def listed(cls, found: Iterable[FileInfo]) -> "LogFiles":
+        """From a listing."""
+        times = {file.path.rpartition("/")[2]: file.mtime for file in found}
+        matches = [(name, match) for name in times if (match := _NAME.fullmatch(name))]
+        commits = {int(match[1]): times[name] for name, match in matches if name == commit_name(int(match[1]))}
+        checkpoints = {int(match[1]) for name, match in matches if name == checkpoint_name(int(match[1]))}
+        return cls(commits, checkpoints, [name for name, _ in matches])
+
+    def base(self, version: int) -> int | None:
+        """The newest checkpoint at or before a version."""
+        found = sorted(self.checkpoints)
+        before = bisect_right(found, version)
+        return found[before - 1] if before else None
+
+    def run(self, version: int) -> range:
+        """The commits that a version needs behind its checkpoint."""
+        base = self.base(version)
+        return range(0 if base is None else base + 1, version + 1)
+
+    def is_whole(self, version: int) -> bool:
+        """Whether all that the version needs is there."""
+        return all(each in self.commits for each in self.run(version))
+
+    def since(self, moment: datetime) -> int | None:
+        """The oldest commit that is not older."""
+        return min((each for each, time in self.commits.items() if time is None or time >= moment), default=None)
+
+    def unneeded(self, wanted: Iterable[int], tail: int, checkpoint: int | None) -> list[str]:
+        """Files that neither a wanted version needs nor one from ``tail`` on.
+
+        ``checkpoint``: the one that ``_last_checkpoint`` names.
+        """
+        base = self.base(tail)
+        tail = 0 if base is None else base
+        commits, checkpoints = set[int](), {checkpoint}
+        for version in wanted:
+            commits |= {version, *self.run(version)}
+            checkpoints.add(self.base(version))
+        kept = {checkpoint_name(each) for each in checkpoints if each is not None} | set(map(commit_name, commits))
+        return [name for name in self.names if int(name.lstrip(".")[:20]) < tail and _subject(name) not in kept]
+
+
+def _subject(name: str) -> str:
+    """The file whose fate it shares."""
+    if name.startswith("."):
+        name = name[1:].removesuffix(".crc")
+    return f"{name[:20]}.json" if name.endswith(".crc") else name
+
+
+def contents_at(files: DeltaStorageHandler, log: LogFiles, version: int) -> dict[str, str | None]:
+    """What a version holds.
+
+    Raises:
+        FileNotFoundError: it cannot be read any more.
+    """
+    held: dict[str, str | None] = {}
+    base = log.base(version)
+    if base is not None:
+        held = _checkpointed(BytesIO(read_file(files, checkpoint_name(base))))
+    for each in log.run(version):
+        actions = [json.loads(line) for line in read_file(files, commit_name(each)).splitlines()]
+        for action in actions:
+            if "remove" in action:
+                held.pop(action["remove"]["path"], None)
+        for action in actions:
+            if "add" in action:
+                held[action["add"]["path"]] = vector_of(action["add"].get("deletionVector"))
+    return held
+
+
+def read_file(files: DeltaStorageHandler, name: str) -> bytes:
+    """One file of the log.
+
+    Raises:
+        FileNotFoundError: it is gone.
+    """
+    with files.open_input_file(f"{LOG}/{name}") as file:
+        return bytes(file.read())
+
+
+def _checkpointed(file: BytesIO) -> dict[str, str | None]:
+    parquet = pq.ParquetFile(file)
+    held: dict[str, str | None] = {}
+    for batch in parquet.iter_batches(columns=["add.path", "add.deletionVector"]):
+        for add in batch.column("add").drop_null().to_pylist():
+            if add.get("path") is not None:
+                held[add["path"]] = vector_of(add.get("deletionVector"))
+    return held
+
+
+def vector_of(descriptor: Mapping[str, Any] | None) -> str | None:
+    """The file of a deletion vector, from the table's folder; None where it stands in the log, or elsewhere.
+
+    Several data files may share one. Source: Delta's protocol, "Deletion Vector Descriptor Schema".
+    """
+    if not descriptor or descriptor.get("storageType") != "u":
+        return None
+    text = descriptor["pathOrInlineDv"]
+    prefix, digits = text[:-_UUID_DIGITS], text[-_UUID_DIGITS:]
+    numbers = (digits[at : at + 5] for at in range(0, _UUID_DIGITS, 5))
+    data = b"".join(
+        sum(_Z85.index(each) * 85 ** (4 - at) for at, each in enumerate(five)).to_bytes(4) for five in numbers
+    )
+    name = f"deletion_vector_{uuid.UUID(bytes=data)}.bin"
+    return f"{prefix}/{name}" if prefix else name

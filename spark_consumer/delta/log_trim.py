@@ -1,0 +1,117 @@
+"""A table's log no longer than readers of kept versions need it.
+
+In: the versions that rows of ``_cuts`` name, and since when nothing goes. Out: a log of which every named version can
+be read, and the newest; other commits and checkpoints are deleted, however young the table's properties want them.
+
+What goes is older than ``tail``, which is as old as rows of ``_cuts`` that are all kept, and an hour (I8). A named
+version from before gets a checkpoint of its own where the commits behind the last one would be many: two files are then
+all that it needs. A kill at any moment leaves more files than are needed, never fewer: a checkpoint is there before
+what it stands for is deleted. Of a version that somebody else's deletion has made unreadable nothing more is deleted.
+"""
+
+import json
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from datetime import datetime
+
+import structlog
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileSelector, FileType
+
+from walbridge.spark_consumer.delta.log_files import LOG, LogFiles, read_file
+from walbridge.spark_consumer.delta.slim_checkpoint import add_checkpoint
+
+log = structlog.get_logger()
+
+RUN_MAX = 4
+"""Commits that a named version may need behind a checkpoint before it gets its own."""
+TAIL_MIN = 16
+"""Commits before the oldest that a plan may begin at, which stay: who applies it looks back (``SPARK_COMMITS``)."""
+TOMBSTONES_MAX = 500
+"""In a checkpoint, besides as many as it has files."""
+_HINT = "_last_checkpoint"
+
+
+class LogTrim:
+    """Of one table, in one gap between plans."""
+
+    def __init__(self, table: DeltaTable, storage_options: dict[str, str], is_late: Callable[[], bool]) -> None:
+        self._uri, self._newest, self._storage_options = table.table_uri, table.version(), storage_options
+        self._files = DeltaStorageHandler(table.table_uri, storage_options)
+        self._is_late = is_late
+        self._log = LogFiles.of(self._files)
+
+    def trim(self, named: Collection[int], lasting: Collection[int], heads: Collection[int], since: datetime) -> bool:
+        """Do as much as there is time for; whether that was all.
+
+        Args:
+            named: versions that a reader may read.
+            lasting: those that a row still names.
+            heads: those that the newest rows name, where a plan begins.
+            since: what was written later stays.
+        """
+        oldest = self._log.since(since)
+        tail = min(
+            [self._newest - TAIL_MIN, *(head - TAIL_MIN for head in heads), *([] if oldest is None else [oldest])]
+        )
+        try:
+            hint = self._slim(tail)
+            for version in sorted(lasting):
+                if self._is_late():
+                    break
+                if self._wants_checkpoint(version, tail):
+                    self._add(version, everything)
+        except DeltaError as error:
+            log.warning("no checkpoint could be added to a table's log", path=self._uri, why=type(error).__name__)
+            return True
+        wanted = [version for version in named if version <= self._newest]
+        return self._delete(self._log.unneeded(wanted, tail, hint))
+
+    def _slim(self, tail: int) -> int | None:
+        """Add a checkpoint without useless tombstones where the last one has many; returns that one's version."""
+        try:
+            hint = json.loads(read_file(self._files, _HINT))
+        except (FileNotFoundError, ValueError):
+            return None
+        version, adds = hint["version"], hint.get("numOfAddFiles") or 0
+        added = next((each for each in (self._newest, self._newest - 1) if each not in self._log.checkpoints), None)
+        has_many = hint.get("size", 0) - adds > adds + TOMBSTONES_MAX
+        is_newest = version == max(self._log.checkpoints, default=version)
+        if has_many and is_newest and added is not None and added > max(version, tail):
+            found = self._files.get_file_info_selector(FileSelector(""))
+            held = {file.path for file in found if file.type == FileType.File}
+            self._add(
+                added, lambda path, vectors: _is_gone(path, held) or (vectors is not None and _is_gone(vectors, held))
+            )
+        return int(version)
+
+    def _wants_checkpoint(self, version: int, tail: int) -> bool:
+        """Older than what readers of the newest version build on, which needs the tombstones."""
+        base = self._log.base(tail)
+        is_old = base is not None and version < base
+        return is_old and len(self._log.run(version)) > RUN_MAX and self._log.is_whole(version)
+
+    def _add(self, version: int, is_gone: Callable[[str, str | None], bool]) -> None:
+        add_checkpoint(self._uri, self._storage_options, self._log, version, is_gone)
+        self._log.checkpoints.add(version)
+
+    def _delete(self, names: Collection[str]) -> bool:
+        # The oldest first: what is left is the log's end, whenever it stops.
+        for name in sorted(names, key=lambda name: name.lstrip(".")):
+            if self._is_late():
+                return False
+            with suppress(FileNotFoundError):
+                self._files.delete_file(f"{LOG}/{name}")
+        return not self._is_late()
+
+
+def everything(path: str, vectors: str | None) -> bool:
+    """No tombstone of an old version is of use."""
+    return True
+
+
+def _is_gone(path: str, held: Collection[str]) -> bool:
+    """Only of files in the table's own folder, of whose names none is written in another way."""
+    return path not in held and "/" not in path and "%" not in path

@@ -1,0 +1,62 @@
+"""Checkpoints that maintenance adds to a table's log, without what nobody asks them for.
+
+In: a version, and which of its tombstones go. Out: its checkpoint, in the log as a whole or not at all.
+
+Delta-rs makes it, in a folder of its own with the part of the log that the version needs: in the table itself it would
+name the checkpoint as the last one (``_last_checkpoint``), from which readers begin. A tombstone (``remove``) keeps a
+file from somebody's VACUUM. Of a file that is deleted it is of no use, and yet every checkpoint of nine days has it.
+"""
+
+import tempfile
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.fs import DeltaStorageHandler
+
+from walbridge.spark_consumer.delta.folder import put_object
+from walbridge.spark_consumer.delta.log_files import LOG, LogFiles, checkpoint_name, commit_name, read_file, vector_of
+
+
+def add_checkpoint(
+    uri: str,
+    storage_options: dict[str, str],
+    log: LogFiles,
+    version: int,
+    is_gone: Callable[[str, str | None], bool],
+) -> None:
+    """Add a version's checkpoint to the log.
+
+    Args:
+        is_gone: whether a tombstone goes, by its data file and its file of vectors.
+
+    Raises:
+        DeltaError, OSError: it is not there, and nothing is lost.
+    """
+    files = DeltaStorageHandler(uri, storage_options or None)
+    with tempfile.TemporaryDirectory(prefix="walbridge-checkpoint-") as folder:
+        copy = Path(folder) / LOG
+        copy.mkdir()
+        base = log.base(version)
+        run = [commit_name(each) for each in log.run(version)]
+        for name in run if base is None else [checkpoint_name(base), *run]:
+            (copy / name).write_bytes(read_file(files, name))
+        DeltaTable(folder).create_checkpoint()
+        slim = without_tombstones(copy / checkpoint_name(version), is_gone)
+    put_object(uri, f"{LOG}/{checkpoint_name(version)}", slim, storage_options)
+
+
+def without_tombstones(checkpoint: Path, is_gone: Callable[[str, str | None], bool]) -> bytes:
+    """The same checkpoint, without those that go."""
+    source, slim = pq.ParquetFile(checkpoint), BytesIO()
+    with pq.ParquetWriter(slim, source.schema_arrow, store_schema=False) as writer:
+        for batch in source.iter_batches():
+            stays = []
+            for remove in batch.column("remove").to_pylist():
+                is_tombstone = remove is not None and remove["path"] is not None
+                stays.append(not is_tombstone or not is_gone(remove["path"], vector_of(remove.get("deletionVector"))))
+            writer.write_batch(batch.filter(pa.array(stays, pa.bool_())))
+    return slim.getvalue()
