@@ -303,7 +303,8 @@ class Clock:
 def test_days_of_plans_leave_what_kept_rows_name_and_little_else(
     manifest: Manifest, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I8: all rows of an hour, one a minute for four, one an hour for a day; each of their versions is readable."""
+    """I8: all rows of an hour, one a minute for four, one an hour for a day; each of their versions is readable. So it is
+    where jobs come and go meanwhile."""
     monkeypatch.setattr(maintenance, "COMMITS_BETWEEN_VISITS", 4)
     hours = {"all_cuts_hours": 1, "minute_cuts_hours": 4, "cut_retention_hours": 24}
     settings = Settings(name="p", lake={"path": str(lake), **hours})  # type: ignore[arg-type]
@@ -314,6 +315,8 @@ def test_days_of_plans_leave_what_kept_rows_name_and_little_else(
     written = []
     for n, step in enumerate(steps, 1):
         clock.now += step
+        if n % 45 == 0:
+            tidying = Maintenance(str(lake), manifest, settings, clock)
         write_deltalake(str(lake / PATH), pa.table({"n": [n]}), mode="overwrite")
         row = publish(manifest, n, DeltaTable(str(lake / PATH)).version(), clock.now)
         written.append(WrittenRow(row.sequence, row.kind, row.written_at))
@@ -327,6 +330,7 @@ def test_days_of_plans_leave_what_kept_rows_name_and_little_else(
     ]
     assert [values(lake, row.tables[0].version) for row in rows] == [[row.sequence] for row in rows]
     assert len(rows) <= 27
+    assert len(logged_versions(lake)) <= 2 * len(rows) + 40
     assert len([*(lake / PATH).glob("*.parquet")]) <= len(rows) + 12
     assert len(DeltaTable(str(lake / "_cuts")).file_uris()) <= 20
 
