@@ -303,7 +303,7 @@ class Clock:
 def test_days_of_plans_leave_what_kept_rows_name_and_little_else(
     manifest: Manifest, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I8: all rows of an hour, one a minute for four, one an hour for a day; each of their versions is readable. So it is
+    """I8: all rows of an hour, one a minute for four, one an hour for a day; each of their versions is readable. Also
     where jobs come and go meanwhile."""
     monkeypatch.setattr(maintenance, "COMMITS_BETWEEN_VISITS", 4)
     hours = {"all_cuts_hours": 1, "minute_cuts_hours": 4, "cut_retention_hours": 24}
