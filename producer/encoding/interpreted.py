@@ -109,7 +109,7 @@ class _KeyJoin:
 
 def interpreting_plain_encoder(record: RelationRecord, transcode: Transcoder) -> PlainEncoder:
     """The same for rows whose values are all known and fit their types; of any other row it makes None."""
-    head = prefix_of(record.frame_id) + NULL + VALUE
+    head = record.avro_prefix + NULL + VALUE
 
     def encode(
         data: bytes, at: int, part: bytes, transaction: bytes, ordinal: int, rest: bytes

@@ -177,7 +177,7 @@ def make_line_encoder(record: RelationRecord) -> LineEncoder:
 
 def _scope(record: RelationRecord) -> dict[str, Any]:
     """What generated code names."""
-    scope = _SCOPE | {"ENVELOPE_HEAD": prefix_of(record.frame_id) + NULL + VALUE}
+    scope = _SCOPE | {"ENVELOPE_HEAD": record.avro_prefix + NULL + VALUE}
     if record.key_frame_id is not None:
         scope["KEY_HEADER"] = prefix_of(record.key_frame_id)
     return scope

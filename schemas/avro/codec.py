@@ -30,6 +30,7 @@ CONTROL_RECORDS = (
     "Relation2",
     "TableRequest3",
     "Relation3",
+    "Relation4",
 )
 
 

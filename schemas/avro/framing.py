@@ -1,13 +1,15 @@
-"""What stands before the Avro body of a record, and what it says: the one place that knows framings.
+"""What a record begins with, and what it says: the one place that knows framings.
 
 In: an encoded key or value. Out: its *frame id*, which names the schema, and where the body begins; and back, the bytes
 that a frame id makes. The first byte tells the framing, so bytes are read without knowing a pipeline's settings:
 
     C3 01  8 bytes   Avro single-object encoding: CRC-64-AVRO fingerprint, little-endian      16 hexadecimal digits
     00     4 bytes   Confluent's wire format: the id that a schema registry gave, big-endian    8 hexadecimal digits
+    {"schema_id":"   JSON: the schema id of the relation version, 16 characters                32 hexadecimal digits
 
-Ids of the two have other lengths, so they never meet. ``RelationRecord.frame_id`` and ``key_frame_id`` have them as the
-records of that relation version do: who reads looks a schema up by its frame id, and nowhere else asks for the format.
+An event in JSON is JSON from its first byte on; its keys name no schema. Ids of the three have other lengths, so they
+never meet. ``RelationRecord.frame_id`` and ``key_frame_id`` have them as the records of that relation version do: who
+reads looks a schema up by its frame id, and nowhere else asks for the format.
 Sources: Avro 1.12 specification, "Single-object encoding"; Confluent documentation, "Wire format".
 """
 
@@ -30,7 +32,10 @@ class Framing(NamedTuple):
 
 SINGLE_OBJECT = Framing(b"\xc3\x01", 10)
 CONFLUENT = Framing(b"\x00", 5)
-FRAMINGS = (SINGLE_OBJECT, CONFLUENT)
+JSON = Framing(b'{"schema_id":"', 30)
+FRAMINGS = (SINGLE_OBJECT, CONFLUENT, JSON)
+JSON_KEY = b"{"
+"""What a key in JSON begins with, and no other."""
 TOMBSTONE = ""
 """Instead of a frame id: of a record without a value, which says what the delete before it said."""
 
@@ -52,7 +57,8 @@ def frame_of(value: bytes) -> Frame:
         if value.startswith(marker) and len(value) >= body_at:
             return Frame(value[len(marker) : body_at].hex(), body_at)
     found = value[:2].hex() or "nothing"
-    raise ProtocolError(f"neither Avro single-object encoding nor Confluent's wire format: starts with {found}")
+    known = "Avro single-object encoding nor Confluent's wire format nor JSON of ours"
+    raise ProtocolError(f"neither {known}: starts with {found}")
 
 
 def known_frame(value: bytes | None) -> str | None:
@@ -74,3 +80,8 @@ def prefix_of(frame_id: str) -> bytes:
 def registry_frame_id(registry_id: int) -> str:
     """The frame id of a schema registry's id."""
     return f"{registry_id:0{CONFLUENT.id_digits}x}"
+
+
+def json_frame_id(schema_id: str) -> str:
+    """The frame id of an event in JSON."""
+    return schema_id.encode("ascii").hex()

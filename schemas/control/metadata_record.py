@@ -5,12 +5,21 @@ a value never changes. From when a schema holds is told by the cuts, not here.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from walbridge.schemas.avro.codec import decode_control, encode_control
-from walbridge.schemas.avro.framing import CONFLUENT, SINGLE_OBJECT, Framing, registry_frame_id
+from walbridge.schemas.avro.framing import (
+    CONFLUENT,
+    JSON,
+    SINGLE_OBJECT,
+    Framing,
+    json_frame_id,
+    prefix_of,
+    registry_frame_id,
+)
 from walbridge.schemas.avro.schema import OPERATIONS_PROPERTY
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type, type_of_avro
@@ -35,21 +44,32 @@ class RelationRecord:
     value_registry_id: int | None = None
     """Where values are in Confluent's wire format: the registry's id of their schema."""
     key_registry_id: int | None = None
+    is_json: bool = False
+    """Keys and values are JSON (``json_format``), which has the content of these schemas."""
 
     @property
     def framing(self) -> Framing:
         """Of keys and values."""
+        if self.is_json:
+            return JSON
         return SINGLE_OBJECT if self.value_registry_id is None else CONFLUENT
 
     @property
     def frame_id(self) -> str:
         """What the framing of its values says (``framing``)."""
+        if self.is_json:
+            return json_frame_id(self.schema_id)
         return self.schema_id if self.value_registry_id is None else registry_frame_id(self.value_registry_id)
 
     @property
     def key_frame_id(self) -> str | None:
-        """What the framing of its keys says; None without keys."""
+        """What the framing of its keys says; None without keys. Keys in JSON say nothing: it is that of their Avro."""
         return self.key_schema_id if self.key_registry_id is None else registry_frame_id(self.key_registry_id)
+
+    @property
+    def avro_prefix(self) -> bytes:
+        """What stands before the Avro that its values are, or that JSON is made of."""
+        return prefix_of(self.schema_id if self.is_json else self.frame_id)
 
     @property
     def key(self) -> bytes:
@@ -83,14 +103,20 @@ def encode_metadata(record: RelationRecord | TypeRecord) -> bytes:
     name, fields = ("Relation", _RECORD_FIELDS) if record.value_registry_id is None else ("Relation2", _FRAMED_FIELDS)
     if any(column.missing_value is not None for column in table.columns):
         name, fields = "Relation3", _FRAMED_FIELDS
+    told: dict[str, Any] = {}
+    if record.is_json:
+        name, fields, told = "Relation4", _RECORD_FIELDS, {"format": _JSON}
     return encode_control(
         name,
-        {name: getattr(table, name) for name in _TABLE_FIELDS}
+        told
+        | {name: getattr(table, name) for name in _TABLE_FIELDS}
         | {name: getattr(record, name) for name in fields}
         | {"columns": columns},
     )
 
 
+_JSON = "json"
+_SCHEMA_ID = re.compile("[0-9a-f]{16}")
 _TYPE_FIELDS = ("oid", "namespace", "name", "kind", "enum_labels", "base_type", "element_type")
 _TABLE_FIELDS = ("relation_id", "namespace", "name", "replica_identity", "root_relation_id")
 _RECORD_FIELDS = (
@@ -124,7 +150,7 @@ def decode_metadata(value: bytes) -> RelationRecord | TypeRecord:
     Raises:
         ProtocolError: not such a record.
     """
-    name, record = decode_control(value, ("Relation", "Type", "Relation2", "Relation3"))
+    name, record = decode_control(value, ("Relation", "Type", "Relation2", "Relation3", "Relation4"))
     if name == "Type":
         fields = tuple((field["name"], field["type_oid"]) for field in record["fields"])
         kept = {name: record[name] for name in _TYPE_FIELDS}
@@ -138,12 +164,15 @@ def decode_metadata(value: bytes) -> RelationRecord | TypeRecord:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ProtocolError(f"the value schema of {record['namespace']}.{record['name']} is no Envelope") from error
     table = TableSchema(**{name: record[name] for name in _TABLE_FIELDS}, columns=columns, operations=operations)
-    of_version = _RECORD_FIELDS if name == "Relation" else _FRAMED_FIELDS
+    is_json = name == "Relation4"
+    of_version = _RECORD_FIELDS if name in ("Relation", "Relation4") else _FRAMED_FIELDS
     if any((record.get(each) or 0) < 0 for each in ("value_registry_id", "key_registry_id")):
         raise ProtocolError(f"a registry's id of {record['namespace']}.{record['name']} is below 0")
     if record.get("value_registry_id") is None and record.get("key_registry_id") is not None:
         raise ProtocolError(f"keys of {record['namespace']}.{record['name']} are framed otherwise than its values")
-    return RelationRecord(table, **{name: record[name] for name in of_version})
+    if is_json and (record["format"] != _JSON or not _SCHEMA_ID.fullmatch(record["schema_id"])):
+        raise ProtocolError(f"{table.qualified_name} is in a format that this code does not know")
+    return RelationRecord(table, **{name: record[name] for name in of_version}, is_json=is_json)
 
 
 def _column(column: Mapping[str, Any], avro_field: Mapping[str, Any]) -> Column:

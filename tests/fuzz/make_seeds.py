@@ -128,6 +128,7 @@ def _control_records() -> Iterator[bytes]:
     yield _control("Relation2", encode_metadata(framed))
     columns = (replace(record.table.columns[0], missing_value="7"), *record.table.columns[1:])
     yield _control("Relation3", encode_metadata(replace(record, table=replace(record.table, columns=columns))))
+    yield _control("Relation4", encode_metadata(replace(record, is_json=True)))
     facts = TypeFacts(600_001, "public", "mood", "e", ("sad", "ok"), None, None, (("a", 23),))
     yield _control("Type", encode_metadata(TypeRecord(facts, 2)))
     epoch = Epoch("7000000000000000001", 1, "walbridge", 0x100)

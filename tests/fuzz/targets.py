@@ -133,6 +133,7 @@ _AGAIN: dict[str, Callable[[bytes], object]] = {
     "Relation": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
     "Relation2": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
     "Relation3": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
+    "Relation4": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
     "Type": lambda data: decode_metadata(encode_metadata(decode_metadata(data))) == decode_metadata(data),
 }
 

@@ -1,6 +1,7 @@
 """Generators of what the contract carries: Postgres names, positions, tables, cuts, progress."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -163,10 +164,11 @@ def relation_records(draw: st.DrawFn) -> RelationRecord:
     revision = draw(st.integers(0, 3))
     value, key = value_schema("p", of_table, revision), key_schema("p", of_table, revision)
     topic = data_topic("p", "s", "t")
-    return RelationRecord(
+    record = RelationRecord(
         of_table, topic, draw(st.integers(1, 1000)), schema_id(value), json.dumps(value),
         schema_id(key) if key else None, json.dumps(key) if key else None, revision, *draw(registered(key)),
     )  # fmt: skip
+    return replace(record, is_json=record.value_registry_id is None and draw(st.booleans()))
 
 
 def registered(key: object | None) -> st.SearchStrategy[tuple[int | None, int | None]]:

@@ -6,14 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walbridge.schemas.avro.framing import frame_of, known_frame, prefix_of, registry_frame_id
+from walbridge.schemas.avro.framing import frame_of, json_frame_id, known_frame, prefix_of, registry_frame_id
 from walbridge.schemas.errors import ProtocolError
 
 FRAME_IDS = st.binary(min_size=8, max_size=8).map(bytes.hex) | st.integers(0, 2**31 - 1).map(registry_frame_id)
+FRAME_IDS |= st.binary(min_size=8, max_size=8).map(lambda each: json_frame_id(each.hex()))
 
 
 def test_single_object_is_the_marker_and_eight_bytes_of_fingerprint() -> None:
     assert prefix_of("0123456789abcdef").hex() == "c3010123456789abcdef"
+
+
+def test_json_begins_with_the_schema_id_as_its_first_field() -> None:
+    assert prefix_of(json_frame_id("0123456789abcdef")) == b'{"schema_id":"0123456789abcdef'
 
 
 def test_confluent_is_a_zero_byte_and_the_registrys_id_big_endian() -> None:

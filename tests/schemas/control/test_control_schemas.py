@@ -24,6 +24,7 @@ FROZEN = {
     "TableRequest": ("walbridge.v1", "0b642ee101baf2b627b59a2b2b23cd174e312be83c782357e0ff55c4c728bc53"),
     "Relation2": ("walbridge.v2", "af67c7847bc9845e0d80c333536f20c3737ac446d5dfaaf91ae00e68909ee2ea"),
     "Relation3": ("walbridge.v3", "1b2b3a64a0408a97a9e8e2bce5d46f5cb3dc40a76b93b3ef2a861fdb2f75fa8f"),
+    "Relation4": ("walbridge.v4", "d437b9429739d3c982ca9d86ce682030bb07303442443101280512b5ae6ae2ae"),
     "TableRequest2": ("walbridge.v2", "2038a278f6e707975a6680278508b26f9878b7c05f9e1d006184273cb7363c78"),
     "TableRequest3": ("walbridge.v3", "8cbfc6e8e38f1fbb4a7da870e92924f33bef2eae2eea2bf1c22677daaa2fcc06"),
 }
