@@ -17,6 +17,7 @@ from walbridge.schemas.avro.framing import prefix_of
 from walbridge.schemas.avro.schema import Json
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.json_format.codec import json_codec
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts, column_type
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.table_schema import Column
@@ -131,7 +132,8 @@ def encode_event(event: Event, pipeline: str) -> bytes:
         "exceptional": dict(event.exceptional) if event.exceptional else None,
         "before_exceptional": dict(event.before_exceptional) if event.before_exceptional else None,
     }
-    return _encode(event.relation.value_schema, event.relation.schema_id, record)
+    value = _encode(event.relation.value_schema, event.relation.schema_id, record)
+    return json_codec(event.relation).value(value) if event.relation.is_json else value
 
 
 def encode_key(event: Event) -> bytes | None:
@@ -145,7 +147,8 @@ def encode_key(event: Event) -> bytes | None:
     texts = (event.before_exceptional if gone else event.exceptional) or {}
     names = {column.name for column in relation.table.key_columns}
     key["_exceptional"] = {name: text for name, text in texts.items() if name in names} or None
-    return _encode(relation.key_schema, relation.key_schema_id, key)
+    encoded = _encode(relation.key_schema, relation.key_schema_id, key)
+    return json_codec(relation).key(encoded) if relation.is_json else encoded
 
 
 @cache

@@ -24,6 +24,7 @@ from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.cut import Cut, PartitionRange, decode_cut
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord, decode_metadata
 from walbridge.schemas.control.progress_record import Progress, read_back
+from walbridge.schemas.json_format.codec import avro_value
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
 
@@ -240,7 +241,7 @@ class Topics:
     def envelope(self, value: bytes) -> tuple[RelationRecord, dict[str, Any]]:
         """The relation version and the envelope as Avro has it."""
         relation, parsed = self._schema(frame_of(value).frame_id)
-        return relation, decode_body(value, parsed)
+        return relation, decode_body(avro_value(value, relation), parsed)
 
     def _schema(self, frame_id: str) -> tuple[RelationRecord, Any]:
         if frame_id not in self._schemas:

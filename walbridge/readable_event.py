@@ -21,6 +21,7 @@ from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.json_format.codec import avro_key, avro_value
 from walbridge.schemas.position import Lsn, Position, format_lsn
 
 _OPERATIONS = {"r": "copy", "c": "insert", "u": "update", "d": "delete", "t": "truncate", "m": "message"}
@@ -76,15 +77,15 @@ class EventDecoder:
     def _decode(self, message: Message) -> ReadableEvent:
         value = message.value() or b""
         relation, parsed = self._schema(frame_of(value).frame_id)
-        record = decode_body(value, parsed)
+        record = decode_body(avro_value(value, relation), parsed)
         source = record["source"]
         position = Position(Lsn(source["commit_lsn"]), source["ordinal"])
         shown = {
             "position": position_text(position),
             "op": _operation(record["op"], source["snapshot"]),
             **_subject(record, relation),
-            "key": self._key(message.key()) if record["op"] not in _OF_TABLE else None,
-            **{_KEY_HEADERS[name]: self._key(key) for name, key in _headers(message) if name in _KEY_HEADERS},
+            "key": self._key(message.key(), relation) if record["op"] not in _OF_TABLE else None,
+            **{_KEY_HEADERS[name]: self._key(key, relation) for name, key in _headers(message) if name in _KEY_HEADERS},
             "before": _before(record, relation),
             "after": _after(record, relation),
             "unchanged": record["unchanged"],
@@ -104,9 +105,10 @@ class EventDecoder:
         except KeyError:
             raise ProtocolError(f"its schema {frame_id} is not in the metadata topic") from None
 
-    def _key(self, key: bytes | None) -> dict[str, Any] | None:
+    def _key(self, key: bytes | None, relation: RelationRecord) -> dict[str, Any] | None:
         if key is None:
             return None
+        key = avro_key(key, relation)
         frame_id = frame_of(key).frame_id
         if frame_id not in self._keys:
             self._learn()

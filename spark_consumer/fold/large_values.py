@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from walbridge.schemas.avro.codec import decode_body
-from walbridge.schemas.avro.framing import prefix_of
+from walbridge.schemas.json_format.codec import avro_value, json_codec
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.fold.local_events import physical_schema
 from walbridge.spark_consumer.fold.schema_join import place_name
@@ -59,14 +59,15 @@ class LargeValues:
         Raises:
             ProtocolError: not of the schema it names.
         """
-        envelope = decode_body(value, self._schema)
+        relation = self._shape.relation
+        envelope = decode_body(avro_value(value, relation), self._schema)
         del value
         self._lighten(envelope, "after", "exceptional")
         self._lighten(envelope, "before", "before_exceptional")
         out = BytesIO()
-        out.write(prefix_of(self._shape.relation.frame_id))
+        out.write(relation.avro_prefix)
         fastavro.schemaless_writer(out, self._schema, envelope)
-        return out.getvalue()
+        return json_codec(relation).value(out.getvalue()) if relation.is_json else out.getvalue()
 
     def _lighten(self, envelope: Json, row_name: str, texts_name: str) -> None:
         row = envelope[row_name]

@@ -22,6 +22,7 @@ from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.avro.framing import prefix_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.json_format.codec import avro_value
 from walbridge.schemas.pg_types import ColumnType
 from walbridge.spark_consumer.fold.schema_join import BARRIERS, left_out, malformed_records
 from walbridge.spark_consumer.plan.plan import Segment
@@ -79,7 +80,7 @@ class _Decoder:
         mine = records.filter(pc.starts_with(records["value"], pattern=prefix_of(self._relation.frame_id)))
         for at, (key, value) in enumerate(zip(mine["key"].to_pylist(), mine["value"].to_pylist(), strict=True)):
             try:
-                yield self._event(key, decode_body(value, self._schema))
+                yield self._event(key, decode_body(avro_value(value, self._relation), self._schema))
             # LookupError, TypeError: sound Avro that is not an event, say without a row.
             except (ProtocolError, LookupError, TypeError):
                 partition, offset = mine["partition"][at], mine["offset"][at]

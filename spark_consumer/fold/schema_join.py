@@ -4,7 +4,7 @@ In: the plan's records and a segment's relation version. Out: one row an event, 
 place inside ``before`` and ``after``, because source names may differ in case only or hold dots
 and quotes; the lake's names return at the very end.
 
-Decoding runs in the JVM (``from_avro`` on the bytes behind the framing). Its reader schema
+Decoding runs in the JVM (``from_avro`` on the bytes behind the framing; JSON: ``json_events``). Its reader schema
 names the fields the job needs and gives the writer's column names as aliases, so Avro's own
 schema resolution does the renaming.
 """
@@ -24,6 +24,7 @@ from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import TableError
 from walbridge.schemas.position import Position
 from walbridge.spark_consumer.errors import FIND_THE_WRITER
+from walbridge.spark_consumer.fold import json_events
 from walbridge.spark_consumer.plan.plan import Segment
 
 _WANTED: Mapping[str, Any] = {
@@ -85,9 +86,11 @@ def events(records: DataFrame, relation: RelationRecord, segment: Segment) -> Da
     """
     # An array of one, made flat again: filters are not pushed through it. Pushed below the
     # decoding, they would decode every record a second time.
-    decoded = of_schema(records, relation).select(
-        "partition", "offset", "key", F.inline(F.array(_decoded(relation, "FAILFAST")))
-    )
+    mine = of_schema(records, relation)
+    if relation.is_json:
+        decoded = json_events.decoded(mine, relation, _key_places(relation), place_name)
+    else:
+        decoded = mine.select("partition", "offset", "key", F.inline(F.array(_decoded(relation, "FAILFAST"))))
     return decoded.where(_between(segment.start, segment.end) & ~F.col("op").isin(left_out(segment))).select(
         "*",
         "source.commit_lsn",
@@ -135,11 +138,13 @@ def refuse_malformed(records: DataFrame, relation: RelationRecord) -> None:
     Raises:
         TableError: with partition and offsets, never with bytes (I10).
     """
-    decoded = of_schema(records, relation).select(
-        "partition", "offset", _decoded(relation, "PERMISSIVE").alias("event")
-    )
-    # A permissive decoder makes the whole record null; op is never null in a sound one.
-    broken = decoded.where(F.col("event").isNull() | F.col("event.op").isNull())
+    mine = of_schema(records, relation)
+    if relation.is_json:
+        broken = json_events.broken(mine, relation, _key_places(relation))
+    else:
+        decoded = mine.select("partition", "offset", _decoded(relation, "PERMISSIVE").alias("event"))
+        # A permissive decoder makes the whole record null; op is never null in a sound one.
+        broken = decoded.where(F.col("event").isNull() | F.col("event.op").isNull())
     ranges = broken.groupBy("partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
     found = [f"partition {row.partition} offsets {row.first} to {row.last}" for row in ranges.collect()]
     if found:

@@ -22,6 +22,7 @@ from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.avro.value_encoders import encoder_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
+from walbridge.schemas.json_format.codec import avro_key, avro_value
 from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.table_schema import Column
 
@@ -155,7 +156,7 @@ class EventDecoder:
         frame_id = frame_of(record.value).frame_id
         relation = self._version(frame_id, None)
         layout = _value_layout(relation.value_schema)
-        envelope = decode_body(record.value, layout.schema)
+        envelope = decode_body(avro_value(record.value, relation), layout.schema)
         source, is_before_whole = envelope["source"], envelope["before_image"] == "full"
         if source["relation_id"] != relation.table.relation_id:
             # A table that was made again may have the very schema of the one before.
@@ -166,13 +167,13 @@ class EventDecoder:
             operation=_operation(envelope["op"], source["snapshot"]),
             table=f"{source['schema']}.{source['table']}",
             position=Position(Lsn(source["commit_lsn"]), source["ordinal"]),
-            key=self.key(record.key) if envelope["op"] not in _OF_TABLE else None,
+            key=self.key(record.key, relation) if envelope["op"] not in _OF_TABLE else None,
             before=_before(envelope, layout, relation, is_before_whole),
             after=_row(envelope["after"], layout.names, envelope["exceptional"], unchanged),
             unchanged=unchanged,
             is_before_whole=is_before_whole,
-            new_key=self.key(headers.get(NEW_KEY)),
-            old_key=self.key(headers.get(OLD_KEY)),
+            new_key=self.key(headers.get(NEW_KEY), relation),
+            old_key=self.key(headers.get(OLD_KEY), relation),
             xid=source["txId"],
             commit_time=time_of(source["ts_us"]),
             topic=record.topic,
@@ -181,11 +182,13 @@ class EventDecoder:
             relation=relation,
         )
 
-    def key(self, key: bytes | None) -> Row | None:
-        """The columns of a key. Raises as ``decode``."""
+    def key(self, key: bytes | None, relation: RelationRecord) -> Row | None:
+        """The columns of a key. In Avro it names its schema; in JSON it is of this version. Raises as ``decode``."""
         if key is None:
             return None
-        layout = _key_layout(self._key_schema(frame_of(key).frame_id))
+        key = avro_key(key, relation)
+        of_version = relation.key_schema if relation.is_json else None
+        layout = _key_layout(of_version or self._key_schema(frame_of(key).frame_id))
         found = decode_body(key, layout.schema)
         return _row(found, layout.names, found.get("_exceptional"))
 

@@ -13,9 +13,11 @@ from typing import Any, TypeVar, cast
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from walbridge.consumer.client import ANSWER_S, bounds, partitions_of, reader, refusal
+from walbridge.schemas.avro.framing import JSON_KEY, frame_of
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import SYSTEM_HEADER, RelationRecord, decode_metadata
 from walbridge.schemas.errors import KafkaAway, OperatorError, ProtocolError, unreadable_record
+from walbridge.schemas.json_format.codec import has_key
 from walbridge.schemas.topics import metadata_topic
 
 Key = TypeVar("Key")
@@ -40,6 +42,8 @@ class Relations:
         self._keys: dict[str, str] = {}
         self._of_key: dict[tuple[str, str | None], RelationRecord] = {}
         """By key frame id and topic, or any topic."""
+        self._in_json: dict[str, list[RelationRecord]] = {}
+        """By topic whose keys are JSON, which name no schema: the oldest first."""
         self._tables: dict[int, tuple[int, str | None]] = {}
         """By relation id: the table that has it now, and its cluster where that is known."""
         self.newest: dict[int, RelationRecord] = {}
@@ -99,7 +103,9 @@ class Relations:
         self.newest[table] = record
         self.names.setdefault(record.table.qualified_name, set()).add(table)
         self.topics.setdefault(table, {}).setdefault(record.topic)
-        if record.key_frame_id is not None and record.key_schema is not None:
+        if record.is_json:
+            self._in_json.setdefault(record.topic, []).append(record)
+        elif record.key_frame_id is not None and record.key_schema is not None:
             self._keys.setdefault(record.key_frame_id, record.key_schema)
             self._of_key[record.key_frame_id, record.topic] = self._of_key[record.key_frame_id, None] = record
 
@@ -124,10 +130,20 @@ class Relations:
         """The schema of a key. Raises as ``version``."""
         return self._known(self._keys, frame_id, frame_id)
 
-    def of_key(self, frame_id: str, topic: str) -> RelationRecord:
-        """The newest version with this key, of this topic if one is. Raises as ``version``."""
+    def of_key(self, key: bytes, topic: str) -> RelationRecord:
+        """The newest version that has such a key, of this topic if one is. Raises as ``version``."""
+        if key.startswith(JSON_KEY):
+            return self._of_json_key(key, topic)
+        frame_id = frame_of(key).frame_id
         is_known = (frame_id, topic) in self._of_key
         return self._known(self._of_key, (frame_id, topic if is_known else None), frame_id)
+
+    def _of_json_key(self, key: bytes, topic: str) -> RelationRecord:
+        self.learn()
+        for record in reversed(self._in_json.get(topic, [])):
+            if has_key(record, key):
+                return record
+        raise ProtocolError("no schema in the metadata topic has its key")
 
     def _known(self, known: Mapping[Key, Value], key: Key, frame_id: str) -> Value:
         if key not in known:

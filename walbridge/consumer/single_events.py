@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from walbridge.consumer.event import Event, EventDecoder, KafkaRecord, Operation, time_of
-from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.json_format.codec import has_key
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 
-VersionOfKey = Callable[[str, str], RelationRecord]
-"""The newest relation version with the key of this frame id, in this topic."""
+VersionOfKey = Callable[[bytes, str], RelationRecord]
+"""The newest relation version that has such a key, in this topic."""
 Decoded = TypeVar("Decoded")
 _UNKNOWN = Position(Lsn(0), COPIED_ORDINAL)
 
@@ -55,15 +55,14 @@ class SingleEvents:
         """
         if next_offset == record.offset:
             return None
-        key = self._decoder.key(record.key)
-        if record.key is None or key is None:
+        if record.key is None:
             raise ProtocolError("it has neither a key nor a value")
-        frame_id = frame_of(record.key).frame_id
         last = self._last.get((record.topic, record.partition))
-        if last is not None and last.relation.key_frame_id == frame_id:
+        if last is not None and has_key(last.relation, record.key):
             relation = last.relation
         else:
-            relation = self._version_of_key(frame_id, record.topic)
+            relation = self._version_of_key(record.key, record.topic)
+        key = self._decoder.key(record.key, relation) or {}
         return Event(
             operation=Operation.DELETE,
             table=relation.table.qualified_name,

@@ -4,6 +4,7 @@ import datetime
 import random
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ from walbridge.spark_consumer.plan.plan import Segment
 
 SEEDS = range(3)
 EVENTS = 250
+IN_JSON = replace(ITEMS, is_json=True)
 TEXTUAL = frozenset({"text", "point", "_text"})
 
 
@@ -65,7 +67,7 @@ def random_events(seed: int, of: RelationRecord) -> Iterator[Event]:
 def both(spark: SparkSession, log: Log, shape: TableShape, segment: Segment) -> tuple[SegmentRows, SegmentRows]:
     """The same records for the driver, and for Spark."""
     frame = log.frame(spark)
-    volumes: dict[str | None, Volume] = {shape.relation.schema_id: Volume(len(log.rows), 1)}
+    volumes: dict[str | None, Volume] = {shape.relation.frame_id: Volume(len(log.rows), 1)}
     records = (TableRecords(lambda: frame, volumes, fetched) for fetched in (frame.toArrow(), None))
     driver, jvm = (SegmentRows(each, shape, segment) for each in records)
     return driver, jvm
@@ -76,7 +78,7 @@ def with_large(records: SegmentRows, log: Log, spark: SparkSession, limit: int) 
     is_large = [len(row["value"]) > limit for row in log.rows]  # type: ignore[arg-type]
     small = Log([row | {"value": None} if large else row for row, large in zip(log.rows, is_large, strict=True)])
     large = [
-        LargeRecord(str(row["topic"]), row["partition"], row["offset"], row["key"], ITEMS.schema_id, 1)  # type: ignore[arg-type]
+        LargeRecord(str(row["topic"]), row["partition"], row["offset"], row["key"], records.shape.relation.frame_id, 1)  # type: ignore[arg-type]
         for row, is_one in zip(log.rows, is_large, strict=True)
         if is_one
     ]
@@ -93,6 +95,20 @@ def in_order(slices: Iterator[pa.Table], schema: pa.Schema) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_events_in_json_fold_to_the_rows_that_they_do_in_avro(spark: SparkSession, seed: int) -> None:
+    """I5, I6"""
+    found = []
+    for of in (ITEMS, IN_JSON):
+        shape = TableShape(of)
+        schema = schema_of(shape, folded=True)
+        log = logged(list(random_events(seed, of)), seed)
+        for each in both(spark, log, shape, Segment(0, of.schema_id, None, None)):
+            found.append(in_order(each.folded_by_key(schema), schema))
+    assert found[0] == found[1] == found[2] == found[3]
+    assert len(found[0]) > 50
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_driver_and_spark_fold_events_to_the_same_rows(spark: SparkSession, seed: int) -> None:
     """I5, I6"""
     shape = TableShape(ITEMS)
@@ -106,23 +122,23 @@ def test_driver_and_spark_fold_events_to_the_same_rows(spark: SparkSession, seed
     assert len(ours) > 50
 
 
-@pytest.mark.parametrize("value_bytes_max", [0, 100, 2**10])
+@pytest.mark.parametrize(("value_bytes_max", "of"), [(0, ITEMS), (100, ITEMS), (2**10, ITEMS), (100, IN_JSON)])
 def test_rows_are_the_same_though_large_values_are_set_aside(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, value_bytes_max: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, value_bytes_max: int, of: RelationRecord
 ) -> None:
     """I6, I9: of every type, also where the last event of a key left the column out. Of rows that are
     gone nobody asks for more than the key.
     """
     monkeypatch.setattr(large_values, "VALUE_BYTES_MAX", value_bytes_max)
-    shape = TableShape(ITEMS)
-    log = logged(list(random_events(11, ITEMS)), 11)
-    whole = Segment(0, ITEMS.schema_id, None, None)
+    shape = TableShape(of)
+    log = logged(list(random_events(11, of)), 11)
+    whole = Segment(0, of.schema_id, None, None)
     schema = schema_of(shape, folded=True)
 
     plain, *_ = engines = both(spark, log, shape, whole)
     expected = in_order(map(alive, plain.folded_by_key(schema)), schema)
     for engine in engines:
-        with closing(with_large(engine, log, spark, 600)) as rows:
+        with closing(with_large(engine, log, spark, 1500 if of.is_json else 600)) as rows:
             assert in_order(map(alive, rows.folded_by_key(schema)), schema) == expected
     assert len(expected) > 50
 

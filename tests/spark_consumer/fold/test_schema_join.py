@@ -2,6 +2,7 @@
 
 import datetime
 import math
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
 from tests.spark_consumer.events import Log, column, copied, head_rows, relation
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn, Position
 from walbridge.spark_consumer.fold.schema_join import events
 from walbridge.spark_consumer.plan.plan import Segment
@@ -44,23 +46,34 @@ VALUES: list[tuple[str, int, Any]] = [
     ("_float8", -1, [math.inf, None]),
     ("_date", -1, []),
     ("point", -1, "(1,2)"),
+    ("float4", -1, 7.038530691851209e-26),
+    ("float4", -1, -math.inf),
+    ("_float4", -1, [1.401298464324817e-45, None, 0.10000000149011612]),
+    ("_bool", -1, [True, None]),
+    ("vector", -1, [0.10000000149011612, -0.0]),
+    ("_timestamp", -1, [datetime.datetime(1, 1, 1, 0, 0, 0, 1), None]),
 ]
 TYPES = relation([column(f"c{at}", name, typmod=typmod) for at, (name, typmod, _) in enumerate(VALUES)], name="types")
 
 
+FORMATS = pytest.mark.parametrize("is_json", [False, True], ids=["avro", "json"])
+
+
+@FORMATS
 @pytest.mark.usefixtures("by_spark")
-def test_values_of_every_type_reach_the_lake_by_spark(spark: SparkSession, lake: Path) -> None:
-    check_values_of_every_type(spark, lake)
+def test_values_of_every_type_reach_the_lake_by_spark(spark: SparkSession, lake: Path, *, is_json: bool) -> None:
+    check_values_of_every_type(spark, lake, replace(TYPES, is_json=is_json))
 
 
-def test_values_of_every_type_reach_the_lake_by_the_driver(lake: Path) -> None:
-    check_values_of_every_type(None, lake)
+@FORMATS
+def test_values_of_every_type_reach_the_lake_by_the_driver(lake: Path, *, is_json: bool) -> None:
+    check_values_of_every_type(None, lake, replace(TYPES, is_json=is_json))
 
 
-def check_values_of_every_type(spark: SparkSession | None, lake: Path) -> None:
+def check_values_of_every_type(spark: SparkSession | None, lake: Path, types: RelationRecord) -> None:
     row = {f"c{at}": value for at, (_, _, value) in enumerate(VALUES)}
 
-    found = head_rows(lake, copied(spark, lake, TYPES, row, {}))
+    found = head_rows(lake, copied(spark, lake, types, row, {}))
 
     values, nulls = sorted(found, key=lambda each: each["c0"] is None)
     assert [repr(value) for value in list(values.values())[:-1]] == [_in_lake(value) for *_, value in VALUES]

@@ -14,6 +14,7 @@ from walbridge.consumer.event import Event, KafkaRecord, Operation
 from walbridge.consumer.single_events import SingleEvents, decoded
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.json_format.codec import has_key
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 
 RECORDS = records()
@@ -21,8 +22,8 @@ RECORDING = Recording(RECORDS)
 TAKEN_MS = 1_700_000_000_000
 
 
-def version_of_key(frame_id: str, topic: str) -> RelationRecord:
-    return [each for each in RECORDING.relations if (each.key_frame_id, each.topic) == (frame_id, topic)][-1]
+def version_of_key(key: bytes, topic: str) -> RelationRecord:
+    return [each for each in RECORDING.relations if each.topic == topic and has_key(each, key)][-1]
 
 
 def single_events() -> SingleEvents:
