@@ -136,7 +136,7 @@ class TableOfCopy:
         end = self._source.encoded + long_bytes(COPIED_ORDINAL) + self._out.plain_tails["r"]
         try:
             self._out.send_encoded(self._writer, rows, end)
-        except UnfitRow as error:
+        except (ProtocolError, UnfitRow) as error:
             self._give_up(error)
 
     def _give_up(self, error: ProtocolError | UnfitRow) -> None:

@@ -162,7 +162,9 @@ class OpenBatch:
 
         Raises:
             UnfitRow: one of them is too large; none is queued.
+            ProtocolError: one of them has no record in the topic's format; none is queued.
         """
+        rows, end = writer.ended(rows, end)
         limit = self.plain_limit - len(end)
         large = [row for row in rows if len(row[1]) > limit]
         self.refuse_too_large(writer, (KafkaRecord(key, value + end) for key, value in large))

@@ -6,7 +6,7 @@ partition left to the partitioner (I3). What Postgres did not send is never sent
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -50,6 +50,8 @@ def with_block(plain_tail: bytes, block: bytes) -> bytes:
 
 
 Headers = list[tuple[str, str | bytes | None]] | None
+Parts = tuple[bytes | None, bytes]
+"""Key and value; of a copied row the value without its end (``copied_rows``)."""
 
 
 TRUNCATE = "walbridge.truncate"
@@ -181,7 +183,7 @@ class RecordWriter:
         self._tombstones = (tombstones or is_compacted) and self.has_key
         self._table_keys = _table_keys(record) if is_compacted else {}
         """Of what is of the whole table, by what it is."""
-        self._header = prefix_of(record.frame_id)
+        self._header = record.avro_prefix
         self._insert_head = self._header + NULL + VALUE  # before is null, after follows
         table = record.table
         self._names = pipeline, database, table.namespace, table.name
@@ -206,10 +208,21 @@ class RecordWriter:
     ) -> tuple[bytes | None, bytes] | None:
         """``plain`` for the first rows; then it puts the generated function into its place."""
         if self._interpreted_rows >= INTERPRETED_ROWS:
-            self.plain = make_plain_encoder(self.relation, self._binary)
+            self.plain = self._generated_plain()
             return self.plain(data, at, part, transaction, ordinal, rest)
         self._interpreted_rows += 1
         return self._interpret_plain(data, at, part, transaction, ordinal, rest)
+
+    def _generated_plain(self) -> PlainEncoder:
+        return make_plain_encoder(self.relation, self._binary)
+
+    def ended(self, rows: Sequence[Parts], end: bytes) -> tuple[Sequence[Parts], bytes]:
+        """Rows as a copy encodes them, and the end that their values have in common, as they are sent.
+
+        Raises:
+            ProtocolError: one of them has no record in the topic's format.
+        """
+        return rows, end
 
     def _first(self, data: bytes, at: int) -> EncodedTuple:
         """``_transcode`` likewise. Many tables never have another row than a plain one: each is generated alone."""

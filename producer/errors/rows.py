@@ -9,6 +9,7 @@ from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError, copy_command
+from walbridge.schemas.json_format.codec import avro_value
 from walbridge.schemas.position import Lsn, Position, format_lsn
 from walbridge.schemas.table_schema import quoted
 
@@ -32,7 +33,9 @@ def unfit_row(relation: RelationRecord, position: Position, error: ProtocolError
 
 def row_too_large(relation: RelationRecord, value: bytes, row_bytes_max: int) -> UnfitRow:
     """Named by its table, its place and its key's columns: what stands in them is nobody's here (I10)."""
-    source = decode_body(value, fastavro.parse_schema(json.loads(relation.value_schema)))["source"]
+    source = decode_body(avro_value(value, relation), fastavro.parse_schema(json.loads(relation.value_schema)))[
+        "source"
+    ]
     if relation.table.relation_id == MESSAGES_RELATION_ID:
         return UnfitRow(
             f"a logical message takes {len(value):,} bytes, at {format_lsn(Lsn(source['commit_lsn']))}: "

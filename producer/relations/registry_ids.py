@@ -15,7 +15,7 @@ from walbridge.producer.errors.topics import format_set
 from walbridge.producer.registry import refusals
 from walbridge.producer.registry.client import Registry
 from walbridge.runtime.kill_points import kill_point
-from walbridge.schemas.avro.framing import CONFLUENT, SINGLE_OBJECT, Framing
+from walbridge.schemas.avro.framing import CONFLUENT, JSON, SINGLE_OBJECT, Framing
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, RegistryAway
@@ -23,7 +23,7 @@ from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
 
-_FORMATS = {"single-object": SINGLE_OBJECT, "confluent": CONFLUENT}
+_FORMATS = {"single-object": SINGLE_OBJECT, "confluent": CONFLUENT, "json": JSON}
 
 
 def format_name(framing: Framing) -> str:
@@ -96,7 +96,7 @@ class RegistryIds:
             UnfitSchema: its rule forbids this schema.
             UnfitTable: any of that, where settings have the table leave this topic: it waits for none.
         """
-        if record.value_registry_id is not None or self.framing_of(record.topic) == SINGLE_OBJECT:
+        if record.value_registry_id is not None or self.framing_of(record.topic) != CONFLUENT:
             return record
         key_id, value_id = None, None
         for subject, schema, _ in _subjects(record):

@@ -227,9 +227,11 @@ class RelationCache:
         told = None if newest is None else (newest.topic, newest.table.qualified_name)
         return told == (record.topic, record.table.qualified_name)
 
-    def version_of(self, table: TableSchema, place: TopicPlace, *, is_registered: bool = False) -> RelationRecord:
+    def version_of(
+        self, table: TableSchema, place: TopicPlace, *, is_registered: bool = False, is_json: bool = False
+    ) -> RelationRecord:
         """The record of this schema: the known equal one, or a new one with a free id, which is then taken. A new one
-        has no ids of a registry yet; ``is_registered``: it will get some.
+        has no ids of a registry yet; ``is_registered``: it will get some. ``is_json``: of the topic.
 
         An id may be of two relations only where all but the relation is equal: readers look a record up by its id.
         """
@@ -239,7 +241,7 @@ class RelationCache:
             others = self._by_schema.get(value_id, ())
             registered = (others[0].value_registry_id, others[0].key_registry_id) if others else (None, None)
             record = RelationRecord(
-                table, place.topic, place.partition_count, value_id, value, key_id, key, revision, *registered
+                table, place.topic, place.partition_count, value_id, value, key_id, key, revision, *registered, is_json
             )
             if self._is_free(value_id, value) and all(_is_alike(each, record) for each in others):
                 self._reserve(record)

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import structlog
 
 from walbridge.producer.encoding.binary.lines import binary_columns
+from walbridge.producer.encoding.json_record import JsonRecordWriter
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors.publications import not_published
 from walbridge.producer.errors.tables import UnfitTable, column_uncertain, dropped_meanwhile
@@ -38,7 +39,7 @@ from walbridge.producer.relations.registry_ids import RegistryIds
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
 from walbridge.producer.relations.table_names import Name, TableNames
 from walbridge.producer.relations.table_topics import TableTopics
-from walbridge.schemas.avro.framing import SINGLE_OBJECT
+from walbridge.schemas.avro.framing import CONFLUENT, JSON
 from walbridge.schemas.control.message_schema import message_relation
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import TableProgress
@@ -115,7 +116,9 @@ class Tables:
         Raises:
             OperatorError: the topic is not what it must be.
         """
-        record = self.registry.framed(message_relation(self._settings.name))
+        record = message_relation(self._settings.name)
+        is_json = self.registry.framing_of(record.topic) == JSON
+        record = self.registry.framed(replace(record, is_json=is_json))
         self.topics.ensure({record.topic: False})
         self.versions.write({}, [record])
         self._publisher.expect(record)
@@ -362,13 +365,14 @@ class Tables:
 
     def _version(self, table: TableSchema, place: TopicPlace) -> RelationRecord:
         """The known or new version of this schema, with the ids that its topic's framing needs."""
-        is_registered = self.registry.framing_of(place.topic) != SINGLE_OBJECT
-        return self.registry.framed(self._cache.version_of(table, place, is_registered=is_registered))
+        framing = self.registry.framing_of(place.topic)
+        record = self._cache.version_of(table, place, is_registered=framing == CONFLUENT, is_json=framing == JSON)
+        return self.registry.framed(record)
 
     def _install(self, record: RelationRecord) -> RecordWriter:
         self._publisher.expect(record)
         binary = None if self._readers is None else binary_columns(record.table, self._readers)
-        writer = RecordWriter(
+        writer = (JsonRecordWriter if record.is_json else RecordWriter)(
             record,
             self._settings.name,
             self.database,

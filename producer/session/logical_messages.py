@@ -18,6 +18,7 @@ from walbridge.schemas.avro.value_encoders import VALUE
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.json_format.codec import json_codec
 from walbridge.schemas.position import Lsn, format_lsn
 from walbridge.schemas.settings import Settings
 
@@ -36,7 +37,8 @@ class MessageWriter(RecordWriter):
         """``m``."""
         envelope = self._record(None, Images(None, None, None), "m", source, ordinal, ts_ms)
         content = VALUE + string_value(message.prefix) + bytes_value(message.content)
-        return envelope._replace(value=(envelope.value or b"") + content)
+        value = (envelope.value or b"") + content
+        return envelope._replace(value=json_codec(self.relation).value(value) if self.relation.is_json else value)
 
 
 class LogicalMessages:

@@ -1,0 +1,95 @@
+"""A change of one row to the Kafka records it becomes, in topics whose format is JSON.
+
+In: what ``RecordWriter`` takes. Out: its records, made JSON once they are whole (``schemas.json_format``): with the
+same positions, in the same number. What tells keys apart inside this program (``row_key``, encoded rows) stays Avro.
+"""
+
+from collections.abc import Sequence
+
+from walbridge.producer.encoding.record import Headers, KafkaRecord, Parts, RecordWriter, TransactionSource
+from walbridge.producer.encoding.transcoder import BinaryColumns, PlainEncoder
+from walbridge.producer.pgoutput.messages import Delete, Insert, Update
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.json_format.codec import json_codec
+
+
+class JsonRecordWriter(RecordWriter):
+    """Makes the records of one relation version. Arguments are those of ``RecordWriter``.
+
+    Each method also raises ProtocolError where text of the row is not UTF-8, which JSON cannot hold.
+    """
+
+    def __init__(
+        self,
+        record: RelationRecord,
+        pipeline: str,
+        database: str,
+        binary: BinaryColumns = None,
+        *,
+        tombstones: bool = False,
+        is_compacted: bool = False,
+    ) -> None:
+        super().__init__(record, pipeline, database, binary, tombstones=tombstones, is_compacted=is_compacted)
+        self._codec = json_codec(record)
+        self._interpret_plain = self._in_json(self._interpret_plain)
+        self._of_table = {key: self._codec.key_of_table(n) for n, key in enumerate(self._table_keys.values())}
+
+    def _generated_plain(self) -> PlainEncoder:
+        return self._in_json(super()._generated_plain())
+
+    def _in_json(self, encode: PlainEncoder) -> PlainEncoder:
+        def encode_json(
+            data: bytes, at: int, part: bytes, transaction: bytes, ordinal: int, rest: bytes
+        ) -> tuple[bytes | None, bytes] | None:
+            encoded = encode(data, at, part, transaction, ordinal, rest)
+            return None if encoded is None else (self._key(encoded[0]), self._codec.value(encoded[1]))
+
+        return encode_json
+
+    def ended(self, rows: Sequence[Parts], end: bytes) -> tuple[Sequence[Parts], bytes]:
+        """The rows whole: JSON has no end in common."""
+        return [(self._key(key), self._codec.value(value + end)) for key, value in rows], b""
+
+    def insert(self, change: Insert, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
+        """``c``."""
+        return self._each(super().insert(change, source, ordinal, ts_ms))
+
+    def update(self, change: Update, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
+        """``u``; or ``d`` and ``c`` when the key changed."""
+        return self._each(super().update(change, source, ordinal, ts_ms))
+
+    def delete(self, change: Delete, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
+        """``d``, with the key or the whole old row."""
+        return self._each(super().delete(change, source, ordinal, ts_ms))
+
+    def copied(
+        self, row: bytes, source: TransactionSource, ts_ms: bytes, *, is_incremental: bool = False
+    ) -> KafkaRecord:
+        """``r``."""
+        return self._record_in_json(super().copied(row, source, ts_ms, is_incremental=is_incremental))
+
+    def marker(self, snapshot: str, source: TransactionSource, ts_ms: bytes) -> KafkaRecord:
+        """``m``: where a copy beside the stream begins or ends."""
+        return self._record_in_json(super().marker(snapshot, source, ts_ms))
+
+    def truncate(self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False) -> KafkaRecord:
+        """``t``."""
+        return self._record_in_json(super().truncate(source, ordinal, ts_ms, copies=copies))
+
+    def _each(self, records: Sequence[KafkaRecord]) -> list[KafkaRecord]:
+        return [self._record_in_json(record) for record in records]
+
+    def _record_in_json(self, record: KafkaRecord) -> KafkaRecord:
+        value = None if record.value is None else self._codec.value(record.value)
+        return KafkaRecord(self._key(record.key), value, self._headers(record.headers))
+
+    def _headers(self, headers: Headers) -> Headers:
+        """Those of a key change have the other key."""
+        if not headers:
+            return headers
+        return [(name, self._key(part) if isinstance(part, bytes) and part else part) for name, part in headers]
+
+    def _key(self, key: bytes | None) -> bytes | None:
+        if key is None:
+            return None
+        return self._of_table.get(key) or self._codec.key(key)
