@@ -105,9 +105,10 @@ class Topics(_Section):
     retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=-1)
     names: dict[str, str] = Field(default_factory=dict)
     """Operator's own topic names: ``"schema.table" = "topic"``."""
-    format: Literal["auto", "single-object", "confluent"] = "auto"
-    """What stands before the Avro body of keys and values. ``auto``: what the pipeline's topics have; of a new pipeline
-    ``confluent`` where ``registry_url`` is set, else ``single-object``. Another one copies tables into new topics."""
+    format: Literal["auto", "single-object", "confluent", "json"] = "auto"
+    """What keys and values are: Avro behind one of two framings, or JSON. ``auto``: what the pipeline's topics have; of
+    a new pipeline ``confluent`` where ``registry_url`` is set, else ``single-object``. Another one copies tables into
+    new topics."""
     cleanup: dict[str, Literal["delete", "compact"]] = Field(default_factory=dict)
     """What Kafka does with old records of a table's topic: ``"schema.table" = "compact"``, else ``delete``. Another one
     copies the table into a new topic."""

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from walbridge.producer.metrics import ProducerMetrics
 from walbridge.role import administrator_sql
 from walbridge.schemas import pg_types
 from walbridge.schemas.errors import COPY_AGAIN
+from walbridge.schemas.json_format import values
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings, refuse_unknown_variables
 from walbridge.spark_consumer.metrics import JobMetrics
@@ -48,8 +50,9 @@ def defaults() -> dict[str, Any]:
 # -- tables -------------------------------------------------------------------------------------------
 
 
-def test_page_of_types_has_the_table_that_the_code_has() -> None:
-    lines = (pg_types.__doc__ or "").replace("``", "`").splitlines()
+@pytest.mark.parametrize("module", [pg_types, values], ids=["Avro and lake", "JSON"])
+def test_page_of_types_has_the_table_that_the_code_has(module: ModuleType) -> None:
+    lines = (module.__doc__ or "").replace("``", "`").splitlines()
     assert "\n".join(line for line in lines if line.startswith("|")) in PAGES["docs/types.md"]
 
 

@@ -6,7 +6,15 @@ same positions, in the same number. What tells keys apart inside this program (`
 
 from collections.abc import Sequence
 
-from walbridge.producer.encoding.record import Headers, KafkaRecord, Parts, RecordWriter, TransactionSource
+from walbridge.producer.encoding.record import (
+    NEW_KEY,
+    OLD_KEY,
+    Headers,
+    KafkaRecord,
+    Parts,
+    RecordWriter,
+    TransactionSource,
+)
 from walbridge.producer.encoding.transcoder import BinaryColumns, PlainEncoder
 from walbridge.producer.pgoutput.messages import Delete, Insert, Update
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -72,9 +80,11 @@ class JsonRecordWriter(RecordWriter):
         """``m``: where a copy beside the stream begins or ends."""
         return self._record_in_json(super().marker(snapshot, source, ts_ms))
 
-    def truncate(self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False) -> KafkaRecord:
+    def truncate(
+        self, source: TransactionSource, ordinal: int, ts_ms: bytes, *, copies: bool = False, options: bytes = b""
+    ) -> KafkaRecord:
         """``t``."""
-        return self._record_in_json(super().truncate(source, ordinal, ts_ms, copies=copies))
+        return self._record_in_json(super().truncate(source, ordinal, ts_ms, copies=copies, options=options))
 
     def _each(self, records: Sequence[KafkaRecord]) -> list[KafkaRecord]:
         return [self._record_in_json(record) for record in records]
@@ -85,7 +95,7 @@ class JsonRecordWriter(RecordWriter):
 
     def _headers(self, headers: Headers) -> Headers:
         """Those of a key change have the other key."""
-        if not headers:
+        if not headers or headers[0][0] not in (NEW_KEY, OLD_KEY):
             return headers
         return [(name, self._key(part) if isinstance(part, bytes) and part else part) for name, part in headers]
 

@@ -54,6 +54,8 @@ Parts = tuple[bytes | None, bytes]
 """Key and value; of a copied row the value without its end (``copied_rows``)."""
 
 
+NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
+"""Headers of the two halves of a key change: the other's key."""
 TRUNCATE = "walbridge.truncate"
 """Header of a ``t``: predicates of Kafka Connect see headers alone, and most transforms drop what has no row. Its value
 names the statement's options, between commas."""
@@ -320,9 +322,9 @@ class RecordWriter:
         gone = self._record(before.key, Images(before, None, image), "d", source, ordinal, ts_ms)
         came = self._record(after.key, Images(before, after, image), "c", source, ordinal + 1, ts_ms)
         return [
-            gone._replace(headers=[("__debezium.newkey", after.key or b"")]),
+            gone._replace(headers=[(NEW_KEY, after.key or b"")]),
             *self._tombstone(before.key),
-            came._replace(headers=[("__debezium.oldkey", before.key or b"")]),
+            came._replace(headers=[(OLD_KEY, before.key or b"")]),
         ]
 
     def _old(self, data: bytes) -> EncodedTuple:

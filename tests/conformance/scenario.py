@@ -90,13 +90,13 @@ AT_THE_END = "UPDATE orders SET paid = false WHERE id = 10; UPDATE later SET not
 NAMES = ("public.days", "public.later", "public.log", "public.orders")
 
 
-def play(producer: ProducerUnderTest) -> None:
+def play(producer: ProducerUnderTest, **topics_settings: str) -> None:
     """Everything, and the producer has stopped."""
     execute = producer.database.execute
     execute(TABLES)
     producer.publish("orders", "log", "days")
     producer.settings |= {
-        "topics": {"partitions": 2, "tombstones": True},
+        "topics": {"partitions": 2, "tombstones": True, **topics_settings},
         "producer": {"batch_rows_max": 20, "idle_cut_interval_ms": 1000},
     }
     running = producer.start_streaming()

@@ -29,9 +29,13 @@ def postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.mark.parametrize("count", [ROWS, pytest.param(SOAK_ROWS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("count", "topics"),
+    [(ROWS, {}), (ROWS, {"format": "json"}), pytest.param(SOAK_ROWS, {}, marks=pytest.mark.soak)],
+    ids=["avro", "json", "many"],
+)
 def test_every_type_in_delta_is_what_select_says(
-    pipeline: PipelineUnderTest, monkeypatch: pytest.MonkeyPatch, count: int
+    pipeline: PipelineUnderTest, monkeypatch: pytest.MonkeyPatch, count: int, topics: dict[str, str]
 ) -> None:
     """I8: edge values by name and random rows, copied, inserted, then half of them updated, which Spark decodes."""
     database = pipeline.database
@@ -40,6 +44,7 @@ def test_every_type_in_delta_is_what_select_says(
         connection.execute(create_statements())
         next_id = insert(connection, [*edges, *random_rows(1, count)])
     pipeline.producer.publish("every_type")
+    pipeline.producer.settings["topics"] = topics
     pipeline.producer.start_streaming()
     pipeline.check_equal()
 
