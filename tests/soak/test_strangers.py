@@ -20,6 +20,7 @@ from tests.conformance.strangers import needs_go, of_strangers, read_by_a_strang
 from tests.faults.seed import fault_seed
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
+from tests.json_reader import JsonReader
 from tests.random_changes import TABLE, RandomChanges
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
@@ -65,6 +66,30 @@ def test_avro_deserializer_ends_equal(producer: ProducerUnderTest, registry: Sch
     there = sorted(tuple(row.get(name) for name in changes.columns) for row in rows)
     of_source = [f"{each}::text" if each in ("ref", "doc") else each for each in changes.columns]
     assert there == producer.database.rows(f"SELECT {', '.join(of_source)} FROM orders ORDER BY id")
+
+
+IN_JSON = {
+    "price": "price::text",
+    "due": "due - date '1970-01-01'",
+    "at": "(extract(epoch FROM at) * 1000000)::bigint",
+    "raw": "replace(encode(raw, 'base64'), chr(10), '')",
+    "doc": "doc::text",
+}
+"""As the page of types says that values are written."""
+
+
+def test_reader_of_json_ends_equal(producer: ProducerUnderTest) -> None:
+    producer.settings["topics"] = {"format": "json"}
+    changes = changed(producer)
+
+    reader = JsonReader(producer.kafka.bootstrap_servers, data_topic(producer.name, "public", "orders"))
+    rows = sorted(reader.rows(), key=lambda row: row["id"])
+    reader.close()
+
+    of_source = ", ".join(f"'{each}', {IN_JSON.get(each, each)}" for each in changes.columns)
+    wanted = producer.database.rows(f"SELECT json_build_object({of_source}) FROM orders ORDER BY id")
+    assert [{name: row.get(name) for name in changes.columns} for row in rows] == [row for (row,) in wanted]
+    assert rows
 
 
 @dataclass(frozen=True)
