@@ -38,6 +38,7 @@ FEATURES: dict[str, int] = {
     "row filters": 15,
     "column lists": 15,
     "generated columns": 18,
+    "publications altered while they are followed": 12,
 }
 """What is claimed, in the page's order, and the first version that has it."""
 

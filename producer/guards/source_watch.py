@@ -40,9 +40,10 @@ from walbridge.producer.postgres.publications.publication import (
 from walbridge.producer.postgres.table_files import table_storages
 from walbridge.producer.relations.binary_support import refuse_unreadable
 from walbridge.producer.relations.partition_sessions import SINCE_VERSION
+from walbridge.producer.relations.publication_sessions import remembers_what_was_published
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
-from walbridge.schemas.control.table_progress import DROPPED, TableProgress
+from walbridge.schemas.control.table_progress import CURRENT, DROPPED, TableProgress
 from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
@@ -118,6 +119,7 @@ class SourceWatch:
         """
         progress = self._tracker.progress
         self._tables.partition_sessions.begin(progress.floor)
+        self._tables.publication_sessions.begin(progress.floor)
         self._tables.archives |= {each: operations_in(table.membership) for each, table in progress.tables.items()}
         self.doubts.is_told = self._tables.ddl_sessions.publication is not None
         baseline = Baseline.of(progress)
@@ -365,6 +367,19 @@ class SourceWatch:
             return True
         tree = frozenset((file.relation_id, file.joined) for file in below)
         return self._tables.partition_sessions.knows(table.relation_id, tree, insert_lsn(self._connection))
+
+    def sends_as_published(self, table: TableProgress) -> bool:
+        """Whether this session sends what publications publish of a table by now, by the membership told.
+
+        Raises:
+            RetryableError: Postgres is away.
+        """
+        known = self._tracker.progress.tables.get(table.relation_id)
+        is_as_before = known is not None and (known.state, known.membership) == (CURRENT, table.membership)
+        if is_as_before or not remembers_what_was_published(self._connection.info.server_version):
+            return True
+        now, sessions = self._state([]), self._tables.publication_sessions
+        return sessions.knows(table.relation_id, str(table.membership), now.oldest_xid, now.lsn, self.next_xid)
 
     def refuse_unfit(self, tables: Sequence[PublishedTable]) -> None:
         """Refuse tables whose changes would come in parts, or not be readable.

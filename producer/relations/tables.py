@@ -34,6 +34,7 @@ from walbridge.producer.relations.column_matching import (
 )
 from walbridge.producer.relations.ddl_sessions import DdlSessions
 from walbridge.producer.relations.partition_sessions import PartitionSessions
+from walbridge.producer.relations.publication_sessions import PublicationSessions
 from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.registry_ids import RegistryIds
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
@@ -89,7 +90,7 @@ class Tables:
         self.topics = TableTopics(settings, admin, cache)
         self._publisher = publisher
         self.database = database
-        self.partition_sessions = PartitionSessions()
+        self.partition_sessions, self.publication_sessions = PartitionSessions(), PublicationSessions()
         self.ddl_sessions = DdlSessions()
         self._writers: dict[int, RecordWriter] = {}
         self._foreign: dict[int, Relation] = {}

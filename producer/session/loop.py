@@ -319,6 +319,8 @@ class Session:
         floor = self._out.tracker.progress.floor
         if (behind := self._tables.partition_sessions.behind) is not None and floor >= behind:
             raise RetryableError("the server notices with another session only which partitions came and went")
+        if (behind := self._tables.publication_sessions.behind) is not None and floor >= behind:
+            raise RetryableError("the server notices with another session only what is published by now")
         if (behind := self._tables.ddl_sessions.behind) is not None and floor >= behind:
             raise RetryableError("the source tells DDL to sessions that begin from now on")
 

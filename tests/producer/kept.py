@@ -289,6 +289,9 @@ class Watch:
     def sends_partitions_of(self, table: TableProgress) -> bool:
         return True
 
+    def sends_as_published(self, table: TableProgress) -> bool:
+        return True
+
     def refuse_foreign_rows(self, tables: Sequence[PublishedTable]) -> None:
         """No subscription writes to them."""
 

@@ -185,6 +185,8 @@ class CopyStart:
             raise NotYet(f"table {table.qualified_name} left the publication, or came to it anew")
         if not self._watch.sends_partitions_of(record):
             raise NotYet(f"the server may not send all partitions of {table.qualified_name} in this session")
+        if not self._watch.sends_as_published(record):
+            raise NotYet(f"the server may not send all changes of {table.qualified_name} in this session")
         return record
 
 

@@ -20,6 +20,7 @@ from walbridge.producer.guards.look_pace import INTERVAL_S
 from walbridge.producer.guards.source_watch import SourceWatch, refuse_unknown
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage, UsedType
+from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.errors import COPY_ALL, KafkaAway, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
@@ -395,6 +396,23 @@ def test_publication_that_tells_ddl_is_asked_for_behind_all_who_were_writing_whe
     assert watched.tables.ddl_sessions.behind is None
     watched.look(lsn=Lsn(800), oldest_xid=82)
     assert watched.tables.ddl_sessions.behind == 800
+
+
+@pytest.mark.parametrize(("version", "waits"), [(120022, True), (170004, True), (170005, False)])
+def test_table_that_came_is_copied_behind_all_who_were_writing_then_where_the_server_would_leave_it_out(
+    version: int, *, waits: bool
+) -> None:
+    """I8. One that is current, and a member as before, may be copied at any time."""
+    watched = opened()
+    watched.watched._connection = cast(Any, SimpleNamespace(info=SimpleNamespace(server_version=version)))
+    table = watched.tracker.progress.tables[ORDERS]
+    came = [replace(table, membership="16401@790"), replace(table, state=STALE)]
+    watched.tracker.remember_tables({ORDERS: came[1]})
+
+    with watched.seen():
+        assert [watched.watched.sends_as_published(each) for each in came] == [not waits, not waits]
+        watched.tracker.remember_tables({ORDERS: table})
+        assert watched.watched.sends_as_published(table)
 
 
 def test_who_only_looks_asks_for_no_xid_because_of_it() -> None:
