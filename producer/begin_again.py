@@ -1,6 +1,8 @@
-"""A new epoch in the same topics, where the stream cannot go on from what was published: ``walbridge copy --all``.
+"""A new epoch in the same topics, where the stream cannot go on from what was published: ``walbridge copy --all``. And
+a pipeline's first epoch, where its tables are to be copied beside the stream.
 
     streaming ──asked for──▶ creating ──new slot──▶ streaming: every table is stale, and copied beside the stream
+        first start ───────────▲
 
 In: progress of an epoch that is lost, a request, the server as it is now. Out: a slot of our own, and cut 1 of a new
 epoch at its consistent point, which says ``dropped`` of each table: nothing of it comes before its ``copy_begin``.
@@ -18,7 +20,7 @@ from dataclasses import replace
 import structlog
 
 from walbridge.producer.copying.next_epoch import OtherCluster, begins_again, next_epoch
-from walbridge.producer.first_copy import report_waiting
+from walbridge.producer.first_copy import fit_tables, report_waiting
 from walbridge.producer.follow import read_own_progress
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_beginning, refuse_other_cluster
@@ -30,17 +32,41 @@ from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.requirements import ensure_publication
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
-from walbridge.producer.start import Parts, new_progress, transactional_id
+from walbridge.producer.start import Parts, progress_before_slot, transactional_id
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange
 from walbridge.schemas.control.progress_record import METADATA_OPTION, Progress, lost_option
-from walbridge.schemas.control.table_progress import STALE
-from walbridge.schemas.control.table_request import read_until
+from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS, STALE, TableProgress
+from walbridge.schemas.control.table_request import BEGINS_OPTION, read_until
 from walbridge.schemas.errors import RetryableError, StreamLost
 from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn
 from walbridge.schemas.settings import Settings
 
 log = structlog.get_logger()
+
+
+def begin_first(settings: Settings, parts: Parts, connection: SqlConnection, progress: Progress) -> None:
+    """Leave word that the first epoch begins: every table waits for its copy. The rest is as in any other epoch.
+
+    Args:
+        progress: of a pipeline that has copied nothing yet.
+
+    Raises:
+        OperatorError: what would fail after hours, before there is a slot, which holds WAL back.
+    """
+    published = fit_tables(settings, connection, parts.tables, progress)
+    waiting = (
+        TableProgress(table.relation_id, STALE, name=table.qualified_name, why=FIRST_COPY_WAITS) for table in published
+    )
+    kill_point("first:before-creating")
+    creating = replace(
+        progress,
+        options=progress.options | {BEGINS_OPTION: FIRST_COPY_WAITS},
+        tables={table.relation_id: table for table in waiting},
+    )
+    parts.out.publish_progress(creating)
+    kill_point("first:creating")
+    log.info("first copy: each table is copied beside the stream, one after the other", tables=len(published))
 
 
 def begin_again(
@@ -70,7 +96,8 @@ def begin_again(
     refuse_bad_beginning(last, server, slot.inspect(connection, last.slot))
     ensure_publication(connection, settings)
     creating = _creating(settings, parts, connection, last, server, requests, lost.what)
-    log.warning("a new epoch begins: every table is stale until it is copied", reason=lost.what)
+    if lost.what != FIRST_COPY_WAITS:
+        log.warning("a new epoch begins: every table is stale until it is copied", reason=lost.what)
     parts.out.tracker.committed(last)
     kill_point("again:before-creating")
     parts.out.publish_progress(creating)
@@ -118,7 +145,7 @@ def _creating(
     records = parts.tables.versions.newest(last.tables)
     return next_epoch(
         last,
-        new_progress(settings, server),
+        progress_before_slot(settings, server, connection),
         why,
         () if requests is None else requests.requests,
         (read_until(last) or 0) if requests is None else requests.next_offset,

@@ -1,5 +1,6 @@
-"""The first copy: every published table as of the slot's snapshot, then the stream takes over. Tables that come later,
-or are copied again, are copied beside the stream (``session/copies/table_copies.py``).
+"""The first copy in one snapshot: every published table as of the slot's, then the stream takes over. Tables that come
+later, or are copied again, are copied beside the stream (``session/copies/table_copies.py``); so are all, from the
+first start on, where settings say so (``begin_again.py``).
 
     creating ──slot with exported snapshot──▶ copying ──all tables──▶ streaming
 
@@ -73,10 +74,7 @@ def first_copy(
         check_stop: called where stopping loses nothing but the copy; raises to stop.
     """
     dsn = settings.postgres.dsn.get_secret_value()
-    published = catalog.published_tables(connection, settings.postgres.publication_names)
-    tables.refuse_unfit(published, connection, progress.tables)
-    refuse_unfit_identities(connection, settings, published)
-    refuse_foreign_rows(connection, settings, published)
+    published = fit_tables(settings, connection, tables, progress)
     kill_point("copy:before-creating")
     out.publish_progress(replace(progress, state="creating"))
     kill_point("copy:creating")
@@ -122,6 +120,21 @@ def first_copy(
     kill_point("copy:before-streaming")
     commit(out, finished=tuple(table.relation_id for table in published))
     kill_point("copy:streaming")
+
+
+def fit_tables(
+    settings: Settings, connection: SqlConnection, tables: Tables, progress: Progress
+) -> list[PublishedTable]:
+    """The published tables, once what would fail after hours is refused.
+
+    Raises:
+        OperatorError: the publication is empty, or nothing can be made of a table as it is.
+    """
+    published = catalog.published_tables(connection, settings.postgres.publication_names)
+    tables.refuse_unfit(published, connection, progress.tables)
+    refuse_unfit_identities(connection, settings, published)
+    refuse_foreign_rows(connection, settings, published)
+    return published
 
 
 def _left(

@@ -3,16 +3,15 @@
 In: settings. Out: Kafka topics that hold everything Postgres committed, in order, once.
 
     start (connect, guards) → [first copy] → follow from the floor ⟲ again with back-off
-                                                    ↺ a new epoch, where one was asked for
+                                                    ↺ a new epoch, where one was asked for, or the first is to begin
 """
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 
 import structlog
 
-from walbridge.producer.begin_again import begin_again
+from walbridge.producer.begin_again import begin_again, begin_first
 from walbridge.producer.first_copy import first_copy
 from walbridge.producer.follow import follow_once
 from walbridge.producer.guards.source_watch import SourceWatch
@@ -20,14 +19,12 @@ from walbridge.producer.guards.start import refuse_before_copy
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.metrics import COPYING, ProducerMetrics
 from walbridge.producer.postgres.connection import retry_at_start
-from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.session.transaction_spool import Spool
-from walbridge.producer.start import Parts, former_progress, new_progress, start
+from walbridge.producer.start import Parts, former_progress, progress_before_slot, start
 from walbridge.producer.waits import Stopped, Waits
 from walbridge.runtime.back_off import BackOff
-from walbridge.schemas.control.progress_record import DDL_OPTION
 from walbridge.schemas.errors import RetryableError, StreamLost
 from walbridge.schemas.settings import Settings
 
@@ -106,10 +103,11 @@ class Pipeline:
         server = self._source.identify()
         held = published or former_progress(self._settings, parts.admin)
         refuse_before_copy(held, server, found, self._settings.postgres.slot)
-        progress = new_progress(self._settings, server)
-        if (told := ddl_publication(connection)) is not None:  # it is older than the slot will be
-            progress = replace(progress, options=progress.options | {DDL_OPTION: str(told)})
+        progress = progress_before_slot(self._settings, server, connection)
         parts.out.tracker.committed(published or progress)
+        if self._settings.producer.first_copy == "beside":
+            begin_first(self._settings, parts, connection, progress)
+            return
         self._metrics.enter(COPYING)
         watch = SourceWatch(self._settings, connection, parts.admin, parts.tables, parts.out.tracker)
         first_copy(self._settings, connection, progress, parts.out, parts.tables, watch, self._check)

@@ -7,7 +7,7 @@ refuses before that.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -30,6 +30,7 @@ from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
+from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server, stream_options
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
@@ -37,7 +38,7 @@ from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.transaction_spool import Spool
 from walbridge.producer.waits import Waits
-from walbridge.schemas.control.progress_record import METADATA_OPTION, Progress
+from walbridge.schemas.control.progress_record import DDL_OPTION, METADATA_OPTION, Progress
 from walbridge.schemas.control.table_request import READ_OPTION
 from walbridge.schemas.errors import OperatorError, StreamLost
 from walbridge.schemas.settings import Settings
@@ -186,6 +187,12 @@ def new_progress(settings: Settings, server: ServerIdentity) -> Progress:
         database=server.database,
         options=stream_options(settings, server.version) | {READ_OPTION: "0"},
     )
+
+
+def progress_before_slot(settings: Settings, server: ServerIdentity, connection: SqlConnection) -> Progress:
+    """The same where the slot is about to be made: a publication that tells DDL is older than it will be."""
+    progress, told = new_progress(settings, server), ddl_publication(connection)
+    return progress if told is None else replace(progress, options=progress.options | {DDL_OPTION: str(told)})
 
 
 def reserve_slot(settings: Settings) -> bool:

@@ -212,6 +212,8 @@ class Producer(_Section):
     spool_dir: str | None = None
     """Where transactions wait that came before their commit; not set: ``TMPDIR``, else ``/var/tmp``."""
     spool_bytes_max: int = Field(default=64 * 2**30, ge=2**20)
+    first_copy: Literal["snapshot", "beside"] = "snapshot"
+    """``snapshot``: all tables in the slot's snapshot, before the stream. ``beside``: each table beside the stream."""
     copy_bytes_per_s: int = Field(default=0, ge=0)
     """How fast tables are read that are copied beside the stream; 0: as fast as they can be."""
     copy_workers: int | None = Field(default=None, ge=0, le=8)

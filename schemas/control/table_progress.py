@@ -24,6 +24,9 @@ ARCHIVE = "archive"
 GIVEN_UP = ""
 """In place of a topic's id: nothing is written to that topic any more, the table's next copy goes into another one."""
 
+FIRST_COPY_WAITS = "its first copy has not begun"
+"""Why a table is ``stale`` that waits for its turn since the pipeline's first start: nobody has to do anything."""
+
 IN_ONE_PIECE: tuple[str, ...] = ()
 """The bound of a copy that no key orders."""
 

@@ -89,13 +89,15 @@ class LakeState:
         )
 
     def _left_behind(self, epoch: Epoch) -> Iterator[TableEntry]:
-        """Each table as it is. On another cluster its relation id is another table's: it gets one that no table has,
-        until the copy of the table that has its topic takes its place."""
-        kept = [each for each in self.entries.values() if each.version is not None or each.why is not None]
+        """Each table as it is, but one of which there is half a first copy: that is no state of the source. On another
+        cluster its relation id is another table's: it gets one that no table has, until the copy of the table that has
+        its topic takes its place."""
+        whole = [each for each in self.entries.values() if each.state != "copying" or each.copy_from is not None]
+        kept = [each for each in whole if each.version is not None or each.why is not None]
         dropped = [each for each in self.entries.values() if each.is_dropped]
         is_same = self.epoch is not None and epoch.system_id == self.epoch.system_id
         for number, entry in enumerate(kept, 1):
-            since = entry.since if entry.state in LEFT else self.end_lsn
+            since = entry.since if entry.state in (*LEFT, SUPERSEDED) else self.end_lsn
             state = QUARANTINED if entry.state == QUARANTINED else STALE
             relation_id = entry.relation_id if is_same else -number
             yield replace(entry, relation_id=relation_id, state=state, since=since, copy_from=None)

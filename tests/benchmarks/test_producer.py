@@ -149,25 +149,32 @@ def test_w3_half_a_million_updates_in_transactions_of_ten(orders: ProducerUnderT
     _keep("w3", _drain(orders, W3_ROWS))
 
 
+_FIRST_COPY = {"snapshot": ("copy begins", "copied"), "beside": ("copy of a table begins", "table is copied")}
+"""By ``first_copy``: the lines of the log between which all is copied."""
+
+
+@pytest.mark.parametrize("first_copy", _FIRST_COPY)
 @pytest.mark.parametrize("workers", [0, 2])
-def test_w5_copy_of_two_million_rows(orders: ProducerUnderTest, workers: int) -> None:
+def test_w5_copy_of_two_million_rows(orders: ProducerUnderTest, workers: int, first_copy: str) -> None:
     """By the producer alone, and with worker processes. What the server itself needs is asked for in the same run."""
-    orders.settings["producer"]["copy_workers"] = workers
+    orders.settings["producer"] |= {"copy_workers": workers, "first_copy": first_copy}
+    begin, end = _FIRST_COPY[first_copy]
     _sql(orders.database, "w6")
     before = _copy_out(orders.database, "orders")
 
     running = orders.start()
     peaks: dict[int, int] = {}
-    wait_until(lambda: _saw_workers(running, peaks) or _has_said(running, "copied"), "the copy", DRAINED_S)
+    wait_until(lambda: _saw_workers(running, peaks) or _has_said(running, end), "the copy", DRAINED_S)
 
-    begins, ends = (next(line.at_s for line in said(running) if line.event == e) for e in ("copy begins", "copied"))
+    begins, ends = (next(line.at_s for line in said(running) if line.event == e) for e in (begin, end))
     wait_until(lambda: _has_said(running, "streaming"), "the end of its workers", 60)
     cpu_s = _cpu_with_workers_s(running.process.pid)
     cost = Cost(round(W5_ROWS / (ends - begins)), round(cpu_s / W5_ROWS * 1e6, 2), _peak_rss_mb(running))
     running.stop()
     floor = (before + _copy_out(orders.database, "orders")) / 2
     more = {"copy_out_rows_per_s": round(floor), "ratio": round(cost.rows_per_s / floor, 3)}
-    _keep(f"w5_workers_{workers}" if workers else "w5", cost, **more, worker_peak_rss_mb=max(peaks.values(), default=0))
+    section = ("w5" if first_copy == "snapshot" else "w5_first_beside") + (f"_workers_{workers}" if workers else "")
+    _keep(section, cost, **more, worker_peak_rss_mb=max(peaks.values(), default=0))
 
 
 def _has_said(running: Running, event: str) -> bool:

@@ -79,6 +79,9 @@ WHOLE = (
 )
 """Deaths of a copy in one piece: the next start begins it anew, but after the last."""
 
+FIRST = ("first:before-creating", "first:creating")
+"""Deaths before the first epoch begins, where all tables are copied beside the stream; those of ``AGAIN`` follow."""
+
 AGAIN = (
     "again:before-creating",
     "again:creating",

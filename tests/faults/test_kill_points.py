@@ -29,6 +29,7 @@ def test_a_test_dies_at_every_kill_point_of_both_programs() -> None:
             *kill_points.SPOOL_PREPARED,
             *kill_points.BESIDE,
             *kill_points.WHOLE,
+            *kill_points.FIRST,
             *kill_points.AGAIN,
             kill_points.AGAIN_DONE,
             *kill_points.JOB,

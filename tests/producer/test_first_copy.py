@@ -15,7 +15,9 @@ import structlog
 from tests.producer.avro_reader import envelope
 from tests.producer.kept import INT4, ITEMS, ORDERS, Kept, catalogue
 from walbridge.producer import first_copy as copy
+from walbridge.producer.begin_again import begin_first
 from walbridge.producer.copying.copy_share import TableSize
+from walbridge.producer.copying.next_epoch import begins_again, next_epoch
 from walbridge.producer.encoding.copied_rows import CopiedBlock, RowEncoder
 from walbridge.producer.errors.tables import UnfitTable
 from walbridge.producer.first_copy import first_copy
@@ -29,6 +31,7 @@ from walbridge.producer.postgres.facts import ColumnFacts, CreatedSlot, Publishe
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.table_reads.pieces import Piece
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool
+from walbridge.producer.start import Parts
 from walbridge.producer.waits import Stopped
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.progress_record import Progress
@@ -167,6 +170,11 @@ class Copy(Kept):
         with self.peers():
             first_copy(self.settings, connection, ANEW, self.out, self.tables, watch, check_stop)
 
+    def begin_beside(self) -> None:
+        with self.peers():
+            parts = cast(Parts, SimpleNamespace(out=self.out, tables=self.tables))
+            begin_first(self.settings, parts, cast(SqlConnection, self.source.now), ANEW)
+
     @property
     def barriers(self) -> list[tuple[str, str, Position]]:
         """Table, kind and place of all, in their order."""
@@ -252,6 +260,32 @@ def test_progress_goes_from_creating_over_copying_to_streaming_at_the_slots_plac
 
     assert states == [("creating", None, ()), ("copying", AT, ()), ("streaming", AT, (ORDERS, ITEMS))]
     assert [(b.progress.end_lsn, b.progress.done, b.progress.floor) for b in run.kafka.batches[1:]] == [(AT,) * 3] * 2
+
+
+def test_first_epoch_beside_the_stream_begins_with_every_table_waiting_and_no_cut() -> None:
+    """I7: a start that finds this makes slot and epoch, and asks for the copy of each, whatever came in between."""
+    run = copy_of()
+    run.begin_beside()
+
+    progress = run.last.progress
+    assert run.happened == ["identities", "begin", "commit"]
+    assert (run.last.cut, begins_again(progress)) == (None, True)
+    why = "its first copy has not begun"
+    assert {(t.state, t.name, t.since, t.why) for t in progress.tables.values()} == {
+        ("stale", "public.orders", None, why),
+        ("stale", "public.items", None, why),
+    }
+    names = {ORDERS: "public.orders", ITEMS: "public.items"}
+    assert next_epoch(progress, ANEW, why, (), 0, names, {}).tables == progress.tables
+
+
+def test_empty_publication_is_refused_before_a_first_epoch_beside_the_stream() -> None:
+    run = copy_of()
+    run.source.now.published = []
+
+    with pytest.raises(OperatorError, match="holds no tables"):
+        run.begin_beside()
+    assert run.happened == []
 
 
 def test_each_table_begins_with_a_barrier_and_a_truncate_and_ends_with_a_barrier() -> None:

@@ -18,7 +18,7 @@ from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import COMPACTED_OPTION, Progress
-from walbridge.schemas.control.table_progress import CURRENT, DROPPED
+from walbridge.schemas.control.table_progress import CURRENT, DROPPED, FIRST_COPY_WAITS
 from walbridge.schemas.errors import RetryableError, copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings
@@ -124,6 +124,8 @@ def left_out_findings(progress: Progress | None, known: Iterable[RelationRecord]
         if standing.copy is not None:
             copied = copied_text(standing.copy.rows, standing.copy.bytes)
             yield ok(TOPICS, f"table {table.name} is being copied{since}: {copied}")
+        elif standing.why == FIRST_COPY_WAITS:
+            yield ok(TOPICS, f"table {table.name} waits for its turn: {standing.why}")
         else:
             text = f"table {table.name} is {standing.state} and not published{since}: {standing.why}"
             yield warning(TOPICS, text, copy_command(table.name))

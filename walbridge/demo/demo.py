@@ -23,6 +23,7 @@ from walbridge.demo.programs import Program, ProgramEnded
 from walbridge.demo.queries import deltalake_line, spark_line
 from walbridge.demo.view import View
 from walbridge.embedded.server_process import exit_on_sigterm
+from walbridge.schemas.control.table_progress import CURRENT
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings_file import load_settings
@@ -94,11 +95,16 @@ class Demo:
 
     def _wait_for_first_cut(self, gauges: Gauges) -> None:
         def tell(measure: Measure) -> None:
-            self._say(f"{sum(measure.records.values()):,} rows copied to Kafka, nothing published yet")
+            self._say(f"{sum(measure.records.values()):,} rows copied to Kafka, not all published yet")
 
-        self._look_until(
-            lambda: gauges.published() is not None, gauges, tell, interval_s=STATUS_INTERVAL_S, timeout_s=FIRST_CUT_S
-        )
+        def has_all() -> bool:
+            published = gauges.published()
+            current = (
+                {table.qualified_name for table in published.tables if table.state == CURRENT} if published else ()
+            )
+            return {*servers.TABLES} <= {*current}
+
+        self._look_until(has_all, gauges, tell, interval_s=STATUS_INTERVAL_S, timeout_s=FIRST_CUT_S)
         rows = gauges.take().lake_rows
         self._say(f"first cut published: {sum(rows.values()):,} rows in {len(rows)} tables of the lake")
 

@@ -10,7 +10,14 @@ from typing import Any
 from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.quantities import bytes_text
-from walbridge.schemas.control.table_progress import ARCHIVE, COPYING, CURRENT, TableCopy, TableProgress
+from walbridge.schemas.control.table_progress import (
+    ARCHIVE,
+    COPYING,
+    CURRENT,
+    FIRST_COPY_WAITS,
+    TableCopy,
+    TableProgress,
+)
 from walbridge.schemas.control.table_request import to_copy
 from walbridge.schemas.position import format_lsn
 from walbridge.tables.known import KnownTable
@@ -79,6 +86,8 @@ def share_of(copy: TableCopy | None, size: TableSize | None) -> float | None:
 def state_text(standing: TableStanding) -> str:
     """``current``, ``copying 42 %``, ``stale since 0/2BC: why``."""
     asked = ", to be copied again" if standing.is_asked and standing.state != COPYING else ""
+    if standing.why == FIRST_COPY_WAITS:
+        return f"{standing.state}: {standing.why}"
     if standing.state == COPYING:
         return f"copying{share_text(standing.share)}"
     since = (

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from walbridge.producer.postgres.slots.slot_row import Slot
 from walbridge.quantities import seconds_text
 from walbridge.schemas.control.run_record import How, LastWords
+from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS
 from walbridge.schemas.position import format_lsn
 from walbridge.status.standing import Silent, Standing
 from walbridge.ui.history import peers, programs
@@ -46,6 +47,11 @@ class TableRow:
     def is_copied(self) -> bool:
         """Whether it is read now; of a current table readers notice nothing of that."""
         return self.state == COPYING or self.rows is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it comes to its first copy by itself."""
+        return self.why == FIRST_COPY_WAITS
 
 
 def verdict(standing: Standing) -> Verdict:
@@ -110,8 +116,8 @@ def _program(who: str, words: LastWords) -> Iterator[Verdict]:
 
 def _tables(standing: Standing) -> Iterator[Verdict]:
     rows = table_rows(standing)
-    others = [row for row in rows if row.state not in (CURRENT, ARCHIVE, COPYING)]
-    copying = [row for row in rows if row.is_copied]
+    others = [row for row in rows if row.state not in (CURRENT, ARCHIVE, COPYING) and not row.waits]
+    copying = [row for row in rows if row.is_copied or row.waits]
     first_copy = not isinstance(standing.published, Silent) and standing.published.state not in (None, "streaming")
     if others:
         yield Verdict(ATTENTION, f"{_counted(others)} not current", "see below why, and walbridge copy")
@@ -140,7 +146,7 @@ def table_rows(standing: Standing) -> list[TableRow]:
 
 
 def _rank(row: TableRow) -> int:
-    return 1 if row.is_copied else 2 if row.state in (CURRENT, ARCHIVE) else 0
+    return 1 if row.is_copied or row.waits else 2 if row.state in (CURRENT, ARCHIVE) else 0
 
 
 def _lsn(lsn: int | None) -> str | None:

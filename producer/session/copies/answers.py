@@ -25,7 +25,14 @@ from walbridge.producer.postgres.table_reads.copy_protocol import (
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.reading import PUBLICATION, CopyReading
 from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
-from walbridge.schemas.control.table_progress import DROPPED, QUARANTINED, STALE, TableProgress, is_begun_anew
+from walbridge.schemas.control.table_progress import (
+    DROPPED,
+    FIRST_COPY_WAITS,
+    QUARANTINED,
+    STALE,
+    TableProgress,
+    is_begun_anew,
+)
 from walbridge.schemas.errors import OperatorError
 
 log = structlog.get_logger()
@@ -35,12 +42,19 @@ class CopyAnswers:
     """Takes the answers of one session.
 
     Args:
+        policy: ``on_table_error``, for tables of a pipeline's first copy.
         leave_out: told the relation id of a table whose changes are not published from here on.
     """
 
     def __init__(
-        self, reading: CopyReading, stream: ReplicationStream, out: OpenBatch, leave_out: Callable[[int], None]
+        self,
+        reading: CopyReading,
+        stream: ReplicationStream,
+        out: OpenBatch,
+        policy: str,
+        leave_out: Callable[[int], None],
     ) -> None:
+        self._policy = policy
         self._reading, self._stream, self._out, self._leave_out = reading, stream, out, leave_out
         self._told: dict[int, str] = {}
         """Why each table cannot be copied, as it was told last."""
@@ -118,7 +132,7 @@ class CopyAnswers:
         elif refusal is None and known is not None and known.state == STALE:
             log.warning("copy of a table waits", relation_id=relation_id, reason=why)  # it stays stale for what it was
         elif table is not None:
-            self._stay_stale(table, why, refusal.remedy if refusal else None)
+            self._stay_stale(table, why, refusal)
 
     def _is_published(self, relation_id: int) -> bool:
         known = self._out.tracker.progress
@@ -133,17 +147,24 @@ class CopyAnswers:
         self._reading.to_copy.let_go(relation_id)
         log.warning("table is not copied again", relation_id=relation_id, reason=why, remedy=refusal.remedy)
 
-    def _stay_stale(self, published: PublishedTable, why: str, remedy: str | None) -> None:
+    def _stay_stale(self, published: PublishedTable, why: str, refusal: OperatorError | None) -> None:
         relation_id = published.relation_id
         known = self._out.tracker.progress.tables.get(relation_id)
+        is_first = refusal is not None and known is not None and known.why == FIRST_COPY_WAITS
+        if is_first and refusal is not None and self._policy == "stop":
+            raise refusal
         is_told, self._told[relation_id] = self._told.get(relation_id) == why, why
         if is_told and known is not None and known.state == STALE and known.why == why:
             return
-        since = known.since if known is not None and known.state == STALE else self._stream.received
+        since = (known.since if known is not None and known.state == STALE else None) or self._stream.received
         name, table = published.qualified_name, known or TableProgress(relation_id, STALE)
-        stale = replace(table, state=STALE, name=name, since=since, why=why, copy=None)
-        self._out.tracker.remember_tables({relation_id: stale})
+        state = QUARANTINED if is_first and self._policy == "quarantine" else STALE
+        left = replace(table, state=state, name=name, since=since, why=why, copy=None)
+        self._out.tracker.remember_tables({relation_id: left})
         self._leave_out(relation_id)
+        if state == QUARANTINED:
+            self._reading.let_go(relation_id)
+        remedy = refusal.remedy if refusal else None
         log.warning("table is not published: it cannot be copied now", table=name, reason=why, remedy=remedy)
 
     def let_go_void(self) -> None:

@@ -94,7 +94,7 @@ class TableCopies:
         left_out = {table.relation_id for table in known if table.state == STALE and table.name is not None}
         to_copy = TablesToCopy(left_out | begins_anew | copied.keys() | requested.to_copy)
         self._reading = CopyReading(reader, copied, to_copy, requested, bytes_per_s=settings.producer.copy_bytes_per_s)
-        self._answers = CopyAnswers(self._reading, stream, out, leave_out)
+        self._answers = CopyAnswers(self._reading, stream, out, settings.producer.on_table_error, leave_out)
         self._follow, self._leave_out, self._tables = follow, leave_out, tables
         start, arrival = CopyStart(tables, out.tracker, watch), Arrival(stream, watch)
         self._whole = WholeSteps(

@@ -197,6 +197,18 @@ def test_a_table_that_was_stale_before_the_epoch_began_is_so_since_then() -> Non
     assert {e.since for e in state.entries.values()} == {1000}
 
 
+def test_half_a_first_copy_is_nothing_to_an_epoch_that_begins_without_one() -> None:
+    """I8: its rows are of no state of the source, so nobody is shown them as stale. What the copy was to replace is as
+    old as it was."""
+    half = plan(1, {}, epoch=NEXT, complete=False)
+    first = LakeState.after("p", row_after(lake_with(head(2)), half, head(1, state="copying")))
+    assert {key: e.state for key, e in first.entries.items()} == {1: "copying", 2: SUPERSEDED}
+
+    state = first.entered(begins(NEXT._replace(consistent_point=0xA000)))
+
+    assert {key: (e.state, e.since) for key, e in state.entries.items()} == {2: ("stale", 1000)}
+
+
 def test_only_an_epoch_without_a_first_copy_is_entered_so() -> None:
     """A first copy begins with the first cut, be it whole in it or not."""
     state = lake_with(head(1))

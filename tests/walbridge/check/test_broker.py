@@ -9,7 +9,7 @@ import pytest
 from walbridge.check.finding import Finding, advice, error, ok, warning
 from walbridge.check.topics import BrokerFacts, broker_findings, left_out_findings
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.control.table_progress import TableProgress
+from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS, TableProgress
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 
@@ -101,3 +101,11 @@ def test_tables_that_came_after_the_copy_are_warned_of_and_no_others() -> None:
         warning("topics", text, "walbridge copy public.late")
     ]
     assert [*left_out_findings(None)] == []
+
+
+def test_table_that_waits_for_its_first_copy_needs_nobody() -> None:
+    waits = TableProgress(3, "stale", name="public.late", why=FIRST_COPY_WAITS)
+
+    assert [*left_out_findings(Progress("streaming", "7", 1, "s", "shop", tables={3: waits}))] == [
+        ok("topics", "table public.late waits for its turn: its first copy has not begun")
+    ]

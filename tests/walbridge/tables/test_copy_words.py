@@ -8,7 +8,7 @@ import pytest
 
 from walbridge.producer.copying.copy_share import TableSize, seconds_left
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.control.table_progress import TableCopy, TableProgress
+from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS, TableCopy, TableProgress
 from walbridge.schemas.control.table_request import READ_OPTION, to_copy_option
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
@@ -17,7 +17,7 @@ from walbridge.tables.copy import CopyWait, copy, is_wanted, refuse_without_requ
 from walbridge.tables.forget import words
 from walbridge.tables.known import KnownTable, named, the_one
 from walbridge.tables.look import InPostgres, Look
-from walbridge.tables.standing import LakeEntry, as_json, lines, standings
+from walbridge.tables.standing import LakeEntry, as_json, lines, standings, state_text
 
 ORDERS, ITEMS, OTHERS = 16_385, 16_390, 16_398
 HALF = TableCopy(Lsn(0x2BC), rows=50_000, bytes=1_234_567, chunks=7)
@@ -150,6 +150,13 @@ def test_lines_say_state_share_topic_and_where_in_the_lake() -> None:
         "topic": "p.public.orders",
         "lake": None,
     }
+
+
+def test_table_that_waits_for_its_first_copy_is_not_copied_again() -> None:
+    waits = replace(STALE, since=None, why=FIRST_COPY_WAITS)
+    (found,) = standings(look(known("public.orders", progress=waits)), None)
+
+    assert state_text(found) == state_text(replace(found, is_asked=True)) == "stale: its first copy has not begun"
 
 
 def test_share_is_of_the_rows_that_the_server_expects_and_never_whole() -> None:

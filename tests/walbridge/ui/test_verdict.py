@@ -11,7 +11,8 @@ import pytest
 from tests.walbridge.ui.standings import AWAY, LOST, STATES, later
 from walbridge.producer.postgres.slots.slot_row import Prepared, Source
 from walbridge.schemas.control.run_record import NEVER_RAN, LastWords
-from walbridge.status.standing import Lake, Published, Standing
+from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS
+from walbridge.status.standing import Lake, LeftOut, Published, Standing
 from walbridge.ui.verdict import Verdict, table_rows, verdict
 
 EXPECTED = {
@@ -47,6 +48,14 @@ def test_pipeline_that_never_ran_is_off_and_its_first_copy_is_no_fault() -> None
 
     assert verdict(there) == Verdict("off", "the producer was never started", "walbridge produce")
     assert verdict(first) == Verdict("busy", "copying")
+
+
+def test_tables_that_wait_for_their_first_copy_need_nobody() -> None:
+    waits = LeftOut("public.late", None, FIRST_COPY_WAITS)
+    first = replace(STATES["streaming"], published=Published("streaming", None, (waits,)))
+
+    assert verdict(first) == Verdict("busy", "copying 1 table")
+    assert table_rows(first)[0].name == "public.late"
 
 
 def test_lag_is_told_once_it_is_what_an_alert_would_tell() -> None:

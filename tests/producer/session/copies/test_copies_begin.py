@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.producer.copied_session import (
     COPIED,
     LATE,
@@ -30,11 +32,12 @@ from walbridge.producer.postgres.table_reads.copy_protocol import (
     TableWanted,
 )
 from walbridge.producer.postgres.table_reads.key_order import Bound
-from walbridge.schemas.control.table_progress import TableProgress
+from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS, TableProgress
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn
 
 LISTED = [TablesWanted(), TableWanted(published())]
+WAITING = TableProgress(LATE, "stale", name="public.late", why=FIRST_COPY_WAITS)
 
 
 def test_nothing_is_asked_for_while_no_table_has_come() -> None:
@@ -251,6 +254,43 @@ def test_table_whose_changes_could_not_be_published_does_not_begin() -> None:
         assert session.answer(found(lsn=0)) is None
         assert session.tracker.progress.tables[LATE].why == "its updates come without keys"
         assert session.kafka.batches == []
+
+
+def test_table_that_waits_for_its_first_copy_is_read_without_a_change_of_it() -> None:
+    with copied({**COPIED.tables, LATE: WAITING}) as session:
+        assert session.step() == TablesWanted()
+        session.transaction(announcement(), insert(1, "one"))
+        assert session.tracker.progress.tables[LATE] == WAITING
+        session.answer(TablesFound((published(),)))
+        session.answer(found(lsn=session.kept_stream.received))
+        assert session.told() == [("m", None, None)]
+        assert (session.table().state, session.table().why) == ("copying", None)
+
+
+@pytest.mark.parametrize(("policy", "state"), [("copy", "stale"), ("quarantine", "quarantined")])
+def test_table_whose_first_copy_cannot_begin_is_left_as_settings_say(policy: str, state: str) -> None:
+    """I8: as where all are copied in one snapshot."""
+    with copied({**COPIED.tables, LATE: WAITING}) as session:
+        session.copies._answers._policy = policy
+        session.step()
+        session.answer(TablesFound((published(),)))
+        assert session.answer(Failed(RetryableError("it is being altered"))) is None
+        assert session.tracker.progress.tables[LATE] == WAITING
+        assert session.pass_s(1) == TablesWanted()
+        session.answer(TablesFound((published(),)))
+        session.answer(Failed(OperatorError("the registry refuses it", remedy="")))
+        left = session.tracker.progress.tables[LATE]
+        assert (left.state, left.why, left.name) == (state, "the registry refuses it", "public.late")
+        assert session.copies.is_at_rest == (state == "quarantined")
+
+
+def test_table_whose_first_copy_cannot_begin_stops_all_where_settings_say_so() -> None:
+    with copied({**COPIED.tables, LATE: WAITING}) as session:
+        session.copies._answers._policy = "stop"
+        session.step()
+        session.answer(TablesFound((published(),)))
+        with pytest.raises(OperatorError, match="the registry refuses it"):
+            session.answer(Failed(OperatorError("the registry refuses it", remedy="")))
 
 
 def test_table_that_left_the_publication_meanwhile_does_not_begin() -> None:
