@@ -4,6 +4,7 @@ The driver folds here, without Spark. What may be another thing where Spark deco
 ``test_apply_by_spark.py``.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.spark_consumer.delta.commit import Commit
 from walbridge.spark_consumer.delta.table import LakeTable
 
+FORMATS = pytest.mark.parametrize("is_json", [False, True], ids=["avro", "json"])
 LSN = 0x1100
 ITEMS = relation([column("id", "int4", is_key=True), column("body"), column("tags", "_int4"), column("n", "int4")])
 
@@ -129,14 +131,16 @@ def test_record_of_another_program_stops_the_plan(spark: SparkSession | None, la
         applied(spark, lake, log, table_plan(ITEMS, head), [ITEMS], to_cut=2)
 
 
-def test_malformed_record_is_named_by_its_offset(spark: SparkSession | None, lake: Path) -> None:
-    head = copied(spark, lake, ITEMS)
+@FORMATS
+def test_malformed_record_is_named_by_its_offset(spark: SparkSession | None, lake: Path, *, is_json: bool) -> None:
+    items = replace(ITEMS, is_json=is_json)
+    head = copied(spark, lake, items)
     log = Log()
-    log.add(Event(ITEMS, "c", LSN, 0, after={"id": 1, "body": "secret"}))
-    log.add_bytes(ITEMS.topic, bytes(log.rows[0]["value"])[:-20])  # type: ignore[call-overload]
+    log.add(Event(items, "c", LSN, 0, after={"id": 1, "body": "secret"}))
+    log.add_bytes(items.topic, bytes(log.rows[0]["value"])[:-20])  # type: ignore[call-overload]
 
     with pytest.raises(OperatorError, match="partition 0 offsets 1 to 1") as stopped:
-        applied(spark, lake, log, table_plan(ITEMS, head), [ITEMS], to_cut=2)
+        applied(spark, lake, log, table_plan(items, head), [items], to_cut=2)
     assert "secret" not in str(stopped.value)
 
 
@@ -144,17 +148,19 @@ NAMES = ["Id", "id", 'a."b"', "c`d", "e f", "ünï", "_walbridge", "op", "x_u004
 ODD = relation([column(name, "int4", is_key=place < 2) for place, name in enumerate(NAMES)], name='O."x"')
 
 
-def test_names_of_any_kind_are_columns(spark: SparkSession | None, lake: Path) -> None:
+@FORMATS
+def test_names_of_any_kind_are_columns(spark: SparkSession | None, lake: Path, *, is_json: bool) -> None:
+    odd = replace(ODD, is_json=is_json)
     rows = [{name: 10 * row + place for place, name in enumerate(NAMES)} for row in range(3)]
-    head = copied(spark, lake, ODD, *rows)
+    head = copied(spark, lake, odd, *rows)
 
     rows[0]["e f"] = 99
     head = changed(
         spark,
         lake,
         head,
-        Event(ODD, "u", LSN, 0, after=rows[0]),
-        Event(ODD, "d", LSN, 1, before={"Id": 10, "id": 11}, before_image="key"),
+        Event(odd, "u", LSN, 0, after=rows[0]),
+        Event(odd, "d", LSN, 1, before={"Id": 10, "id": 11}, before_image="key"),
     )
 
     found = [[value for name, value in row.items() if name != "_walbridge"] for row in head_rows(lake, head)]

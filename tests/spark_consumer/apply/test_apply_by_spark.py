@@ -4,6 +4,7 @@ Some are those of ``test_apply.py`` once more: what Spark meets in records, name
 does, whatever the events, is in ``fold/test_engines_agree.py``; what becomes of folded rows is the same code for both.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.contract_writer import Event
 from tests.spark_consumer.apply.test_apply import (
+    FORMATS,
     ITEMS,
     LSN,
     test_change_that_names_no_row_stops,
@@ -56,8 +58,9 @@ def test_moved_row_that_is_missing_stops(spark: SparkSession, lake: Path) -> Non
         changed(spark, lake, head, gone, moved)
 
 
-def test_table_without_columns_counts_its_rows(spark: SparkSession, lake: Path) -> None:
-    empty = relation([], name="empty", identity="f")
+@FORMATS
+def test_table_without_columns_counts_its_rows(spark: SparkSession, lake: Path, *, is_json: bool) -> None:
+    empty = replace(relation([], name="empty", identity="f"), is_json=is_json)
     head = copied(spark, lake, empty, {}, {}, {})
 
     head = changed(spark, lake, head, Event(empty, "d", LSN, 0, before={}, before_image="full"))
@@ -73,12 +76,13 @@ def test_row_that_goes_more_often_than_it_is_there_stops(spark: SparkSession, la
         changed(spark, lake, head, *gone)
 
 
+@FORMATS
 def test_a_large_value_of_a_keyless_row_is_the_same_in_a_small_record_and_in_a_large_one(
-    spark: SparkSession, lake: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lake: Path, monkeypatch: pytest.MonkeyPatch, *, is_json: bool
 ) -> None:
     """I9: an insert holds the row once, its update twice, and only the update is set aside as large."""
     monkeypatch.setattr(change_reader, "LARGE_BYTES", 5_000)
-    bag = relation([column("v"), column("n", "int4")], identity="f")
+    bag = replace(relation([column("v"), column("n", "int4")], identity="f"), is_json=is_json)
     head = copied(spark, lake, bag, {"v": "y", "n": 1})
     row = {"v": "x" * 3_000, "n": 0}
 
