@@ -31,6 +31,7 @@ _WIDER_WITHOUT_LIMIT = frozenset(
     }
 )  # fmt: skip
 _ZONED = frozenset({"timestamp", "timestamptz"})
+_ZONES = [("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp")]
 _FRACTION_DIGITS_MAX = 6
 _INTERVAL_FIELDS_ALL = 0x7FFF
 
@@ -64,7 +65,7 @@ def becomes_text(origin: LakeField, field: LakeField) -> bool:
 def changes_zone(origin: LakeField, field: LakeField) -> bool:
     """Whether moments that are read in UTC get a zone or lose it; the texts of some that have no place in a timestamp
     would be others."""
-    return {origin.type, field.type} == {"timestamp", "timestamp_ntz"}
+    return (origin.type, field.type) in _ZONES
 
 
 def _keeps_values(origin: LakeField, field: LakeField, old: tuple[str, int], new: tuple[str, int]) -> bool:

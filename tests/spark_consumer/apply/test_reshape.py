@@ -290,6 +290,22 @@ def test_moment_beyond_the_year_9999_keeps_its_column_from_getting_a_zone(tmp_pa
         reshape(table, after, before, Commit("p", step=SHAPE))
 
 
+def test_columns_of_nested_types_stay_as_they_are_in_a_rewrite(tmp_path: Path) -> None:
+    stay = [column("tags", "_text", attnum=2), column("map", "hstore", attnum=3), column("v", "vector", attnum=4)]
+    before, after = (
+        TableShape(relation([ID, *stay, column(name, "int4", attnum=5)], revision=n)) for n, name in enumerate("ab")
+    )
+    row = {"id": 1, "tags": ["a", None], "map": [("k", None)], "v": [0.5], "a": 7}
+    table = table_of(tmp_path, before, [row])
+
+    reshape(table, after, before, Commit("p", step=SHAPE))
+
+    (kept,) = table.query("SELECT * FROM target").read_all().to_pylist()
+    assert {name: kept[name] for name in ("id", "tags", "map", "v", "b")} == {
+        "b" if name == "a" else name: value for name, value in row.items()
+    }
+
+
 def test_value_of_older_rows_in_a_new_key_that_it_cannot_hold_must_be_copied(tmp_path: Path) -> None:
     """I5: a change of such a row would be a second one."""
     before = TableShape(relation([ID]))
