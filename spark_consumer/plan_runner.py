@@ -21,10 +21,11 @@ from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import OperatorError, TableError, copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.schemas.settings import Settings, flatten
-from walbridge.spark_consumer.apply.appliers import Appliers
+from walbridge.spark_consumer.apply.appliers import LOCAL, Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
 from walbridge.spark_consumer.delta.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.delta.purge import Purge
 from walbridge.spark_consumer.jvm.spark_progress import SparkProgress, hearing
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
 from walbridge.spark_consumer.kafka.copy_requests import CopyRequests
@@ -70,7 +71,8 @@ class PlanRunner:
         self._requests = CopyRequests(spark, kafka, settings)
         self._left = LeftTables(kafka, settings.name) if settings.lake.dropped_tables == "drop" else None
         self.manifest = Manifest(self._lake, settings.name, self._storage_options, settings.formerly)
-        self._maintenance = Maintenance(self._lake, self.manifest, settings)
+        purge = Purge(spark) if self._appliers.setting != LOCAL else None
+        self._maintenance = Maintenance(self._lake, self.manifest, settings, purge=purge)
 
     def known(self, plan: Plan) -> tuple[Plan, Relations]:
         """The plan of those tables whose schemas are known, and all relation versions."""

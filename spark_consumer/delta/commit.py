@@ -12,7 +12,7 @@ from typing import Any
 
 from deltalake import CommitProperties, Transaction
 
-WITHOUT_DATA_CHANGE = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
+WITHOUT_DATA_CHANGE = frozenset({"OPTIMIZE", "REORG", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
 PLAN, SEGMENT, STEP = "walbridge_plan", "walbridge_segment", "walbridge_step"
 HELD, LACKED = "walbridge_held", "walbridge_lacked"
 APP, TRANSACTION = "walbridge_app", "walbridge_transaction"

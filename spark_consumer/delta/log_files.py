@@ -112,18 +112,29 @@ def contents_at(files: DeltaStorageHandler, log: LogFiles, version: int) -> dict
     Raises:
         FileNotFoundError: it cannot be read any more.
     """
-    held: dict[str, str | None] = {}
+    adds = adds_at(files, log, version, ("path", "deletionVector"))
+    return {path: vector_of(add.get("deletionVector")) for path, add in adds.items()}
+
+
+def adds_at(files: DeltaStorageHandler, log: LogFiles, version: int, columns: Iterable[str]) -> dict[str, Any]:
+    """What the log says of each file that a version holds; of a checkpoint these columns.
+
+    Raises:
+        FileNotFoundError: it cannot be read any more.
+    """
+    held: dict[str, Any] = {}
     base = log.base(version)
     if base is not None:
-        held = _checkpointed(BytesIO(read_file(files, checkpoint_name(base))))
+        checkpoint = BytesIO(read_file(files, checkpoint_name(base)))
+        for batch in pq.ParquetFile(checkpoint).iter_batches(columns=[f"add.{name}" for name in columns]):
+            adds = batch.column("add").drop_null().to_pylist()
+            held |= {add["path"]: add for add in adds if add.get("path") is not None}
     for each in log.run(version):
         actions = [json.loads(line) for line in read_file(files, commit_name(each)).splitlines()]
         for action in actions:
             if "remove" in action:
                 held.pop(action["remove"]["path"], None)
-        for action in actions:
-            if "add" in action:
-                held[action["add"]["path"]] = vector_of(action["add"].get("deletionVector"))
+        held |= {action["add"]["path"]: action["add"] for action in actions if "add" in action}
     return held
 
 
@@ -135,16 +146,6 @@ def read_file(files: DeltaStorageHandler, name: str) -> bytes:
     """
     with files.open_input_file(f"{LOG}/{name}") as file:
         return bytes(file.read())
-
-
-def _checkpointed(file: BytesIO) -> dict[str, str | None]:
-    parquet = pq.ParquetFile(file)
-    held: dict[str, str | None] = {}
-    for batch in parquet.iter_batches(columns=["add.path", "add.deletionVector"]):
-        for add in batch.column("add").drop_null().to_pylist():
-            if add.get("path") is not None:
-                held[add["path"]] = vector_of(add.get("deletionVector"))
-    return held
 
 
 def vector_of(descriptor: Mapping[str, Any] | None) -> str | None:

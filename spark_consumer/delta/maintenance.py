@@ -23,6 +23,7 @@ from walbridge.spark_consumer.delta.folder import delete_folder
 from walbridge.spark_consumer.delta.log_files import LogFiles, contents_at
 from walbridge.spark_consumer.delta.log_trim import LogTrim
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.delta.purge import Purge
 from walbridge.spark_consumer.delta.table import PROPERTIES, LakeTable, VersionGone, has_vectors
 from walbridge.spark_consumer.delta.unnamed_files import FileLives
 from walbridge.spark_consumer.plan.kept_cuts import Retention
@@ -55,7 +56,11 @@ class Maintenance:
         manifest: Manifest,
         settings: Settings,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        purge: Purge | None = None,
     ) -> None:
+        """``purge``: None where Spark writes to no table."""
+        self._purge = purge
+        self._marked: set[str] = set()
         self._lake, self._manifest, self._clock = lake, manifest, clock
         self._storage_options = flatten(settings.lake.storage_options)
         hours = settings.lake.all_cuts_hours, settings.lake.minute_cuts_hours, settings.lake.cut_retention_hours
@@ -80,11 +85,14 @@ class Maintenance:
         if due is not None and self._commits[due] >= COMMITS_BETWEEN_VISITS:
             self._commits[due] = 0
             self._tidy_table(due)
+        elif self._purge is not None and self._marked and self._purge.is_due():
+            self._purge_table(self._purge)
 
     def leave(self, path: str) -> None:
         """Visit a table no more before it is written again: it may be gone, or damaged."""
         self._commits.pop(path, None)
         self._lives.pop(path, None)
+        self._marked.discard(path)
 
     def _tidy_manifest(self) -> None:
         self._manifest.compact()
@@ -123,8 +131,19 @@ class Maintenance:
             # A reader's own maintenance may be at work; the next visit tries again.
             log.warning("table was not compacted: another program committed to it meanwhile", path=path)
 
+    def _purge_table(self, purge: Purge) -> None:
+        path = min(self._marked)
+        table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)
+        try:
+            if not purge.purge(table, self._storage_options):
+                self._marked.discard(path)
+        except FileNotFoundError:  # the next visit tells
+            self._marked.discard(path)
+
     def _vacuum(self, table: DeltaTable, path: str) -> None:
         now, is_late = self._clock(), _deadline()
+        if has_vectors(table):
+            self._marked.add(path)
         lives = self._lives_of_files(table, path, is_late)
         if now - self._vacuumed_at.get(path, _LONG_AGO) >= VACUUM_INTERVAL:
             self._vacuumed_at[path] = now

@@ -49,4 +49,9 @@ def append_by_spark(table: LakeTable, rows: DataFrame, commit: Commit) -> None:
 
 def spark_path(table: LakeTable) -> str:
     """Where Spark finds the table."""
-    return table.uri if "://" in table.uri else str(Path(table.uri).absolute())
+    return path_for_spark(table.uri)
+
+
+def path_for_spark(uri: str) -> str:
+    """The same of a table that only its URI tells."""
+    return uri if "://" in uri else str(Path(uri).absolute())
