@@ -19,6 +19,7 @@ from walbridge.producer.encoding.transcoder import BinaryColumns, PlainEncoder
 from walbridge.producer.pgoutput.messages import Delete, Insert, Update
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.json_format.codec import json_codec
+from walbridge.schemas.json_format.plain_rows import PlainRows
 
 
 class JsonRecordWriter(RecordWriter):
@@ -39,6 +40,7 @@ class JsonRecordWriter(RecordWriter):
     ) -> None:
         super().__init__(record, pipeline, database, binary, tombstones=tombstones, is_compacted=is_compacted)
         self._codec = json_codec(record)
+        self._plain_rows = PlainRows(self._codec)
         self._interpret_plain = self._in_json(self._interpret_plain)
         self._of_table = {key: self._codec.key_of_table(n) for n, key in enumerate(self._table_keys.values())}
 
@@ -50,13 +52,18 @@ class JsonRecordWriter(RecordWriter):
             data: bytes, at: int, part: bytes, transaction: bytes, ordinal: int, rest: bytes
         ) -> tuple[bytes | None, bytes] | None:
             encoded = encode(data, at, part, transaction, ordinal, rest)
-            return None if encoded is None else (self._key(encoded[0]), self._codec.value(encoded[1]))
+            return None if encoded is None else self._plain_rows.row(encoded[1], part, transaction, ordinal, rest)
 
         return encode_json
 
     def ended(self, rows: Sequence[Parts], end: bytes) -> tuple[Sequence[Parts], bytes]:
         """The rows whole: JSON has no end in common."""
-        return [(self._key(key), self._codec.value(value + end)) for key, value in rows], b""
+        parts = self.snapshot_source, self.incremental_source
+        made = []
+        for _, value in rows:
+            part = next(each for each in parts if value.endswith(each))
+            made.append(self._plain_rows.copied(value, part, end))
+        return made, b""
 
     def insert(self, change: Insert, source: TransactionSource, ordinal: int, ts_ms: bytes) -> list[KafkaRecord]:
         """``c``."""

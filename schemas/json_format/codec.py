@@ -39,11 +39,14 @@ class JsonCodec:
     """Of one relation version; schemas are JSON text."""
 
     def __init__(self, schema_id: str, value_schema: str, key_schema_id: str | None, key_schema: str | None) -> None:
-        self._schema_id = schema_id
+        self.schema_id, self.avro_prefix = schema_id, prefix_of(schema_id)
         value = json.loads(value_schema)
-        self._value_prefix, self._value_schema = prefix_of(schema_id), fastavro.parse_schema(_physical(value))
-        self._fields = [each["name"] for each in value["fields"] if not _is_revision(each)]
-        self._row = _RowCodec.of(value["fields"][0]["type"][1]["fields"])
+        self.schema = _physical(value)
+        """Without logical types."""
+        self._value_schema = fastavro.parse_schema(self.schema)
+        self.fields = [each["name"] for each in value["fields"] if not _is_revision(each)]
+        """Those that are in JSON."""
+        self.row = _RowCodec.of(value["fields"][0]["type"][1]["fields"])
         self._key: _RowCodec | None = None
         if key_schema is not None and key_schema_id is not None:
             key = json.loads(key_schema)
@@ -57,13 +60,13 @@ class JsonCodec:
             ProtocolError: it is not of this version, or holds text that is not UTF-8.
         """
         envelope = decode_body(avro, self._value_schema)
-        event = {SCHEMA_ID: self._schema_id} | {name: envelope[name] for name in self._fields}
+        event = {SCHEMA_ID: self.schema_id} | {name: envelope[name] for name in self.fields}
         for name in _ROWS:
             if event[name] is not None:
-                event[name] = self._row.to_json(event[name])
+                event[name] = self.row.to_json(event[name])
         if event.get("message") is not None:
             event["message"]["content"] = base64_text(event["message"]["content"])
-        return _dumped(event)
+        return dumped(event)
 
     def avro_value(self, value: bytes) -> bytes:
         """Back.
@@ -73,18 +76,18 @@ class JsonCodec:
         """
         try:
             event = _loaded(value)
-            if event.pop(SCHEMA_ID) != self._schema_id:
-                raise ProtocolError(f"an event of another schema than {self._schema_id}")
-            if event.keys() != {*self._fields}:
+            if event.pop(SCHEMA_ID) != self.schema_id:
+                raise ProtocolError(f"an event of another schema than {self.schema_id}")
+            if event.keys() != {*self.fields}:
                 raise ProtocolError("an event with other fields")
             for name in _ROWS:
                 if event[name] is not None:
-                    event[name] = self._row.from_json(event[name])
+                    event[name] = self.row.from_json(event[name])
             if event.get("message") is not None:
                 event["message"]["content"] = base64_bytes(event["message"]["content"])
-            return _written(self._value_prefix, self._value_schema, event)
+            return _written(self.avro_prefix, self._value_schema, event)
         except _MALFORMED as error:
-            raise ProtocolError(f"malformed event of schema {self._schema_id}: {type(error).__name__}") from None
+            raise ProtocolError(f"malformed event of schema {self.schema_id}: {type(error).__name__}") from None
 
     def key(self, avro: bytes) -> bytes:
         """The key in JSON. Raises as ``value``."""
@@ -93,7 +96,7 @@ class JsonCodec:
         key = self._key.to_json(found)
         if found.get(EXCEPTIONAL):
             key[EXCEPTIONAL] = found[EXCEPTIONAL]
-        return _dumped(key)
+        return dumped(key)
 
     def avro_key(self, key: bytes) -> bytes:
         """Back. Raises as ``avro_value``."""
@@ -104,12 +107,17 @@ class JsonCodec:
             texts = found.pop(EXCEPTIONAL, None)
             return _written(self._key_prefix, self._key_schema, self._key.from_json(found) | {EXCEPTIONAL: texts})
         except _MALFORMED as error:
-            raise ProtocolError(f"malformed key of schema {self._schema_id}: {type(error).__name__}") from None
+            raise ProtocolError(f"malformed key of schema {self.schema_id}: {type(error).__name__}") from None
+
+    @property
+    def key_columns(self) -> list[tuple[str, str]] | None:
+        """Names in a key, each with that of its column; None without a key."""
+        return None if self._key is None else [*zip(self._key.names, self._key.column_names, strict=True)]
 
     def key_of_table(self, number: int) -> bytes:
         """A key that no row has: all its columns are null. Those of two numbers are the same JSON in other bytes."""
         assert self._key is not None, "a key of a table without one"
-        return _dumped(dict.fromkeys(self._key.names))[:-1] + b" " * number + b"}"
+        return dumped(dict.fromkeys(self._key.names))[:-1] + b" " * number + b"}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +125,21 @@ class _RowCodec:
     """Columns: their names in Avro, in JSON, and what becomes of their values."""
 
     names: Sequence[str]
+    column_names: Sequence[str]
     columns: Sequence[tuple[str, str, Convert | None, Convert | None]]
 
     @classmethod
     def of(cls, fields: Sequence[Json], *, is_key: bool = False) -> "_RowCodec":
-        names = [each[_PG_NAME] for each in fields]
+        names = column_names = [each[_PG_NAME] for each in fields]
         if is_key and EXCEPTIONAL in names:
             names = [each["name"] for each in fields]  # in which that name is escaped
         types = [_type_of(each) for each in fields]
         of_columns = zip(fields, names, types, strict=True)
-        return cls(names, [(each["name"], name, to_json(known), from_json(known)) for each, name, known in of_columns])
+        return cls(
+            names,
+            column_names,
+            [(each["name"], name, to_json(known), from_json(known)) for each, name, known in of_columns],
+        )
 
     def to_json(self, record: Mapping[str, Any]) -> Row:
         return {
@@ -153,7 +166,8 @@ def _type_of(field: Json) -> ColumnType:
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
-def _dumped(value: Row) -> bytes:
+def dumped(value: Row) -> bytes:
+    """An object in JSON, in UTF-8."""
     return _encode(value).encode()
 
 

@@ -8,15 +8,18 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.producer.avro_reader import record_of
 from tests.producer.pgoutput.encoder import tuple_data
+from tests.producer.strategies import fields_of
 from tests.producer.written_record import BIG, DAY, ID, KEYED, KEYLESS, NAME, NULL, SOURCE, TS_MS
-from tests.schemas.strategies import table
+from tests.schemas.strategies import table, tables
 from walbridge.producer.encoding import record as record_module
 from walbridge.producer.encoding.copied_rows import RowEncoder, RowFormat
 from walbridge.producer.encoding.json_record import JsonRecordWriter
-from walbridge.producer.encoding.record import NEW_KEY, OLD_KEY, KafkaRecord, RecordWriter, plain_tails
+from walbridge.producer.encoding.record import NEW_KEY, OLD_KEY, KafkaRecord, RecordWriter, plain_tails, with_block
 from walbridge.producer.errors.rows import row_too_large
 from walbridge.producer.pgoutput.messages import Delete, Insert, LogicalMessage, Unsent, Update
 from walbridge.producer.session.logical_messages import MessageWriter
@@ -93,6 +96,24 @@ def test_plain_rows_are_the_same_before_and_after_code_is_generated(monkeypatch:
     (inserted,) = both.json.insert(Insert(1, ROW), SOURCE, 3, TS_MS)
     assert found == [(inserted.key, inserted.value)] * 4
     assert both.json.plain(OTHER, 0, both.json.source, SOURCE.encoded, 3, tail) is None
+
+
+@settings(deadline=None, max_examples=50)
+@given(tables(), st.data())
+def test_plain_rows_are_what_the_general_way_makes_of_them(of: TableSchema, data: st.DataObject) -> None:
+    both = Both(replace(of, replica_identity="d"))
+    writer = both.json
+    for ordinal in (0, 0x2000, 3):
+        sent = [each if isinstance(each, Unsent) else each[0] for each in data.draw(fields_of(of))]
+        row = tuple_data(*(NULL if each is Unsent.UNCHANGED_TOAST else each for each in sent))
+        source = SOURCE.in_sequence(7, ordinal)._replace(transaction_id=b"\x02a")
+        tail = with_block(plain_tails(TS_MS)["c"], source.block(ordinal))
+
+        found = writer.plain(row, 0, writer.source, source.encoded, ordinal, tail)
+
+        (record,) = writer.insert(Insert(1, row), source, ordinal, TS_MS)
+        assert found in (None, (record.key, record.value))
+        assert (found is None) == bool(json.loads(record.value or b"")["exceptional"])
 
 
 def test_rows_that_a_copy_encoded_end_as_those_that_it_did_not(monkeypatch: pytest.MonkeyPatch) -> None:
