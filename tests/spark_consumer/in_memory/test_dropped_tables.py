@@ -27,6 +27,7 @@ from walbridge.schemas.topics import progress_topic
 from walbridge.spark_consumer import plan_runner
 from walbridge.spark_consumer.delta import maintenance
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.delta.purge import Purge
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
 
 FOLDER = Path("public", "accounts")
@@ -53,8 +54,10 @@ def hours_later(hours: int, patch: pytest.MonkeyPatch) -> Iterator[None]:
 def _with_clock(hours: int) -> Callable[..., None]:
     made = maintenance.Maintenance.__init__
 
-    def init(self: maintenance.Maintenance, lake: str, manifest: Manifest, settings: Settings) -> None:
-        made(self, lake, manifest, settings, lambda: datetime.now(UTC) + timedelta(hours=hours))
+    def init(
+        self: maintenance.Maintenance, lake: str, manifest: Manifest, settings: Settings, purge: Purge | None
+    ) -> None:
+        made(self, lake, manifest, settings, lambda: datetime.now(UTC) + timedelta(hours=hours), purge)
 
     return init
 
