@@ -13,6 +13,7 @@ from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.kafka.table_requests import TableRequests, copy_of_all_asked
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.pgoutput.options import with_publication
+from walbridge.producer.postgres.connection import DdlPublicationMissing
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.replication_stream import ReplicationStream
@@ -97,6 +98,9 @@ def follow_once(
                 session.run(lambda: _should_stop(source, waits))
             except StreamLost as lost:
                 lost.is_in_wal = True
+                raise
+            except DdlPublicationMissing:
+                parts.tables.ddl_sessions.doubt()
                 raise
 
 

@@ -39,6 +39,10 @@ class TableLocked(RetryableError):
     """Another session has held a lock on the table for longer than we wait."""
 
 
+class DdlPublicationMissing(RetryableError):
+    """The publication that tells DDL was not there when a change was made, and sessions that ask for it end there."""
+
+
 class NoAnswer(OperatorError):
     """At a start, for as long as was waited; any other OperatorError of a start is an answer."""
 
@@ -223,7 +227,7 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
         return TableLocked(f"Postgres ({sqlstate}): {message}")
     if sqlstate == _NO_SUCH_NAME and DDL_PUBLICATION in message:
         # It was taken away: the next session does not ask for it. Each language has quotation marks of its own.
-        return RetryableError(f"Postgres ({sqlstate}): {message}")
+        return DdlPublicationMissing(f"Postgres ({sqlstate}): {message}")
     remedy = _BY_CODE.get(sqlstate) or _DEFINITE.get(sqlstate[:2])
     if sqlstate == _NO_BINARY:
         remedy = f"start again, which names table and column if [postgres] binary = true is the cause; or {BINARY_OFF}"

@@ -27,6 +27,8 @@ class DdlSessions:
         self._seen: tuple[int, int] | None = None
         """A publication, and an xid above those of all who were writing when it was seen."""
         self._usable: tuple[int, Lsn] | None = None
+        self._doubted: int | None = None
+        """One that the session before asked for in vain: it may have had another name, and has its own again."""
 
     def begin(self, asked_before: str | None, found: int | None, floor: Lsn) -> int | None:
         """Another session: what it asks for.
@@ -37,9 +39,14 @@ class DdlSessions:
             floor: nothing comes that committed below it.
         """
         is_usable = self._usable is not None and self._usable[0] == found and floor >= self._usable[1]
-        self.publication = found if found is not None and (asked_before == str(found) or is_usable) else None
+        is_as_before = asked_before == str(found) and found != self._doubted
+        self.publication = found if found is not None and (is_as_before or is_usable) else None
         self.behind = self._seen = None
         return self.publication
+
+    def doubt(self) -> None:
+        """The session ended at a change from when the publication was not there."""
+        self._doubted, self._usable = self.publication, None
 
     def look(self, found: int | None, oldest_xid: int, lsn: Lsn, next_xid: Callable[[], int]) -> None:
         """The publication that a look found.

@@ -244,3 +244,18 @@ def test_trigger_that_tells_nothing_leaves_a_rewrite_to_the_looks(telling: Produ
     telling.database.execute("INSERT INTO t VALUES (100, 1)")
     wait_for_copies(running)
     telling.check_equal()
+
+
+def test_publication_that_had_another_name_for_a_while_is_asked_for_again_by_a_session_behind_it(
+    telling: ProducerUnderTest,
+) -> None:
+    """Until Postgres 17 a session that asks for it ends at the change that was made meanwhile."""
+    running = telling.start_streaming()
+    telling.database.execute(
+        "ALTER PUBLICATION walbridge_ddl RENAME TO other; INSERT INTO t VALUES (20, 1);"
+        "ALTER PUBLICATION other RENAME TO walbridge_ddl"
+    )
+    telling.check_equal()
+    telling.database.execute("INSERT INTO t VALUES (21, 1)")
+    telling.check_equal()
+    wait_until(lambda: "ddl_publication=" in running.log.split("event=streaming")[-1], "the last session to ask for it")

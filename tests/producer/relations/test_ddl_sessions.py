@@ -46,3 +46,16 @@ def test_one_that_was_dropped_or_made_anew_is_not_asked_for_until_it_is_seen_lon
     sessions.look(None, 960, Lsn(410), lambda: 960)
     sessions.look(ANOTHER, 960, Lsn(420), lambda: 970)
     assert sessions.behind is None
+
+
+def test_session_that_ended_where_it_was_not_there_is_followed_by_one_that_begins_behind_that() -> None:
+    """It had another name, and has its own again: it is the same publication."""
+    sessions = DdlSessions()
+    assert sessions.begin(str(OURS), OURS, Lsn(100)) == OURS
+    sessions.doubt()
+    assert sessions.begin(str(OURS), OURS, Lsn(100)) is None
+    sessions.look(OURS, 790, Lsn(150), lambda: 800)
+    sessions.look(OURS, 800, Lsn(200), lambda: 999)
+    assert sessions.behind == 200
+    assert sessions.begin(None, OURS, Lsn(200)) == OURS
+    assert sessions.begin(str(OURS), OURS, Lsn(300)) == OURS
