@@ -157,7 +157,7 @@ NOTICED = {
         begin.test_table_that_is_let_go_while_it_is_described_does_not_begin,
     ),
     "a table that cannot be copied is told nobody": noticed(
-        CopyAnswers._stay_stale, "self._out.tracker.remember_tables({relation_id: stale})", "pass",
+        CopyAnswers._stay_stale, "self._out.tracker.remember_tables({relation_id: left})", "pass",
         begin.test_table_that_cannot_be_read_now_is_stale_and_tried_again_a_second_later,
     ),
     # Changes of a table that is copied.
