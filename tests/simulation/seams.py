@@ -164,7 +164,7 @@ def _replacements(
             # Rivals are told by Kafka alone: as where the lock was lost, or an earlier version takes none.
             "SlotLock": FreeLock,
         },
-        "walbridge.producer.start": {"TopicAdmin": lambda *_: Admin(broker)},
+        "walbridge.producer.start": {"TopicAdmin": lambda *_: Admin(broker), "ddl_publication": lambda *_: None},
         "walbridge.producer.postgres.replication_stream": {
             "select": Select(world),
             "walsender_query": lambda *_: [{"setting": "60000"}],
@@ -174,7 +174,6 @@ def _replacements(
             "identify": lambda *_: server.identify(),
             "inspect": lambda *_: server.inspect(),
         },
-        "walbridge.producer.pipeline": {"ddl_publication": lambda *_: None},
         "walbridge.producer.follow": {
             "ddl_publication": lambda *_: None,
             # Without a table that comes nothing is copied beside the stream.

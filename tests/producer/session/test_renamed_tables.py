@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.producer.kept import ITEMS, ORDERS, XID, Kept, catalogue, relation
+from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.guards.altered_tables import AlteredTable
@@ -19,6 +19,14 @@ from walbridge.schemas.control.cut import Barrier, TableChanges
 from walbridge.schemas.position import Lsn, Position
 
 ARCHIVE = ("public", "archive")
+AS_ANNOUNCED = TableFacts(
+    "d",
+    (
+        ColumnFacts("id", INT4, -1, 1, False, True, True, None),
+        ColumnFacts("note", TEXT, -1, 2, True, False, False, None),
+    ),
+    2,
+)
 
 
 class Prepared:
@@ -51,7 +59,7 @@ class Renaming(Kept):
         self.kept_stream.received = STREAMING.end_lsn
 
     def announce(self, relation_id: int, name: str) -> None:
-        with catalogue():
+        with catalogue({ORDERS: AS_ANNOUNCED}):
             self.tables.receive(relation(relation_id, name=name), (ORDERS, ITEMS), XID)
 
     def cut(self) -> list[TableChanges]:
