@@ -18,6 +18,7 @@ FOLLOWED = {
     "unlimited": "ALTER TABLE {0} ALTER d TYPE text",
     "unlimited, as it was": "ALTER TABLE {0} ALTER e TYPE varchar",
     "more digits": "ALTER TABLE {0} ALTER a TYPE numeric(14,4)",
+    "no scale": "ALTER TABLE {0} ALTER a TYPE numeric",
     "finer": "ALTER TABLE {0} ALTER f TYPE timestamp(3)",
     "names swapped": "ALTER TABLE {0} RENAME d TO t; ALTER TABLE {0} RENAME e TO d; ALTER TABLE {0} RENAME t TO e",
     "another of one name": "ALTER TABLE {0} DROP d; ALTER TABLE {0} ADD d int",
@@ -30,10 +31,8 @@ COPIED = {
     "number": "ALTER TABLE {0} ALTER id TYPE bigint",
     "computed": "ALTER TABLE {0} ALTER a TYPE numeric USING a * 2",
     "same name": "ALTER TABLE {0} DROP e; ALTER TABLE {0} ADD e text",
-    "no scale": "ALTER TABLE {0} ALTER a TYPE numeric",
 }
-"""Postgres rewrites the rows, and nobody tells whether it changed their values; or rows lost some; or, without a scale,
-the lake has another type for them, and the job asks for the copy."""
+"""Postgres rewrites the rows, and nobody tells whether it changed their values; or rows lost some."""
 EVERY = FOLLOWED | COPIED
 
 
