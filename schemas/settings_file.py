@@ -48,7 +48,7 @@ def load_settings(
         raise OperatorError(f"{chosen} is not TOML: {error}", remedy="mend that line") from None
     refuse_unknown_variables(os.environ)
     try:
-        return _with_secrets(Settings(**(values | overrides)), secrets)
+        return with_secrets(Settings(**(values | overrides)), secrets)
     except ValidationError as error:
         raise _operator_error(error, chosen) from None
     except SettingsError as error:  # the variable of a list or table is not JSON
@@ -73,7 +73,12 @@ def dsn_of(settings: Settings) -> str:
     return dsn
 
 
-def _with_secrets(settings: Settings, of: Collection[str]) -> Settings:
+def with_secrets(settings: Settings, of: Collection[str]) -> Settings:
+    """The settings with what these files of secrets hold; as ``load_settings``.
+
+    Raises:
+        OperatorError: one cannot be read.
+    """
     postgres, kafka = settings.postgres, settings.kafka
     dsn = postgres.dsn.get_secret_value()
     if "postgres" in of and postgres.password_file and dsn:

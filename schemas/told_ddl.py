@@ -21,8 +21,11 @@ NOT_DDL_TABLE = f"(n.nspname, c.relname) <> ('{DDL_SCHEMA}', '{DDL_TABLE}')"
 DDL_COLUMN = "told"
 FORMAT = 1
 REWRITE, DROP, END, PARTITIONS = "table_rewrite", "sql_drop", "ddl_command_end", "partitions"
-_ACCESS_METHOD_ONLY = 8
-"""``AT_REWRITE_ACCESS_METHOD`` and no other bit of ``event_trigger.h``: rows are written anew as they are."""
+_TYPES_ONLY, _ACCESS_METHOD_ONLY = 4, 8
+"""``AT_REWRITE_COLUMN_REWRITE``, ``AT_REWRITE_ACCESS_METHOD`` and no other bit of ``event_trigger.h``. For the latter
+rows are written anew as they are."""
+Types = frozenset[tuple[int, int, int]]
+"""Of columns: number, type, its modifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,9 @@ class ToldDdl:
     """One row.
 
     ``relation_id``: what the command was of. ``tables``: with its parents, all the way up. ``file``: where the table
-    lies, before a rewrite or at the end of a command. ``keeps_values``: a rewrite that cannot change a row. ``gone``:
-    relations that were dropped or detached.
+    lies, before a rewrite or at the end of a command. ``keeps_values``: a rewrite that cannot change a row.
+    ``is_plain``: it does nothing but cast columns to other types as Postgres does by itself. ``types``: of its columns
+    behind the command, where that is told. ``gone``: relations that were dropped or detached.
     """
 
     event: str
@@ -49,6 +53,8 @@ class ToldDdl:
     keeps_values: bool = False
     attached: tuple[Attached, ...] = ()
     gone: frozenset[int] = frozenset()
+    is_plain: bool = False
+    types: Types = frozenset()
 
 
 def is_ddl_table(namespace: str, name: str) -> bool:
@@ -73,13 +79,21 @@ def _parsed(row: Mapping[str, Any]) -> ToldDdl | None:
         return None
     relation_id = int(row["relation"])
     if event == END:
-        return ToldDdl(END, relation_id, file=int(row["file"]))
+        return ToldDdl(END, relation_id, file=int(row["file"]), types=_types(row))
     tables = _ids(row["ancestors"]) | {relation_id}
     if event == REWRITE:
-        return ToldDdl(REWRITE, relation_id, tables, int(row["file"]), int(row["reason"]) == _ACCESS_METHOD_ONLY)
+        reason = int(row["reason"])
+        is_plain = reason == _TYPES_ONLY and row.get("is_plain") is True
+        keeps = reason == _ACCESS_METHOD_ONLY
+        return ToldDdl(REWRITE, relation_id, tables, int(row["file"]), keeps, is_plain=is_plain, types=_types(row))
     attached = tuple(Attached(int(each["relation"]), each["is_empty"] is True) for each in row["attached"])
     return ToldDdl(PARTITIONS, relation_id, tables, attached=attached, gone=_ids(row["detached"]))
 
 
 def _ids(found: Any) -> frozenset[int]:
     return frozenset(int(each) for each in found)
+
+
+def _types(row: Mapping[str, Any]) -> Types:
+    """Earlier code of the trigger did not tell them."""
+    return frozenset((int(number), int(of), int(typmod)) for number, of, typmod in row.get("types", ()))

@@ -7,6 +7,7 @@ TableRequest) go through fastavro; events are written by the producer's generate
 """
 
 import json
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from io import BytesIO
@@ -58,9 +59,14 @@ def _control_id(name: str) -> str:
 
 def encode_control(name: str, record: dict[str, Any]) -> bytes:
     """Encode a control record."""
+    return encode_body(prefix_of(_control_id(name)), control_schema(name), record)
+
+
+def encode_body(prefix: bytes, parsed_schema: Any, record: Mapping[str, Any]) -> bytes:
+    """A record behind its prefix. It raises what fastavro raises where the record is none of the schema."""
     out = BytesIO()
-    out.write(prefix_of(_control_id(name)))
-    fastavro.schemaless_writer(out, control_schema(name), record)
+    out.write(prefix)
+    fastavro.schemaless_writer(out, parsed_schema, record)
     return out.getvalue()
 
 
@@ -83,14 +89,19 @@ def decode_body(value: bytes, parsed_schema: Any) -> dict[str, Any]:
     Raises:
         ProtocolError: of no known framing, truncated, malformed, or bytes left over.
     """
+    return decode_between(value, frame_of(value).body_at, len(value), parsed_schema)
+
+
+def decode_between(value: bytes, at: int, end: int, parsed_schema: Any) -> dict[str, Any]:
+    """Decode the record that stands there. Raises as ``decode_body``."""
     source = BytesIO(value)
-    source.seek(frame_of(value).body_at)
+    source.seek(at)
     try:
         record = fastavro.schemaless_reader(source, parsed_schema, None)
     except Exception as error:  # fastavro lets IndexError, EOFError, struct.error and others through
         raise ProtocolError(f"malformed Avro body: {type(error).__name__}") from error
-    if source.tell() != len(value):
-        raise ProtocolError(f"{len(value) - source.tell()} bytes left over after an Avro body")
+    if source.tell() != end:
+        raise ProtocolError(f"{end - source.tell()} bytes left over after an Avro body")
     if not isinstance(record, dict):
         raise ProtocolError("an Avro body that is not a record")
     return record

@@ -66,7 +66,8 @@ class TableCopy:
 class TableProgress:
     """``topic`` and ``membership`` are None where earlier code did not write them down, or nothing was published.
     ``name`` is that of a table that came after the copy, or is to be copied again. ``storage``: its files and columns
-    when last looked at (``guards/rewrites.py``). ``troubles``: when it ceased to be current, in seconds since 1970."""
+    when last looked at (``guards/doubts/rewrites.py``). ``troubles``: when it ceased to be current, in seconds since
+    1970."""
 
     relation_id: int
     state: str

@@ -2,27 +2,35 @@
 
 In: keys and values of one relation version, in single-object encoding. Out: Debezium's schemaless JSON. The envelope
 has the fields of ours in Avro, with the same names; columns are called as in Postgres. It begins with ``schema_id``,
-which names the relation version: ``framing`` finds it there. A key is an object of its columns and nothing else, but
-for ``_exceptional`` where a value of it is exceptional.
+which names the relation version: ``framing`` finds it there. Debezium's finer times are told beside ours, and are not
+read back. A key is an object of its columns and nothing else, but for ``_exceptional`` where a value of it is
+exceptional.
 
 So the producer makes JSON of what it has encoded, and a reader makes Avro of it before anything else: neither has
 another way for it in between. A JSON number has no bounds here: integers beyond 2^53 are exact.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from io import BytesIO
 from typing import Any
 
 import fastavro
 
-from walbridge.schemas.avro.codec import decode_body
+from walbridge.schemas.avro.codec import decode_body, encode_body
 from walbridge.schemas.avro.framing import frame_of, prefix_of
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import ProtocolError
-from walbridge.schemas.json_format.values import Convert, base64_bytes, base64_text, from_json, to_json
+from walbridge.schemas.json_format.values import (
+    Convert,
+    base64_bytes,
+    base64_text,
+    dumped_text,
+    from_json,
+    json_text,
+    to_json,
+)
 from walbridge.schemas.pg_types import ColumnType, type_of_avro
 
 Json = Any
@@ -32,6 +40,10 @@ SCHEMA_ID = "schema_id"
 EXCEPTIONAL = "_exceptional"
 _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 _ROWS = ("before", "after")
+Finer = Mapping[str, tuple[str, int]]
+FINER_OF_ENVELOPE: Finer = {"ts_us": ("ts_ms", 1_000), "ts_ns": ("ts_ms", 1_000_000)}
+"""What Debezium tells in units of its own, by the field that it is made of here, and how many go into one of that."""
+FINER_OF_SOURCE: Finer = {"ts_ns": ("ts_us", 1_000)}
 _PG_NAME = "pg.name"
 
 
@@ -66,7 +78,8 @@ class JsonCodec:
                 event[name] = self.row.to_json(event[name])
         if event.get("message") is not None:
             event["message"]["content"] = base64_text(event["message"]["content"])
-        return dumped(event)
+        event["source"] = with_finer(event["source"], FINER_OF_SOURCE)
+        return dumped(with_finer(event, FINER_OF_ENVELOPE))
 
     def avro_value(self, value: bytes) -> bytes:
         """Back.
@@ -78,14 +91,14 @@ class JsonCodec:
             event = _loaded(value)
             if event.pop(SCHEMA_ID) != self.schema_id:
                 raise ProtocolError(f"an event of another schema than {self.schema_id}")
-            if event.keys() != {*self.fields}:
+            if event.keys() - FINER_OF_ENVELOPE.keys() != {*self.fields}:
                 raise ProtocolError("an event with other fields")
             for name in _ROWS:
                 if event[name] is not None:
                     event[name] = self.row.from_json(event[name])
             if event.get("message") is not None:
                 event["message"]["content"] = base64_bytes(event["message"]["content"])
-            return _written(self.avro_prefix, self._value_schema, event)
+            return encode_body(self.avro_prefix, self._value_schema, event)
         except _MALFORMED as error:
             raise ProtocolError(f"malformed event of schema {self.schema_id}: {type(error).__name__}") from None
 
@@ -105,7 +118,7 @@ class JsonCodec:
         try:
             found = _loaded(key)
             texts = found.pop(EXCEPTIONAL, None)
-            return _written(self._key_prefix, self._key_schema, self._key.from_json(found) | {EXCEPTIONAL: texts})
+            return encode_body(self._key_prefix, self._key_schema, self._key.from_json(found) | {EXCEPTIONAL: texts})
         except _MALFORMED as error:
             raise ProtocolError(f"malformed key of schema {self.schema_id}: {type(error).__name__}") from None
 
@@ -127,6 +140,8 @@ class _RowCodec:
     names: Sequence[str]
     column_names: Sequence[str]
     columns: Sequence[tuple[str, str, Convert | None, Convert | None]]
+    texts: Sequence[tuple[str, Callable[[Any], str]]]
+    """Names in Avro, and what makes the text of JSON of their values."""
 
     @classmethod
     def of(cls, fields: Sequence[Json], *, is_key: bool = False) -> "_RowCodec":
@@ -134,11 +149,12 @@ class _RowCodec:
         if is_key and EXCEPTIONAL in names:
             names = [each["name"] for each in fields]  # in which that name is escaped
         types = [_type_of(each) for each in fields]
-        of_columns = zip(fields, names, types, strict=True)
+        of_columns = [*zip(fields, names, types, strict=True)]
         return cls(
             names,
             column_names,
             [(each["name"], name, to_json(known), from_json(known)) for each, name, known in of_columns],
+            [(each["name"], json_text(known)) for each, _, known in of_columns],
         )
 
     def to_json(self, record: Mapping[str, Any]) -> Row:
@@ -163,12 +179,20 @@ def _type_of(field: Json) -> ColumnType:
     return known
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
 def dumped(value: Row) -> bytes:
     """An object in JSON, in UTF-8."""
-    return _encode(value).encode()
+    return dumped_text(value).encode()
+
+
+def with_finer(fields: Row, finer: Finer) -> Row:
+    """The same with the finer times, each behind the field that it is made of."""
+    found: Row = {}
+    for name, value in fields.items():
+        found[name] = value
+        for each, (of, count) in finer.items():
+            if of == name:
+                found[each] = None if value is None else value * count
+    return found
 
 
 def _no_constant(_: str) -> None:
@@ -180,13 +204,6 @@ def _loaded(value: bytes) -> Row:
     if not isinstance(found, dict):
         raise ValueError("no object")
     return found
-
-
-def _written(prefix: bytes, schema: Json, record: Row) -> bytes:
-    out = BytesIO()
-    out.write(prefix)
-    fastavro.schemaless_writer(out, schema, record)
-    return out.getvalue()
 
 
 def _is_revision(field: Json) -> bool:

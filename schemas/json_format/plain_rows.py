@@ -6,15 +6,22 @@ envelope are those of the row before, as a rule, and their JSON is kept.
 """
 
 from collections.abc import Iterable, Sequence
-from io import BytesIO
 from typing import Any
 
 import fastavro
 
-from walbridge.schemas.avro.codec import long_bytes
+from walbridge.schemas.avro.codec import decode_between, long_bytes
 from walbridge.schemas.avro.value_encoders import NULL, VALUE
-from walbridge.schemas.errors import ProtocolError
-from walbridge.schemas.json_format.codec import SCHEMA_ID, JsonCodec, dumped
+from walbridge.schemas.json_format.codec import (
+    FINER_OF_ENVELOPE,
+    FINER_OF_SOURCE,
+    SCHEMA_ID,
+    Finer,
+    JsonCodec,
+    dumped,
+    with_finer,
+)
+from walbridge.schemas.json_format.values import dumped_text
 
 Json = Any
 Encoded = tuple[bytes | None, bytes]
@@ -39,6 +46,11 @@ class PlainRows:
         self._transaction = _Piece(source[transaction:ordinal], (), codec)
         self._rest = _Piece(source[rest:], behind, codec)
         self._end = _Piece(source[transaction:], behind, codec)
+        self._row_text = _object_of(codec.row.column_names)
+        self._key_text: str | None = None
+        if (keys := codec.key_columns) is not None:
+            self._key_text = _object_of([name for name, _ in keys])
+            self._key_at = [codec.row.column_names.index(column) for _, column in keys]
         self._head = dumped({SCHEMA_ID: codec.schema_id, "before": None})[:-1] + b',"after":'
 
     def row(self, value: bytes, part: bytes, transaction: bytes, ordinal: int, rest: bytes) -> Encoded:
@@ -62,9 +74,12 @@ class PlainRows:
         return key, b"".join((self._head, row, b',"source":{', self._part.json(part), b",", self._end.json(end)))
 
     def _row(self, value: bytes, end: int) -> Encoded:
-        row = self._codec.row.to_json(_decoded(value, self._row_at, end, self._row_schema))
-        names = self._codec.key_columns
-        return None if names is None else dumped({name: row[column] for name, column in names}), dumped(row)
+        record = decode_between(value, self._row_at, end, self._row_schema)
+        texts = ["null" if (found := record[name]) is None else text(found) for name, text in self._codec.row.texts]
+        row = (self._row_text % tuple(texts)).encode()
+        if self._key_text is None:
+            return None, row
+        return (self._key_text % tuple([texts[at] for at in self._key_at])).encode(), row
 
 
 class _Piece:
@@ -83,26 +98,21 @@ class _Piece:
     def json(self, encoded: bytes) -> bytes:
         """The fields, without the braces around them."""
         if encoded != self._last or not self._json:
-            self._json = self._made(_decoded(encoded, 0, len(encoded), self._schema))
+            self._json = self._made(decode_between(encoded, 0, len(encoded), self._schema))
             self._last = encoded
         return self._json
 
     def _made(self, record: Json) -> bytes:
-        source = _inner(record, self._of_source)
-        return source + b"}," + _inner(record, self._of_envelope) + b"}" if self._of_envelope else source
+        source = _inner(record, self._of_source, FINER_OF_SOURCE)
+        if not self._of_envelope:
+            return source
+        return source + b"}," + _inner(record, self._of_envelope, FINER_OF_ENVELOPE) + b"}"
 
 
-def _inner(record: Json, fields: Iterable[tuple[str, str]]) -> bytes:
-    return dumped({name: record[number] for number, name in fields})[1:-1]
+def _object_of(names: Iterable[str]) -> str:
+    """To be filled in with the texts of their values."""
+    return "{" + ",".join(dumped_text(name).replace("%", "%%") + ":%s" for name in names) + "}"
 
 
-def _decoded(value: bytes, at: int, end: int, schema: Json) -> Json:
-    source = BytesIO(value)
-    source.seek(at)
-    try:
-        record = fastavro.schemaless_reader(source, schema, None)
-    except Exception as error:  # fastavro lets IndexError, EOFError, struct.error and others through
-        raise ProtocolError(f"malformed Avro body: {type(error).__name__}") from error
-    if source.tell() != end:
-        raise ProtocolError("a row of another length")
-    return record
+def _inner(record: Json, fields: Iterable[tuple[str, str]], finer: Finer) -> bytes:
+    return dumped(with_finer({name: record[number] for number, name in fields}, finer))[1:-1]

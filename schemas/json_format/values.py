@@ -17,10 +17,12 @@ In: a value with the column's type. A null is a null and never comes here. A fun
 it is.
 """
 
+import json
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from decimal import Decimal
+from json.encoder import encode_basestring
 from struct import Struct
 from typing import Any
 
@@ -49,6 +51,25 @@ def to_json(column_type: ColumnType) -> Convert | None:
         case "array" | "vector":
             return _of_items(column_type, to_json)
     return None
+
+
+def json_text(column_type: ColumnType) -> Callable[[Any], str]:
+    """From Avro likewise, to the bytes that a JSON encoder makes of what ``to_json`` gives, as text."""
+    convert = to_json(column_type)
+    match column_type.codec:
+        case "bool":
+            return {True: "true", False: "false"}.__getitem__
+        case "int" | "date" | "timestamp" | "timestamptz":
+            return str
+        case "string":
+            return encode_basestring
+        case "decimal" | "bytes":
+            assert convert is not None
+            return lambda value: f'"{convert(value)}"'
+    return dumped_text if convert is None else lambda value: dumped_text(convert(value))
+
+
+dumped_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def from_json(column_type: ColumnType) -> Convert | None:

@@ -1,0 +1,31 @@
+"""Properties of Java and C clients, as TOML has them. Pure.
+
+In: a table of the settings file. Out: dotted names with their values as text.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import SecretStr
+
+
+def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested TOML tables as dotted names: ``sasl = {mechanism = "PLAIN"}`` → ``sasl.mechanism``.
+
+    Lists become what both clients read: values joined by commas.
+    """
+    flat: dict[str, str] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = _property_text(value)
+    return flat
+
+
+def _property_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(_property_text, value))
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
