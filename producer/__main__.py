@@ -16,7 +16,7 @@ from walbridge.producer.kafka.status_topic import StatusTopic
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.pipeline import Pipeline
 from walbridge.producer.postgres.slots.wal_watch import WalWatch
-from walbridge.producer.session.transaction_spool import spool_parent
+from walbridge.producer.session.transactions.transaction_spool import spool_parent
 from walbridge.runtime.crash_report import report_bug
 from walbridge.runtime.health import STOPPED
 from walbridge.runtime.http_endpoint import HttpEndpoint

@@ -22,10 +22,10 @@ from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.copying.troubles import after_trouble
 from walbridge.producer.encoding.copied_rows import RowFormat
 from walbridge.producer.encoding.record import RecordWriter
-from walbridge.producer.first_copy_table import TableOfCopy, commit, end_silent_batch
-from walbridge.producer.guards.foreign_rows import refuse_foreign_rows
-from walbridge.producer.guards.replica_identity import refuse_unfit_identities
+from walbridge.producer.first_copy_table import Ends, TableOfCopy, commit, end_silent_batch
 from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.guards.unfit.foreign_rows import refuse_foreign_rows
+from walbridge.producer.guards.unfit.replica_identity import refuse_unfit_identities
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_walsender
 from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers, worker_count
@@ -37,7 +37,7 @@ from walbridge.producer.postgres.table_reads.pieces import Piece, pieces_of
 from walbridge.producer.postgres.table_reads.snapshot import Snapshot
 from walbridge.producer.postgres.table_reads.table_size import table_pages, table_sizes
 from walbridge.producer.relations.tables import Tables
-from walbridge.producer.session.transaction_spool import spool_parent
+from walbridge.producer.session.transactions.transaction_spool import spool_parent
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.control.progress_record import PARTITIONS_OPTION, Progress
 from walbridge.schemas.control.table_progress import COPYING, TableProgress
@@ -110,7 +110,8 @@ def first_copy(
             baseline = watch.baseline(copying, snapshot.connection)
             out.tracker.remember_options(baseline.options | {PARTITIONS_OPTION: str(settings.topics.partitions)})
             out.tracker.remember_options(tables.topics.options_besides(progress.options))
-            out.tracker.remember_tables({**baseline.tables, **left})
+            known = {each: watch.doubts.with_empty_partitions(table) for each, table in baseline.tables.items()}
+            out.tracker.remember_tables({**known, **left})
             log.info("copy begins", tables=len(copied), consistent_point=format_lsn(at))
             _Tables(settings, snapshot, at, out, check_stop).copy(copied, writers)
             snapshot.refuse_lost()  # every lock was held to the end
@@ -186,11 +187,15 @@ class _Tables:
         check_stop: Callable[[], None],
     ) -> None:
         self._settings, self._snapshot, self._at, self._out = settings, snapshot, at, out
-        self._check_stop = check_stop
+        self._check_stop, self._ends = check_stop, Ends()
         self._sizes: dict[int, TableSize] = {}
 
     def copy(self, published: list[PublishedTable], writers: list[RecordWriter]) -> None:
         """One table after another, as they are read by this process; or several, as they are read by others."""
+        self._read(published, writers)
+        self._ends.all_end()
+
+    def _read(self, published: list[PublishedTable], writers: list[RecordWriter]) -> None:
         asked, snapshot = self._settings.producer.copy_workers, self._snapshot
         relation_ids = [table.relation_id for table in published]
         self._sizes = table_sizes(snapshot.connection, relation_ids)
@@ -249,7 +254,7 @@ class _Tables:
     def _begun(self, writer: RecordWriter) -> TableOfCopy:
         stops = self._settings.producer.on_table_error == "stop"
         size = self._sizes.get(writer.relation.table.relation_id)
-        copying = TableOfCopy(writer, self._at, self._out, self._check_stop, size, stops=stops)
+        copying = TableOfCopy(writer, self._at, self._out, self._check_stop, self._ends, size, stops=stops)
         copying.begin()
         return copying
 

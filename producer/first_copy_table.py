@@ -3,6 +3,8 @@
 In: rows, as its snapshot shows them, in any order. Out: the same in its topic, between the records that begin and end
 a copy. Rows come as TupleData that this process has read, or as blocks that a worker process has encoded. A line of the
 log tells at least every 10 s how far it is.
+
+``source.snapshot`` tells readers which rows are the first and the last, of all tables and of each: ``Ends``.
 """
 
 import time
@@ -18,6 +20,7 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors.rows import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.runtime.kill_points import kill_point
+from walbridge.runtime.logs import told_every_s
 from walbridge.schemas.avro.codec import long_bytes
 from walbridge.schemas.control.cut import Cut, PartitionRange
 from walbridge.schemas.control.progress_record import Progress
@@ -27,11 +30,55 @@ from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 
 log = structlog.get_logger()
 
+FIRST, LAST, LAST_OF_TABLE, _MIDDLE = "first", "last", "last_in_data_collection", "true"
+
+
+class Ends:
+    """Which rows of a copy are the first and the last, in Debezium's words.
+
+    No row is known to be the last of its table before the table has ended, so each holds its newest one back. Where it
+    ends and no other table holds one, it waits: its row is the last of all, unless another table has one yet.
+    """
+
+    def __init__(self) -> None:
+        self._has_begun = False
+        self._holding: set[TableOfCopy] = set()
+        self._waiting: TableOfCopy | None = None
+
+    def first_row(self, table: "TableOfCopy") -> str:
+        """A table has one; what that says, unless it is the last too."""
+        self._holding.add(table)
+        if self._waiting is not None:
+            self._waiting.finish(LAST_OF_TABLE)
+            self._waiting = None
+        word = "first_in_data_collection" if self._has_begun else FIRST
+        self._has_begun = True
+        return word
+
+    def left(self, table: "TableOfCopy") -> None:
+        """It holds none any more."""
+        self._holding.discard(table)
+
+    def table_ends(self, table: "TableOfCopy") -> None:
+        """It has no other row."""
+        is_holding = table in self._holding
+        self._holding.discard(table)
+        if is_holding and not self._holding:
+            self._waiting = table
+        else:
+            table.finish(LAST_OF_TABLE)
+
+    def all_end(self) -> None:
+        """No table has another row."""
+        if self._waiting is not None:
+            self._waiting.finish(LAST)
+
 
 class TableOfCopy:
     """A table of which a row cannot be published is left, unless that ``stops`` all.
 
     Args:
+        ends: of the copy that it is a part of.
         size: an estimate, for who waits.
         check_stop: called where stopping loses nothing but the copy; raises to stop.
     """
@@ -42,14 +89,18 @@ class TableOfCopy:
         at: Lsn,
         out: OpenBatch,
         check_stop: Callable[[], None],
+        ends: Ends,
         size: TableSize | None,
         *,
         stops: bool,
     ) -> None:
         self._writer, self._at, self._out, self._check_stop = writer, at, out, check_stop
         self._stops = stops
-        self._size = size
-        self._started_s = self._told_s = 0.0
+        self._ends, self._size = ends, size
+        self._held: bytes | EncodedRow | None = None
+        """The newest row, as TupleData or encoded as ``_MIDDLE``; it says ``_word`` if it is not the last."""
+        self._word = ""
+        self._started_s = self._told_s = self._ended_s = 0.0
         self._rows = self._bytes = 0
         self._source = out.copied_source(at)
         self._unfit: UnfitRow | None = None
@@ -76,7 +127,7 @@ class TableOfCopy:
             if row is None and (row := self._after_silence(copied)) is None:
                 break
             if self._unfit is None:
-                self._send_row(row)
+                self._take(row)
             self._rows += 1
             self._bytes += len(row)
             # The clock is asked now and then only; bytes always, since a row may have megabytes.
@@ -87,15 +138,12 @@ class TableOfCopy:
     def send_blocks(self, blocks: Iterable[CopiedBlock], size_bytes: int = 0) -> None:
         """Rows that are encoded, and lines of those that could not be; ``size_bytes``: of all of them as lines."""
         self._bytes += size_bytes
-        columns = len(self._writer.relation.table.columns)
         for block in blocks:
             if self._unfit is not None:
                 return
             self._out.open()
-            self._send_encoded([row for row in block.rows if row is not None])
-            for row, line in zip(block.rows, block.lines, strict=True):
-                if row is None and self._unfit is None:
-                    self._send_row(tuple_of_line(line, columns))
+            if block.lines:
+                self._take_block(block)
             self._rows += len(block.rows)
             if self._out.is_full:
                 self._end_batch()
@@ -103,7 +151,7 @@ class TableOfCopy:
     def tell(self) -> None:
         """How far it is, if nothing told that for a while."""
         now_s = time.monotonic()
-        if now_s - self._told_s < LINE_S or self.is_left:
+        if now_s - self._told_s < told_every_s(LINE_S) or self.is_left:
             return
         self._told_s, seconds = now_s, now_s - self._started_s
         share = None if self._size is None else self._size.share(self._rows, self._bytes)
@@ -113,8 +161,16 @@ class TableOfCopy:
         )
 
     def end(self) -> None:
-        """``copy_end``, or the end of what was sent."""
+        """No other row comes."""
+        self._ended_s = time.monotonic()
+        self._ends.table_ends(self)
+
+    def finish(self, word: str) -> None:
+        """``copy_end``, or the end of what was sent, behind the row that was held back; ``word``: what it says."""
         self._out.open()
+        if self._held is not None:
+            self._send_held(self._held, FIRST if self._word == FIRST and word != LAST else word)
+            self._held = None
         if self._unfit is None:
             self._out.add_barrier(self._writer, "copy_end", Position(self._at, COPIED_ORDINAL + 1))
         else:
@@ -123,12 +179,52 @@ class TableOfCopy:
             commit(self._out)
             self._check_stop()
         if self._unfit is None:
-            seconds, name = round(time.monotonic() - self._started_s, 2), self._writer.relation.table.qualified_name
+            seconds, name = round(self._ended_s - self._started_s, 2), self._writer.relation.table.qualified_name
             log.info("copied", table=name, rows=self._rows, seconds=seconds)
 
-    def _send_row(self, row: bytes) -> None:
+    def _take(self, row: bytes | EncodedRow) -> None:
+        """Send the row before it."""
+        held, self._held = self._held, row
+        if held is None:
+            self._word = self._ends.first_row(self)
+            self._out.open()  # it may have ended the batch with the table before
+        else:
+            self._send_held(held, self._word)
+            self._word = _MIDDLE
+
+    def _take_block(self, block: CopiedBlock) -> None:
+        """Send the row before it, and all of it but the last."""
+        columns = len(self._writer.relation.table.columns)
+        # Lines of encoded rows may be left out.
+        encoded = [row for row in block.rows if row is not None]
+        others = [
+            tuple_of_line(line, columns) for row, line in zip(block.rows, block.lines, strict=True) if row is None
+        ]
+        if encoded:
+            first = [encoded.pop(0)] if self._held is None else []
+            for row in (*first, *encoded[-1:]):
+                self._take(row)
+            if self._unfit is None:
+                self._send_encoded(encoded[:-1])
+        for other in others:
+            if self._unfit is None:
+                self._take(other)
+
+    def _send_held(self, row: bytes | EncodedRow, word: str) -> None:
+        if isinstance(row, bytes):
+            self._send_row(row, word)
+            return
+        key, value = row
+        if word != _MIDDLE:
+            writer = self._writer
+            value = value[: -len(writer.snapshot_source)] + writer.source_part(word)
+        self._send_encoded([(key, value)])
+
+    def _send_row(self, row: bytes, word: str) -> None:
+        writer = self._writer
+        part = writer.snapshot_source if word == _MIDDLE else writer.source_part(word)
         try:
-            self._out.send_copied(self._writer, row, self._source, is_incremental=False)
+            self._out.send_copied(writer, row, self._source, part)
         except (ProtocolError, UnfitRow) as error:
             self._give_up(error)
 
@@ -142,6 +238,8 @@ class TableOfCopy:
     def _give_up(self, error: ProtocolError | UnfitRow) -> None:
         """A row cannot be published."""
         self._unfit = unfit_row(self._writer.relation, Position(self._at, COPIED_ORDINAL), error)
+        self._held = None
+        self._ends.left(self)
         if self._stops:
             raise self._unfit from None
 

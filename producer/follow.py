@@ -13,17 +13,17 @@ from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.kafka.table_requests import TableRequests, copy_of_all_asked
 from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.pgoutput.options import with_publication
-from walbridge.producer.postgres.connection import DdlPublicationMissing
+from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.requirements import stream_options
+from walbridge.producer.postgres.server_errors import DdlPublicationMissing
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
-from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
 from walbridge.producer.relations.binary_support import naming_unreadable
 from walbridge.producer.session.loop import Session
-from walbridge.producer.session.transaction_spool import Spool, spool_parent
+from walbridge.producer.session.transactions.transaction_spool import Spool, spool_parent
 from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
 from walbridge.schemas.control.progress_record import DDL_OPTION, TIMELINE_OPTION, Progress, why_lost

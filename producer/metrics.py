@@ -20,7 +20,7 @@ from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.slots.wal_watch import WalWatch
 from walbridge.producer.session.copies.state.copy_progress import CopyStanding
-from walbridge.producer.session.pending_transactions import PendingTransactions
+from walbridge.producer.session.transactions.pending_transactions import PendingTransactions
 from walbridge.producer.source_gauges import SourceGauges
 from walbridge.runtime.health import (
     STARTING,

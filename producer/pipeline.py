@@ -11,18 +11,14 @@ from contextlib import ExitStack, suppress
 
 import structlog
 
-from walbridge.producer.begin_again import begin_again, begin_first
-from walbridge.producer.first_copy import first_copy
+from walbridge.producer.begin_again import begin_again
+from walbridge.producer.first_epoch import FirstEpoch
 from walbridge.producer.follow import follow_once
-from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.guards.start import refuse_before_copy
-from walbridge.producer.kafka.control_topics import read_progress
-from walbridge.producer.metrics import COPYING, ProducerMetrics
+from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.postgres.connection import retry_at_start
-from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
-from walbridge.producer.session.transaction_spool import Spool
-from walbridge.producer.start import Parts, former_progress, progress_before_slot, start
+from walbridge.producer.session.transactions.transaction_spool import Spool
+from walbridge.producer.start import Parts, start
 from walbridge.producer.waits import Stopped, Waits
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.errors import RetryableError, StreamLost
@@ -70,52 +66,12 @@ class Pipeline:
             ending.callback(parts.publisher.close)
             self._on_begun()
             if parts.needs_copy:
-                self._copy(parts)
+                FirstEpoch(self._settings, self._source, self._waits, self._metrics).begin(parts)
             self._follow(parts)
         log.info("stopped")
 
     def _start(self) -> Parts:
         return start(self._settings, self._source, self._spool, self._waits, self._metrics)
-
-    def _copy(self, parts: Parts) -> None:
-        """Copy until one copy is complete; a copy that is interrupted begins again from its first table."""
-        pause = BackOff(first_s=0.5)
-        while True:
-            try:
-                self._copy_once(parts)
-                return
-            except RetryableError as error:
-                self._metrics.peer_away(error)
-                log.warning("copy begins again", reason=str(error))
-                parts.out.abandon()
-                self._waits.back_off(pause)
-
-    def _copy_once(self, parts: Parts) -> None:
-        """From what Kafka holds and who the server is now: since the last attempt a standby may have been
-        promoted, or a commit come through whose answer did not."""
-        connection = self._source.connect()
-        self._source.lock.take(self._waits.check, connection)
-        parts.publisher.open_instance()
-        published = read_progress(self._settings)
-        if published is not None and published.state == "streaming":
-            return
-        found = slot.inspect(connection, self._settings.postgres.slot)
-        server = self._source.identify()
-        held = published or former_progress(self._settings, parts.admin)
-        refuse_before_copy(held, server, found, self._settings.postgres.slot)
-        progress = progress_before_slot(self._settings, server, connection)
-        parts.out.tracker.committed(published or progress)
-        if self._settings.producer.first_copy == "beside":
-            begin_first(self._settings, parts, connection, progress)
-            return
-        self._metrics.enter(COPYING)
-        watch = SourceWatch(self._settings, connection, parts.admin, parts.tables, parts.out.tracker)
-        first_copy(self._settings, connection, progress, parts.out, parts.tables, watch, self._check)
-
-    def _check(self) -> None:
-        """While a copy goes on, which begins anew where it is ended."""
-        self._waits.check()
-        self._source.lock.keep(self._waits.check)
 
     def _follow_once(self, parts: Parts) -> bool:
         """Whether a stop was asked for; else a new epoch has begun."""

@@ -36,7 +36,7 @@ from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.relations.relation_cache import RelationCache
 from walbridge.producer.relations.tables import Tables
-from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.producer.waits import Waits
 from walbridge.schemas.control.progress_record import DDL_OPTION, METADATA_OPTION, Progress
 from walbridge.schemas.control.table_request import READ_OPTION

@@ -51,7 +51,7 @@ class Watch(Protocol):
 
 
 class Prepared(Protocol):
-    """The prepared transactions that have no end yet (``session/pending_transactions.py``)."""
+    """The prepared transactions that have no end yet (``session/transactions/pending_transactions.py``)."""
 
     @property
     def oldest_prepared_lsn(self) -> Lsn | None:
@@ -191,7 +191,7 @@ class CutMaker:
             table = record.table
             self._out.drop_table(record, Position(lsn, 0), DROPPED)
             self._on_dropped(table.relation_id)
-            self._tables.forget(table.relation_id)
+            self._tables.writers.forget(table.relation_id)
             log.warning(
                 "table left the publication, or was dropped: the lake keeps it as it is, marked stale",
                 table=table.qualified_name,

@@ -10,12 +10,16 @@ from dataclasses import replace
 
 import structlog
 
+from walbridge.producer.batch.batch_report import report_batch
 from walbridge.producer.batch.progress import Batch, ProgressTracker, TableBatch
 from walbridge.producer.encoding.copied_rows import EncodedRow
-from walbridge.producer.encoding.record import Headers, KafkaRecord, RecordWriter, TransactionSource, plain_tails
+from walbridge.producer.encoding.kafka_record import Headers, KafkaRecord
+from walbridge.producer.encoding.record import RecordWriter, plain_tails
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.errors.rows import row_too_large
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_progress
-from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
+from walbridge.producer.kafka.kafka_transaction import BatchAborted
+from walbridge.producer.kafka.publisher import ControlRecord, Publisher
 from walbridge.producer.kafka.topic_specs import record_limit
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.avro.codec import long_bytes
@@ -24,7 +28,7 @@ from walbridge.schemas.control.cut import Barrier, Cut, PartitionRange, encode_c
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import Progress, Split
 from walbridge.schemas.control.table_progress import STALE, TableProgress
-from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position, format_lsn
+from walbridge.schemas.position import COPIED_ORDINAL, Lsn, Position
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import cuts_topic, progress_topic, transaction_topic
 
@@ -141,17 +145,16 @@ class OpenBatch:
         source = TransactionSource.of(lsn, _now_us(), None, None)
         return source.in_sequence(None, lsn) if self._settings.topics.source_sequence else source
 
-    def send_copied(self, writer: RecordWriter, row: bytes, source: TransactionSource, *, is_incremental: bool) -> None:
-        """Queue a copied row, which is TupleData.
+    def send_copied(self, writer: RecordWriter, row: bytes, source: TransactionSource, part: bytes) -> None:
+        """Queue a copied row, which is TupleData; ``part``: the table's of its ``source``.
 
         Raises:
             UnfitRow: it is too large.
             ProtocolError: it is no row of the writer's relation.
         """
-        part = writer.incremental_source if is_incremental else writer.snapshot_source
         encoded = writer.plain(row, 0, part, source.encoded, COPIED_ORDINAL, self.plain_tails["r"])
         if encoded is None or len(encoded[1]) > self.plain_limit:
-            record = writer.copied(row, source, self.ts_ms, is_incremental=is_incremental)
+            record = writer.copied(row, source, part, self.ts_ms)
             self.refuse_too_large(writer, [record])
             self.send(writer, record)
         else:
@@ -279,7 +282,7 @@ class OpenBatch:
         self.is_open = False
         commit_s = time.monotonic() - started_s
         self.on_committed(self.batch, cut, commit_s)
-        _report(self.batch, cut, commit_s)
+        report_batch(self.batch, cut, commit_s)
 
     def publish_progress(self, progress: Progress) -> None:
         """Commit progress alone: there is no epoch yet that a cut could name."""
@@ -294,24 +297,6 @@ class OpenBatch:
         """Forget the open batch; the stream starts again from what Kafka holds."""
         self._publisher.abort()
         self.is_open = False
-
-
-def _report(batch: Batch, cut: Cut, commit_s: float) -> None:
-    # Cuts of an idle source come every few seconds for ever.
-    say = log.info if batch.row_count else log.debug
-    committed_us = cut.commit_time_us
-    say(
-        "batch",
-        cut_id=cut.cut_id,
-        rows=batch.row_count,
-        bytes=batch.byte_count,
-        transactions=cut.transactions,
-        tables=len(cut.tables),
-        end_lsn=format_lsn(cut.end_lsn),
-        complete=cut.complete,
-        commit_ms=round(commit_s * 1000, 1),
-        lag_ms=None if committed_us is None else (_now_us() - committed_us) // 1000,
-    )
 
 
 def _now_us() -> int:

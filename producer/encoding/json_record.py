@@ -5,20 +5,14 @@ same positions, in the same number. What tells keys apart inside this program (`
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
-from walbridge.producer.encoding.record import (
-    NEW_KEY,
-    OLD_KEY,
-    Headers,
-    KafkaRecord,
-    Parts,
-    RecordWriter,
-    TransactionSource,
-)
-from walbridge.producer.encoding.transcoder import BinaryColumns, PlainEncoder
+from walbridge.producer.encoding.kafka_record import NEW_KEY, OLD_KEY, Headers, KafkaRecord
+from walbridge.producer.encoding.record import Parts, RecordWriter
+from walbridge.producer.encoding.transaction_source import TransactionSource
+from walbridge.producer.encoding.transcoder import PlainEncoder
 from walbridge.producer.pgoutput.messages import Delete, Insert, Update
-from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.json_format.codec import json_codec
+from walbridge.schemas.json_format.codec import JsonCodec, json_codec
 from walbridge.schemas.json_format.plain_rows import PlainRows
 
 
@@ -28,21 +22,27 @@ class JsonRecordWriter(RecordWriter):
     Each method also raises ProtocolError where text of the row is not UTF-8, which JSON cannot hold.
     """
 
-    def __init__(
-        self,
-        record: RelationRecord,
-        pipeline: str,
-        database: str,
-        binary: BinaryColumns = None,
-        *,
-        tombstones: bool = False,
-        is_compacted: bool = False,
-    ) -> None:
-        super().__init__(record, pipeline, database, binary, tombstones=tombstones, is_compacted=is_compacted)
-        self._codec = json_codec(record)
-        self._plain_rows = PlainRows(self._codec)
-        self._interpret_plain = self._in_json(self._interpret_plain)
-        self._of_table = {key: self._codec.key_of_table(n) for n, key in enumerate(self._table_keys.values())}
+    @cached_property
+    def _codec(self) -> JsonCodec:
+        return json_codec(self.relation)
+
+    @cached_property
+    def _plain_rows(self) -> PlainRows:
+        return PlainRows(self._codec)
+
+    @cached_property
+    def _copied_parts(self) -> list[bytes]:
+        """Each part of ``source`` that a copied row may have, the most common first."""
+        of_ends = (f"{end}{of}" for end in ("first", "last") for of in ("", "_in_data_collection"))
+        return [*map(self.source_part, ("true", "incremental", *of_ends))]
+
+    @cached_property
+    def _of_table(self) -> dict[bytes, bytes]:
+        """Keys of what is of the whole table, by what they are in Avro."""
+        return {key: self._codec.key_of_table(n) for n, key in enumerate(self._table_keys.values())}
+
+    def _interpreting_plain(self) -> PlainEncoder:
+        return self._in_json(super()._interpreting_plain())
 
     def _generated_plain(self) -> PlainEncoder:
         return self._in_json(super()._generated_plain())
@@ -58,10 +58,9 @@ class JsonRecordWriter(RecordWriter):
 
     def ended(self, rows: Sequence[Parts], end: bytes) -> tuple[Sequence[Parts], bytes]:
         """The rows whole: JSON has no end in common."""
-        parts = self.snapshot_source, self.incremental_source
         made = []
         for _, value in rows:
-            part = next(each for each in parts if value.endswith(each))
+            part = next(each for each in self._copied_parts if value.endswith(each))
             made.append(self._plain_rows.copied(value, part, end))
         return made, b""
 
@@ -77,11 +76,9 @@ class JsonRecordWriter(RecordWriter):
         """``d``, with the key or the whole old row."""
         return self._each(super().delete(change, source, ordinal, ts_ms))
 
-    def copied(
-        self, row: bytes, source: TransactionSource, ts_ms: bytes, *, is_incremental: bool = False
-    ) -> KafkaRecord:
+    def copied(self, row: bytes, source: TransactionSource, part: bytes, ts_ms: bytes) -> KafkaRecord:
         """``r``."""
-        return self._record_in_json(super().copied(row, source, ts_ms, is_incremental=is_incremental))
+        return self._record_in_json(super().copied(row, source, part, ts_ms))
 
     def marker(self, snapshot: str, source: TransactionSource, ts_ms: bytes) -> KafkaRecord:
         """``m``: where a copy beside the stream begins or ends."""

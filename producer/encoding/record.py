@@ -5,13 +5,15 @@ Out: ``KafkaRecord``s in position order: one, or two for a key change, each with
 partition left to the partitioner (I3). What Postgres did not send is never sent as null (I6).
 """
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
 from walbridge.producer.encoding.interpreted import interpreting_plain_encoder, interpreting_transcoder
+from walbridge.producer.encoding.kafka_record import NEW_KEY, OLD_KEY, TRUNCATE, KafkaRecord
+from walbridge.producer.encoding.table_keys import TRUNCATED, table_keys
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.encoding.transcoder import (
     BinaryColumns,
     EncodedTuple,
@@ -22,14 +24,13 @@ from walbridge.producer.encoding.transcoder import (
     text_array,
     text_map,
 )
-from walbridge.producer.errors.remedies import ON_UNKNOWN_VALUE, copied_again
-from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
+from walbridge.producer.errors.rows import key_not_sent, old_row_not_sent, values_not_sent
+from walbridge.producer.pgoutput.messages import Delete, Insert, Update
 from walbridge.producer.pgoutput.tuple_data import fill
 from walbridge.schemas.avro.codec import long_bytes, string_value
-from walbridge.schemas.avro.framing import prefix_of
 from walbridge.schemas.avro.value_encoders import NULL, VALUE
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.errors import OperatorError, ProtocolError
+from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.version import VERSION
 
 INTERPRETED_ROWS = 3
@@ -49,41 +50,8 @@ def with_block(plain_tail: bytes, block: bytes) -> bytes:
     return plain_tail[: -len(_ALL_NULL)] + block + _FOUR_NULLS
 
 
-Headers = list[tuple[str, str | bytes | None]] | None
 Parts = tuple[bytes | None, bytes]
 """Key and value; of a copied row the value without its end (``copied_rows``)."""
-
-
-NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
-"""Headers of the two halves of a key change: the other's key."""
-TRUNCATE = "walbridge.truncate"
-"""Header of a ``t``: predicates of Kafka Connect see headers alone, and most transforms drop what has no row. Its value
-names the statement's options, between commas."""
-
-
-def truncate_options(change: Truncate) -> bytes:
-    """As the header has them; empty where there are none."""
-    options = (b"cascade", change.cascade), (b"restart_identity", change.restart_identity)
-    return b",".join(name for name, is_given in options if is_given)
-
-
-class KafkaRecord(NamedTuple):
-    """``headers`` only on the two halves of a key change, and on a truncate. Without a value: a tombstone, which is no
-    event."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = None
-
-    @property
-    def size_bytes(self) -> int:
-        """Of all that a broker counts, but for its own framing."""
-        headers = sum(len(name) + len(value or b"") + _HEADER_BYTES for name, value in self.headers or ())
-        return len(self.key or b"") + len(self.value or b"") + headers
-
-
-_HEADER_BYTES = 10
-"""Two lengths of five bytes at most."""
 
 
 class Images(NamedTuple):
@@ -92,64 +60,6 @@ class Images(NamedTuple):
     before: EncodedTuple | None
     after: EncodedTuple | None
     kind: str | None
-
-
-class TransactionSource(NamedTuple):
-    """The parts of ``source`` that one Postgres transaction shares, encoded once: before and behind the ordinal."""
-
-    encoded: bytes
-    origin_lsn: bytes = NULL
-    sequence_at: int = 0
-    """Where in ``encoded`` the null stands that ``sequence`` is."""
-    transaction_id: bytes = b""
-    """Encoded; empty where events have no ``transaction``."""
-    other_events: int = 0
-    """Of other tables, in the transaction, before the event."""
-
-    @classmethod
-    def of(
-        cls, commit_lsn: int, commit_time_us: int, xid: int | None, origin: str | None, origin_lsn: int | None = None
-    ) -> "TransactionSource":
-        """Fields ts_ms … commit_lsn of ``Source``, and its last. ``commit_time_us``: since 1970."""
-        lsn = long_bytes(_signed(commit_lsn))
-        before = (
-            long_bytes(commit_time_us // 1000),
-            long_bytes(commit_time_us),
-            NULL if xid is None else VALUE + long_bytes(xid),
-            VALUE + lsn,
-        )
-        behind = NULL if origin is None else VALUE + string_value(origin), lsn
-        encoded = b"".join((*before, NULL, *behind))
-        placed = NULL if origin_lsn is None else VALUE + long_bytes(_signed(origin_lsn))
-        return cls(encoded, placed, len(b"".join(before)))
-
-    def in_sequence(self, last_commit: int | None, lsn: int) -> "TransactionSource":
-        """With Debezium's ``sequence``."""
-        return self._replace(encoded=self.sequenced(last_commit, lsn))
-
-    def sequenced(self, last_commit: int | None, lsn: int) -> bytes:
-        """``encoded`` with Debezium's ``sequence``, a JSON array of texts: the end of the last commit before the event,
-        None in a copy; and the LSN of the event itself."""
-        at, last = self.sequence_at, b"null" if last_commit is None else b'"%d"' % last_commit
-        text = b'[%b,"%d"]' % (last, lsn)
-        return b"".join((self.encoded[:at], VALUE, long_bytes(len(text)), text, self.encoded[at + 1 :]))
-
-    def block(self, ordinal: int) -> bytes:
-        """Debezium's ``transaction``: its id, the event's number in it, and that among those of its table; from 1."""
-        if not self.transaction_id:
-            return NULL
-        number = ordinal + 1
-        return VALUE + self.transaction_id + long_bytes(number) + long_bytes(number - self.other_events)
-
-
-def _signed(lsn: int) -> int:
-    if lsn >= 1 << 63:
-        raise ProtocolError("an LSN beyond 2^63 does not fit Avro's long")
-    return lsn
-
-
-class UnknownValue(OperatorError):
-    """A row came without a value that exists nowhere: not in the row, and not in an older event of its key."""
 
 
 class RecordWriter:
@@ -174,7 +84,7 @@ class RecordWriter:
         self.topic = record.topic
         self._binary = binary
         self._interpret = interpreting_transcoder(record, binary)
-        self._interpret_plain = interpreting_plain_encoder(record, self._interpret)
+        self._interpret_plain = self._interpreting_plain()
         self._interpreted_rows = 0
         self.plain: PlainEncoder = self._first_plain
         """Encodes a row whose values are all known and fit their types; of any other it makes None."""
@@ -183,15 +93,13 @@ class RecordWriter:
         self.plain_ops = ("c",) if record.table.replica_identity == "f" else ("c", "u")
         self.has_key = record.key_schema_id is not None
         self._tombstones = (tombstones or is_compacted) and self.has_key
-        self._table_keys = _table_keys(record) if is_compacted else {}
+        self._table_keys = table_keys(record) if is_compacted else {}
         """Of what is of the whole table, by what it is."""
         self._header = record.avro_prefix
         self._insert_head = self._header + NULL + VALUE  # before is null, after follows
         table = record.table
         self._names = pipeline, database, table.namespace, table.name
-        self.source, self.snapshot_source = (
-            self._source_part(*self._names, snapshot) for snapshot in ("false", "true")
-        )
+        self.source, self.snapshot_source = map(self.source_part, ("false", "true"))
         self.key_flags = tuple(column.is_key for column in record.table.columns)
 
     def is_renamed(self, before: RelationRecord) -> bool:
@@ -200,8 +108,9 @@ class RecordWriter:
         named = replace(before.table, namespace=table.namespace, name=table.name)
         return (named, before.topic, before.key_schema) == (table, self.topic, self.relation.key_schema)
 
-    def _source_part(self, pipeline: str, database: str, namespace: str, table: str, snapshot: str) -> bytes:
-        names = (VERSION, "walbridge", pipeline, database, namespace, table)
+    def source_part(self, snapshot: str) -> bytes:
+        """The table's part of ``source``; ``snapshot``: one of Debezium's words."""
+        names = (VERSION, "walbridge", *self._names)
         relation_id = long_bytes(self.relation.table.relation_id)
         return b"".join((*map(string_value, names), relation_id, VALUE + string_value(snapshot)))
 
@@ -214,6 +123,9 @@ class RecordWriter:
             return self.plain(data, at, part, transaction, ordinal, rest)
         self._interpreted_rows += 1
         return self._interpret_plain(data, at, part, transaction, ordinal, rest)
+
+    def _interpreting_plain(self) -> PlainEncoder:
+        return interpreting_plain_encoder(self.relation, self._interpret)
 
     def _generated_plain(self) -> PlainEncoder:
         return make_plain_encoder(self.relation, self._binary)
@@ -242,24 +154,17 @@ class RecordWriter:
         """``c``. A row filter that turned an UPDATE into it may have left a value out (I6)."""
         row = self._transcode(change.new, 0)
         if row.unchanged:
-            raise UnknownValue(
-                f"an INSERT into {self.relation.table.qualified_name} lacks the unchanged TOAST value of "
-                f"{', '.join(row.unchanged)}: its row filter turned an UPDATE into it",
-                remedy=f"{self.relation.table.identity_full}; {copied_again(self.relation.table.qualified_name)}; "
-                f"or {ON_UNKNOWN_VALUE}",
-            )
+            raise values_not_sent(self.relation.table, row.unchanged)
         return [self._plain(row, b"\x02c", source, self.source, ordinal, ts_ms)]
 
     @cached_property
     def incremental_source(self) -> bytes:
         """Of the rows of a copy beside the stream, in Debezium's words."""
-        return self._source_part(*self._names, "incremental")
+        return self.source_part("incremental")
 
-    def copied(
-        self, row: bytes, source: TransactionSource, ts_ms: bytes, *, is_incremental: bool = False
-    ) -> KafkaRecord:
-        """``r`` at (LSN, -1): that of the snapshot, or where the stream was when the row entered."""
-        part = self.incremental_source if is_incremental else self.snapshot_source
+    def copied(self, row: bytes, source: TransactionSource, part: bytes, ts_ms: bytes) -> KafkaRecord:
+        """``r`` at (LSN, -1): that of the snapshot, or where the stream was when the row entered. ``part``: what
+        ``source_part`` makes."""
         return self._plain(self._transcode(row, 0), b"\x02r", source, part, -1, ts_ms)
 
     def marker(self, snapshot: str, source: TransactionSource, ts_ms: bytes) -> KafkaRecord:
@@ -268,7 +173,7 @@ class RecordWriter:
         Args:
             snapshot: ``first_in_data_collection`` or ``last_in_data_collection``, Debezium's words.
         """
-        part = self._source_part(*self._names, snapshot)
+        part = self.source_part(snapshot)
         place = long_bytes(-1) + source.origin_lsn
         pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02m", ts_ms, _ALL_NULL)
         return KafkaRecord(self._table_keys.get(snapshot), b"".join(pieces))
@@ -281,10 +186,10 @@ class RecordWriter:
             new = fill(change.new, change.key, self.key_flags)
             return self._update_with(change.key, new, "key", source, ordinal, ts_ms)
         if self.relation.table.replica_identity == "f":
-            raise self._without_old_row()
+            raise old_row_not_sent(self.relation.table)
         row = self._transcode(change.new, 0)
         if row.key is None and self.has_key:
-            raise self._keyless()
+            raise key_not_sent(self.relation.table)
         if not row.unchanged:
             return [self._plain(row, b"\x02u", source, self.source, ordinal, ts_ms)]
         return [self._record(row.key, Images(None, row, None), "u", source, ordinal, ts_ms)]
@@ -307,14 +212,14 @@ class RecordWriter:
         place = long_bytes(ordinal) + source.origin_lsn
         nulls = source.block(ordinal) + _FOUR_NULLS
         pieces = (self._header, NULL, NULL, part, source.encoded, place, b"\x02t", ts_ms, nulls)
-        return KafkaRecord(self._table_keys.get(_TRUNCATE), b"".join(pieces), [(TRUNCATE, options)])
+        return KafkaRecord(self._table_keys.get(TRUNCATED), b"".join(pieces), [(TRUNCATE, options)])
 
     def _update_with(
         self, old: bytes, new: bytes, image: str, source: TransactionSource, ordinal: int, ts_ms: bytes
     ) -> list[KafkaRecord]:
         before, after = self._old(old), self._transcode(new, 0)
         if self.has_key and after.key is None:
-            raise self._keyless()
+            raise key_not_sent(self.relation.table)
         if before.key == after.key:
             # A key stored out of line comes as an old tuple though it did not change.
             images = Images(before, after, image) if image == "full" else Images(None, after, None)
@@ -365,43 +270,6 @@ class RecordWriter:
             text_map(before.exceptional) if before else NULL,
         )
         return KafkaRecord(key, b"".join(pieces))
-
-    def _keyless(self) -> OperatorError:
-        name = self.relation.table.qualified_name
-        return OperatorError(
-            f"an UPDATE of {name} came without the value of its key, which is stored out of line",
-            remedy=f"update the server (fixed in 12.11, 13.7, 14.3), or {self.relation.table.identity_full}; "
-            f"{copied_again(name)}",
-        )
-
-    def _without_old_row(self) -> OperatorError:
-        name = self.relation.table.qualified_name
-        return OperatorError(
-            f"an UPDATE of {name} came without its old row, though its replica identity is FULL: "
-            "the partition that holds the row has another one",
-            remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; {copied_again(name)}",
-        )
-
-
-def _table_keys(record: RelationRecord) -> dict[str, bytes]:
-    """Keys under which compaction keeps the newest of what is of the whole table: each has all columns null, as no row
-    has. They differ in how long the first null is written, which Avro lets be: 00, 80 00, 80 80 00."""
-    if record.key_frame_id is None:
-        return {}
-    schema = json.loads(record.key_schema or "")
-    nulls = sum(isinstance(each["type"], list) for each in schema["fields"]) - 1
-    return {
-        what: prefix_of(record.key_frame_id) + b"\x80" * longer + NULL + NULL * nulls
-        for longer, what in enumerate((_TRUNCATE, "first_in_data_collection", "last_in_data_collection"))
-    }
-
-
-_TRUNCATE = "t"
-
-
-def event_count(records: Iterable[KafkaRecord]) -> int:
-    """How many of them are events, which take an ordinal each: a tombstone takes none (I4)."""
-    return sum([record.value is not None for record in records])
 
 
 def records_of(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from walbridge.producer.errors.remedies import copied_again
-from walbridge.producer.errors.tables import TableRewritten, UnfitTable
+from walbridge.producer.errors.tables import KeyAltered, UnfitTable
 from walbridge.producer.errors.topics import TopicLost
 from walbridge.schemas.table_schema import TableSchema
 
@@ -33,10 +33,6 @@ def compacted_without_values(table: TableSchema, columns: Sequence[str]) -> Unfi
         f"{', '.join(columns)}, which may be stored out of line",
         remedy=f"{table.identity_full}; or take it out of [topics.cleanup]; {copied_again(table.qualified_name)}",
     )
-
-
-class KeyAltered(UnfitTable, TableRewritten):
-    """A copy mends it, however often it comes."""
 
 
 def compacted_key_altered(table: str) -> KeyAltered:

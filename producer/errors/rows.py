@@ -1,23 +1,56 @@
 """Rows of which there is no record, or none that Kafka takes, with the remedy of each."""
 
 import json
+from collections.abc import Sequence
 
 import fastavro
 
-from walbridge.producer.errors.remedies import copied_again
+from walbridge.producer.errors.remedies import ON_UNKNOWN_VALUE, copied_again
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, ProtocolError, copy_command
 from walbridge.schemas.json_format.codec import avro_value
 from walbridge.schemas.position import Lsn, Position, format_lsn
-from walbridge.schemas.table_schema import quoted
+from walbridge.schemas.table_schema import TableSchema, quoted
 
 _RAISE_ROW_BYTES = "raise [producer] row_bytes_max, start the producer again"
 
 
 class UnfitRow(OperatorError):
     """A row of which there is no record, or none that Kafka takes. A copy of its table meets it as well."""
+
+
+class UnknownValue(OperatorError):
+    """A row came without a value that exists nowhere: not in the row, and not in an older event of its key."""
+
+
+def values_not_sent(table: TableSchema, unchanged: Sequence[str]) -> UnknownValue:
+    """Of an INSERT: there is no older event of its key that would have them (I6)."""
+    return UnknownValue(
+        f"an INSERT into {table.qualified_name} lacks the unchanged TOAST value of {', '.join(unchanged)}: "
+        "its row filter turned an UPDATE into it",
+        remedy=f"{table.identity_full}; {copied_again(table.qualified_name)}; or {ON_UNKNOWN_VALUE}",
+    )
+
+
+def key_not_sent(table: TableSchema) -> OperatorError:
+    """A fault of older servers."""
+    name = table.qualified_name
+    return OperatorError(
+        f"an UPDATE of {name} came without the value of its key, which is stored out of line",
+        remedy=f"update the server (fixed in 12.11, 13.7, 14.3), or {table.identity_full}; {copied_again(name)}",
+    )
+
+
+def old_row_not_sent(table: TableSchema) -> OperatorError:
+    """Without it nobody knows which row of a table without a key was updated."""
+    name = table.qualified_name
+    return OperatorError(
+        f"an UPDATE of {name} came without its old row, though its replica identity is FULL: "
+        "the partition that holds the row has another one",
+        remedy=f"ALTER TABLE <partition> REPLICA IDENTITY FULL, for each partition of {name}; {copied_again(name)}",
+    )
 
 
 def unfit_row(relation: RelationRecord, position: Position, error: ProtocolError | UnfitRow) -> UnfitRow:

@@ -84,6 +84,19 @@ class UncertainColumn(UnfitTable, TableRewritten):
     """A copy mends it, however often it comes."""
 
 
+class KeyAltered(UnfitTable, TableRewritten):
+    """A copy mends it, however often it comes."""
+
+
+def key_replaced(table: str) -> KeyAltered:
+    """What came before it may be equal in the new key, and old rows of it are told apart by the old one."""
+    return KeyAltered(
+        f"table {table} has another key now, which the stream does not tell: rows that came before may be equal in it, "
+        "and its topic has several partitions, over which rows without a key have no order",
+        remedy=copied_again(table),
+    )
+
+
 def column_uncertain(table: str, column: str) -> UncertainColumn:
     """What came under its name may be the values of another column, or read otherwise by now."""
     return UncertainColumn(

@@ -13,16 +13,18 @@ import structlog
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
-from walbridge.producer.errors.topics import metadata_gone
 from walbridge.producer.guards.altered_tables import AlteredTable, AlteredTables
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
-from walbridge.producer.guards.doubts import Doubts
-from walbridge.producer.guards.foreign_rows import compare_origin, refuse_foreign_rows
+from walbridge.producer.guards.doubts.doubts import Doubts
+from walbridge.producer.guards.leaving_tables import LeavingTables
 from walbridge.producer.guards.look_pace import LookPace
-from walbridge.producer.guards.partitions import identity_faults
-from walbridge.producer.guards.replica_identity import refuse_unfit_identities
-from walbridge.producer.guards.rewrites import as_text, from_text
-from walbridge.producer.guards.topic_watch import TopicWatch
+from walbridge.producer.guards.new_names import NewNames
+from walbridge.producer.guards.sent_changes import SentChanges
+from walbridge.producer.guards.taken_baseline import taken_baseline
+from walbridge.producer.guards.topic_watch import TopicWatch, refuse_unknown
+from walbridge.producer.guards.unfit.foreign_rows import compare_origin, refuse_foreign_rows
+from walbridge.producer.guards.unfit.partitions import identity_faults
+from walbridge.producer.guards.unfit.unfit_tables import refuse_unfit, unfit_tables
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import published_tables_unless_locked, table_names
 from walbridge.producer.postgres.connection import SqlConnection
@@ -31,40 +33,22 @@ from walbridge.producer.postgres.partitions import partition_trees
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
 from walbridge.producer.postgres.publications.publication import (
-    insert_lsn,
     next_xid,
     other_members,
     publication_state,
     shown_xid,
 )
-from walbridge.producer.postgres.table_files import table_storages
-from walbridge.producer.relations.binary_support import refuse_unreadable
-from walbridge.producer.relations.partition_sessions import SINCE_VERSION
-from walbridge.producer.relations.publication_sessions import remembers_what_was_published
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
-from walbridge.schemas.control.table_progress import CURRENT, DROPPED, TableProgress
-from walbridge.schemas.errors import KafkaAway, OperatorError
+from walbridge.schemas.control.table_progress import DROPPED, TableProgress
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
-from walbridge.schemas.topics import cuts_topic, metadata_topic
+from walbridge.schemas.topics import metadata_topic
 
 log = structlog.get_logger()
 
-_BEGINNING = Lsn(0)
 _SINGLY_MAX = 3
 """Tables that are looked at one by one between two looks at all of them."""
-
-
-def refuse_unknown(tables: Tables, copied: Iterable[int], metadata: str) -> None:
-    """Every copied table has its record.
-
-    Raises:
-        OperatorError: records are missing from the metadata topic, so old events cannot be read.
-    """
-    known = tables.versions.names(copied)
-    if missing := [str(relation_id) for relation_id in copied if relation_id not in known]:
-        raise metadata_gone(metadata, missing)
 
 
 def _snapshot_of(state: PublicationState) -> Snapshot | None:
@@ -88,17 +72,13 @@ class SourceWatch:
         self._tables = tables
         self._tracker = tracker
         self._pace, self._ddl_pace = LookPace(), LookPace()
-        self._left: dict[int, int] = {}
-        """By table: transactions below this xid may still bring changes of it."""
-        self._leaving: dict[int, Lsn] = {}
-        """By table: nothing of it comes, or is to be published, after this LSN."""
+        self._leaving, self._names = LeavingTables(), NewNames()
         self.gone: set[int] = set()
         """Tables that are gone from the catalogue."""
-        self._renamed: dict[int, tuple[Name, Lsn]] = {}
-        """By table: its new name, and from where on nothing comes under an earlier one."""
         self.doubts = Doubts(settings, connection, tables, tracker)
         self._publications = settings.postgres.publication_names
         self._altered = AlteredTables(self._publications, connection, tables)
+        self.sent = SentChanges(settings, connection, tables, tracker)
         self.topics = TopicWatch(settings, admin, tables, tracker, self.doubts)
         self._shown: Snapshot | None = None
         """What the last look at all tables showed."""
@@ -145,58 +125,17 @@ class SourceWatch:
             log.warning("a published table is being altered: types and replica identities are not checked")
             return
         followed = [table for table in published if table.relation_id in progress.relation_ids]
-        self._doubt_unfit([table for table in followed if table.relation_id not in self.doubts])
-
-    def _doubt_unfit(self, tables: Sequence[PublishedTable]) -> None:
-        """Tables that are followed, and could not be copied as they are. All are asked for at once, then those of
-        which one is unfit one by one.
-
-        Raises:
-            OperatorError: settings say that this stops all.
-        """
-        reasons: dict[int, OperatorError] = {}
-        try:
-            self.refuse_unfit(tables)
-            return
-        except OperatorError:
-            for table in tables:
-                try:
-                    self.refuse_unfit([table])
-                except OperatorError as reason:
-                    reasons[table.relation_id] = reason
-        self.doubts.add(reasons)
+        undoubted = [table for table in followed if table.relation_id not in self.doubts]
+        self.doubts.add(unfit_tables(self._connection, self._settings, undoubted))
 
     def baseline(self, tables: Iterable[TableProgress], connection: SqlConnection) -> Baseline:
         """As things are now, by the catalogue that this connection sees; these tables with what is known of them."""
-        wanted = {table.relation_id: table for table in tables}
-        state = publication_state(connection, self._publications, wanted)
-        storages = table_storages(connection, wanted)
-        control = [metadata_topic(self._settings.name), cuts_topic(self._settings.name)]
-        topics = {relation.table.relation_id: relation.topic for relation in self._tables.versions.newest(wanted)}
-        ids = self._ids_of([*control, *topics.values()])
-        if unknown := sorted({*control, *topics.values()} - ids.keys()):
-            # A broker may not have heard of them yet, and the baseline is written only once.
-            raise KafkaAway(f"the broker does not know all topics yet, {len(unknown)} of them, {unknown[0]} for one")
-        known = {
-            each: replace(
-                table,
-                topic=topics.get(each),
-                topic_id=ids.get(topics.get(each, "")),
-                membership=state.members.get(each),
-                storage=as_text(storages[each]) if each in storages else None,
-            )
-            for each, table in wanted.items()
-        }
-        oids = frozenset(state.oids.values())
-        return Baseline(oids, known, {topic: ids[topic] for topic in control}, state.generated_columns)
+        return taken_baseline(self._settings, self._admin, self._tables, tables, connection)
 
     def _remember(self, baseline: Baseline) -> None:
         self._tracker.remember_options(baseline.options)
         if baseline.tables is not self._tracker.progress.tables:
             self._tracker.remember_tables(baseline.tables)
-
-    def _ids_of(self, topics: Iterable[str]) -> dict[str, str]:
-        return {topic: found.topic_id for topic, found in self._admin.ask(topics).found().items()}
 
     def look_if_due(self) -> None:
         """Look again, if that was a while ago."""
@@ -234,25 +173,19 @@ class SourceWatch:
         now = self._state(progress.relation_ids)
         refuse_lost_publications(progress, names, now)
         gone = baseline.dropped(names, now)
-        for relation_id in now.members.keys() & self._left.keys():
-            del self._left[relation_id]  # it is back
-            self._leaving.pop(relation_id, None)
+        self._leaving.come_back(now.members.keys())
         self.doubts.compare_publication(baseline, now)
         # Before the files: what clears a value of older rows there is then in them, if the columns do not show it.
         self._altered.look_if_due(progress.relation_ids)
         self._shown, self._looks_singly = _snapshot_of(now), 0
         self._compare_storage(progress.relation_ids, self._shown)
         self.doubts.note_look(now, self._shown)
-        leaving = gone & set(progress.relation_ids) - set(self._leaving)
-        if new := leaving - self._left.keys():
-            # Changes count as of when they were made: an open or prepared transaction may hold some.
-            xid = shown_xid(self._connection) if self.only_looks else next_xid(self._connection)
-            self._left |= dict.fromkeys(new, xid)
+        leaving = {each for each in gone & set(progress.relation_ids) if each not in self._leaving}
+        if new := self._leaving.unknown(leaving):
+            self._leaving.leave(new, shown_xid(self._connection) if self.only_looks else self.next_xid())
             now = self._state(progress.relation_ids)
-        for relation_id in leaving:
-            if now.oldest_xid >= self._left[relation_id]:
-                self._leaving[relation_id] = now.lsn
-        self._notice_names(now)
+        self._leaving.look(leaving, now.oldest_xid, now.lsn)
+        self._names.look(now.names, now.lsn, self._tables.writers.name_of)
         self._notice_ddl_publication(now)
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
@@ -273,24 +206,13 @@ class SourceWatch:
                 found = ddl_publication(self._connection)
                 self._tables.ddl_sessions.look(found, now.oldest_xid, now.lsn, self.next_xid)
 
-    def _notice_names(self, now: PublicationState) -> None:
-        """A commit is in the WAL before the catalogue shows it, and who renames a table keeps all others from it."""
-        for relation_id, name in now.names.items():
-            if name == self._tables.name_of(relation_id):
-                self._renamed.pop(relation_id, None)
-            elif self._renamed.get(relation_id, (None,))[0] != name:
-                self._renamed[relation_id] = name, now.lsn
-
     def is_renamed_at(self, lsn: Lsn) -> bool:
         """Whether ``take_renamed`` or ``take_altered`` returns something."""
-        return self._altered.is_told_at(lsn) or any(since <= lsn for _, since in self._renamed.values())
+        return self._altered.is_told_at(lsn) or self._names.is_told_at(lsn)
 
     def take_renamed(self, lsn: Lsn) -> dict[int, Name]:
         """What tables are called of which nothing comes under another name after ``lsn``. Each is returned once."""
-        told = {relation_id: name for relation_id, (name, since) in self._renamed.items() if since <= lsn}
-        for relation_id in told:
-            del self._renamed[relation_id]
-        return told
+        return self._names.take(lsn)
 
     def take_altered(self, lsn: Lsn) -> dict[int, AlteredTable]:
         """Tables of which nothing comes under other columns after ``lsn``. Each is returned once a look."""
@@ -299,9 +221,6 @@ class SourceWatch:
     def names_of(self, relation_ids: Iterable[int]) -> dict[int, Name]:
         """What these relations are called now, as far as they are there."""
         return table_names(self._connection, relation_ids)
-
-    def _table_name(self, relation_id: int) -> str:
-        return self._tables.versions.names([relation_id]).get(relation_id, f"relation {relation_id}")
 
     def look_at(self, relation_id: int, xid: int) -> None:
         """Look at a table that the stream announced, before its first change is published.
@@ -337,7 +256,7 @@ class SourceWatch:
         dropped, and nobody can say any more how (I8)."""
         gone = self.doubts.compare_storage(relation_ids, snapshot)
         self.gone |= gone
-        self._leaving |= dict.fromkeys(gone, _BEGINNING)
+        self._leaving.leave_at_once(gone)
 
     def take_appeared(self) -> set[int]:
         """Relations that came to the publication. Each is returned once a look."""
@@ -354,32 +273,8 @@ class SourceWatch:
         Raises:
             RetryableError: a server is away, or does not know the topic yet.
         """
-        return self.baseline([table], self._connection).tables[table.relation_id]
-
-    def sends_partitions_of(self, table: TableProgress) -> bool:
-        """Whether this session sends changes of all partitions of a root as the root's, of the storage told.
-
-        Raises:
-            RetryableError: Postgres is away.
-        """
-        below = [file for file in from_text(table.storage or "").files if file.relation_id != table.relation_id]
-        if not below or self._connection.info.server_version >= SINCE_VERSION:
-            return True
-        tree = frozenset((file.relation_id, file.joined) for file in below)
-        return self._tables.partition_sessions.knows(table.relation_id, tree, insert_lsn(self._connection))
-
-    def sends_as_published(self, table: TableProgress) -> bool:
-        """Whether this session sends what publications publish of a table by now, by the membership told.
-
-        Raises:
-            RetryableError: Postgres is away.
-        """
-        known = self._tracker.progress.tables.get(table.relation_id)
-        is_as_before = known is not None and (known.state, known.membership) == (CURRENT, table.membership)
-        if is_as_before or not remembers_what_was_published(self._connection.info.server_version):
-            return True
-        now, sessions = self._state([]), self._tables.publication_sessions
-        return sessions.knows(table.relation_id, str(table.membership), now.oldest_xid, now.lsn, self.next_xid)
+        baseline = self.baseline([table], self._connection)
+        return self.doubts.with_empty_partitions(baseline.tables[table.relation_id])
 
     def refuse_unfit(self, tables: Sequence[PublishedTable]) -> None:
         """Refuse tables whose changes would come in parts, or not be readable.
@@ -387,8 +282,7 @@ class SourceWatch:
         Raises:
             OperatorError: the first of them.
         """
-        refuse_unreadable(self._connection, self._settings, tables)
-        refuse_unfit_identities(self._connection, self._settings, tables)
+        refuse_unfit(self._connection, self._settings, tables)
 
     def refuse_foreign_rows(self, tables: Sequence[PublishedTable]) -> None:
         """As ``foreign_rows.refuse_foreign_rows``, before a copy of these."""
@@ -396,7 +290,4 @@ class SourceWatch:
 
     def take_dropped(self, lsn: Lsn) -> set[int]:
         """Tables of which nothing comes after ``lsn``. Each is returned only once."""
-        gone = {relation_id for relation_id, since in self._leaving.items() if since <= lsn}
-        for relation_id in gone:
-            del self._leaving[relation_id]
-        return gone
+        return self._leaving.take(lsn)

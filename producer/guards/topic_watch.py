@@ -23,6 +23,7 @@ from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.errors.compaction import cleanup_set
 from walbridge.producer.errors.topics import (
     format_set,
+    metadata_gone,
     partitions_set,
     table_topic_gone,
     table_topic_remade,
@@ -30,9 +31,10 @@ from walbridge.producer.errors.topics import (
     topic_grown,
 )
 from walbridge.producer.guards.baseline import Baseline
-from walbridge.producer.guards.doubts import Doubts
+from walbridge.producer.guards.doubts.doubts import Doubts
+from walbridge.producer.kafka.asked_topics import AskedTopics
 from walbridge.producer.kafka.topic_found import TopicFound
-from walbridge.producer.kafka.topics import AskedTopics, TopicAdmin
+from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.relations.registry_ids import format_name
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -47,6 +49,17 @@ INTERVAL_S = 10.0
 """Between two questions for all of them: looks may come with each cut."""
 SUSPECT_S = 1.0
 """Between two questions while rows are not taken."""
+
+
+def refuse_unknown(tables: Tables, copied: Iterable[int], metadata: str) -> None:
+    """Every copied table has its record.
+
+    Raises:
+        OperatorError: records are missing from the metadata topic, so old events cannot be read.
+    """
+    known = tables.versions.names(copied)
+    if missing := [str(relation_id) for relation_id in copied if relation_id not in known]:
+        raise metadata_gone(metadata, missing)
 
 
 class TopicWatch:

@@ -3,11 +3,12 @@
 In: settings. Out: properties, and refusals of those that an operator may not set or that librdkafka does not take.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from walbridge.producer.kafka.topic_specs import message_bytes_max
 from walbridge.schemas.dsn import MASK
@@ -52,6 +53,19 @@ def refusing_properties(settings: Settings) -> Iterator[None]:
         for value in sorted((each.get_secret_value() for each in settings.kafka.client.values()), key=len)[::-1]:
             reason = reason.replace(value, MASK) if value else reason
         raise OperatorError(f"[kafka.client] is not accepted: {reason}", remedy=MEND_PROPERTY) from None
+
+
+def admin_client(settings: Settings, hear: Callable[[KafkaError], None] = lambda _: None) -> AdminClient:
+    """One whose errors come as results: the client's own lines on stderr would only repeat them.
+
+    Args:
+        hear: takes what becomes of its connections.
+
+    Raises:
+        OperatorError: as ``refusing_properties``.
+    """
+    with refusing_properties(settings):
+        return AdminClient(client_config(settings) | {"log_level": 0, "error_cb": hear})
 
 
 def transactional_config(settings: Settings, transactional_id: str) -> dict[str, Any]:

@@ -9,25 +9,16 @@ last row answer for all between: a callback for each would cost a tenth of a row
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import cast
 
 from confluent_kafka import KafkaError, Message
 
-from walbridge.producer.encoding.record import Headers
+from walbridge.producer.encoding.kafka_record import Headers
+from walbridge.producer.kafka.published_offsets import Span
 
 Delivered = Callable[[KafkaError | None, Message], None]
 Unsent = tuple[bytes | None, bytes | None, Headers]
 """Key, value and headers of a record; only a control record has no value."""
-
-
-class Span(NamedTuple):
-    """Offsets of one partition. Without a hole, ``last - first + 1`` is ``records``."""
-
-    topic: str
-    partition: int
-    first: int
-    last: int
-    records: int
 
 
 class Lane:

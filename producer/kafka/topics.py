@@ -8,22 +8,19 @@ so a difference stops the start.
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewTopic,
     ResourceType,
-    TopicDescription,
 )
 
-from walbridge.producer.kafka.client_config import client_config, refusing_properties
-from walbridge.producer.kafka.topic_found import TOPIC_ID_LENGTH, TopicFound
+from walbridge.producer.kafka.asked_topics import AWAY, AskedTopics, unanswered
+from walbridge.producer.kafka.client_config import admin_client
 from walbridge.producer.kafka.topic_specs import SEGMENT, SIZE, TopicSpec, may_stay
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, KafkaRefuses, OperatorError
@@ -38,43 +35,10 @@ _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _MADE_AT_ONCE = 1_000
 """Topics, partitions and settings in one request: a controller refuses more than 10,000 records at once, and has as
 long for a large request as for a small one."""
-_AWAY = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
-_DELETED = KafkaError.UNKNOWN_TOPIC_OR_PART
 _COLLIDES = (
     'Kafka takes "." and "_" in topic names for equal: give the table another topic in [topics.names], '
     "or this pipeline another name"
 )
-
-
-class AskedTopics:
-    """Topics that the broker has been asked for; whoever asks need not wait."""
-
-    def __init__(self, names: Iterable[str], futures: Mapping[str, "Future[TopicDescription]"]) -> None:
-        self.names = frozenset(names)
-        self._futures = futures
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether ``found`` returns at once."""
-        return all(future.done() for future in self._futures.values())
-
-    def found(self) -> dict[str, TopicFound]:
-        """Those that exist.
-
-        Raises:
-            RetryableError: no broker answers.
-            OperatorError: it refuses to tell.
-        """
-        found = {}
-        for name, future in self._futures.items():
-            try:
-                topic = future.result()
-            except KafkaException as error:
-                if error.args[0].code() != _DELETED:
-                    raise _sorted(f"topic {name} cannot be described", error.args[0]) from None
-            else:
-                found[name] = TopicFound(str(topic.topic_id)[:TOPIC_ID_LENGTH], len(topic.partitions))
-        return found
 
 
 class TopicAdmin:
@@ -89,9 +53,7 @@ class TopicAdmin:
 
     def __init__(self, settings: Settings, *, alters: bool = True) -> None:
         self._settings, self._alters = settings, alters
-        # Errors reach us as results; the client's own stderr lines would only repeat them.
-        with refusing_properties(settings):
-            self._admin = AdminClient(client_config(settings) | {"log_level": 0, "error_cb": self._hear})
+        self._admin = admin_client(settings, self._hear)
         self._heard: deque[KafkaError] = deque(maxlen=1)
 
     def partition_counts(self) -> dict[str, int]:
@@ -224,7 +186,7 @@ class TopicAdmin:
             try:
                 found = futures[resources[spec.name]].result()
             except KafkaException as error:
-                raise _sorted(f"settings of topic {spec.name} cannot be read", error.args[0]) from None
+                raise unanswered(f"settings of topic {spec.name} cannot be read", error.args[0]) from None
             for name, value in spec.config.items():
                 if name not in found or may_stay(name, found[name].value, value):
                     continue
@@ -244,7 +206,7 @@ class TopicAdmin:
         """``row_bytes_max`` was raised since these were made: by topic, what it has to take by now."""
         for topic, value, reason in self._altered(SIZE, topics):
             if reason is not None:
-                if reason.retriable() or reason.code() in _AWAY:
+                if reason.retriable() or reason.code() in AWAY:
                     raise KafkaAway(f"topic {topic} could not be altered: {reason.str()}") from None
                 raise OperatorError(
                     f"topic {topic} takes smaller records than [producer] row_bytes_max needs, and {SIZE} could not "
@@ -311,12 +273,3 @@ def _portions(specs: Iterable[TopicSpec]) -> Iterator[list[TopicSpec]]:
         record_count += added
     if some:
         yield some
-
-
-def _sorted(what: str, reason: KafkaError) -> KafkaAway | OperatorError:
-    if reason.retriable() or reason.code() in (*_AWAY, _DELETED):
-        return KafkaAway(f"{what}: {reason.str()}")
-    return OperatorError(
-        f"{what}: {reason.str()}",
-        remedy="grant Describe and DescribeConfigs on the topics of this pipeline to walbridge's principal",
-    )

@@ -10,15 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg import sql
 
 from walbridge.producer.copying.visibility import Snapshot
-from walbridge.producer.postgres.connection import TableLocked, classified
 from walbridge.producer.postgres.facts import ColumnFacts, Membership, PublishedTable, TableFacts
 from walbridge.producer.postgres.publications.combined_publications import OPERATIONS, row_filter_of, sent_by_name
-from walbridge.schemas.errors import OperatorError
+from walbridge.producer.postgres.server_errors import TableLocked, classified
 from walbridge.schemas.pg_types import FIRST_USER_OID, TypeFacts
-from walbridge.schemas.table_names import split_name
 from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 
 Publications = tuple[str, ...]
@@ -73,33 +70,6 @@ def may_make_roles(connection: psycopg.Connection[Any]) -> bool:
     """Whether who asks is an administrator, as far as roles go."""
     asked = "SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolcreaterole)"
     return bool(rows_of(connection, asked))
-
-
-def create_publication(connection: psycopg.Connection[Any], publication: str, tables: Iterable[str]) -> None:
-    """Create the publication for these tables (``schema.table``), through their partition roots.
-
-    Raises:
-        OperatorError: a table does not exist, or the role may not.
-    """
-    statement = publication_sql(publication, tables, via_root=connection.info.server_version >= 130000)
-    try:
-        connection.execute(statement)
-    except psycopg.Error as error:
-        if error.sqlstate is None:
-            raise classified(error) from None
-        raise OperatorError(
-            f"publication {publication} could not be created: {error.diag.message_primary}",
-            remedy="mend [postgres] publication_tables, or create it as the tables' owner",
-        ) from None
-
-
-def publication_sql(publication: str, tables: Iterable[str], *, via_root: bool) -> sql.Composed:
-    """``CREATE PUBLICATION`` for these tables (``schema.table``)."""
-    return sql.SQL("CREATE PUBLICATION {} FOR TABLE {}{}").format(
-        sql.Identifier(publication),
-        sql.SQL(", ").join(sql.Identifier(*split_name(table)) for table in tables),
-        sql.SQL(" WITH (publish_via_partition_root = true)" if via_root else ""),
-    )
 
 
 _PUBLISHED = """
@@ -206,7 +176,7 @@ def wait_for_alterations(connection: psycopg.Connection[Any], relation_id: int, 
 
 # An anyarray cannot be subscripted, and a box's arrays are not parted by commas; of one element this is its text.
 # A partitioned table has no rows, and no value for older ones: those below it have, which are of one value or of none.
-_MISSING = "array_to_string(a.attmissingval, '')"
+MISSING_VALUE = "array_to_string(a.attmissingval, '')"
 _KEY = f"a.attnum = ANY ({INDEX_KEY})"
 _TABLES = f"""
     WITH RECURSIVE tree AS (
@@ -214,7 +184,7 @@ _TABLES = f"""
       UNION SELECT t.root, i.inhrelid FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid
             JOIN pg_class p ON p.oid = t.oid AND p.relkind = 'p'),
     below AS (
-      SELECT t.root, a.attname, CASE WHEN count(DISTINCT {_MISSING}) = 1 THEN min({_MISSING}) END AS value
+      SELECT t.root, a.attname, CASE WHEN count(DISTINCT {MISSING_VALUE}) = 1 THEN min({MISSING_VALUE}) END AS value
       FROM tree t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND a.atthasmissing AND NOT a.attisdropped
       GROUP BY 1, 2)
     SELECT (SELECT txid_current_snapshot()::text), c.oid, c.relreplident, c.relnatts, n.nspname, c.relname,
@@ -226,7 +196,7 @@ _TABLES = f"""
              SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND {_KEY}
              AND i.indimmediate AND i.indislive
              AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident))),
-           CASE WHEN a.atthasmissing THEN {_MISSING} ELSE b.value END, a.attgenerated <> ''
+           CASE WHEN a.atthasmissing THEN {MISSING_VALUE} ELSE b.value END, a.attgenerated <> ''
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     LEFT JOIN below b ON b.root = c.oid AND b.attname = a.attname

@@ -15,32 +15,21 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from walbridge.producer.errors.remedies import BINARY_OFF
-from walbridge.producer.postgres import certificates
 from walbridge.producer.postgres.interruptible import hung_up_after
+from walbridge.producer.postgres.server_errors import by_text, classified, raise_for_result
 from walbridge.runtime.back_off import BackOff
 from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
 from walbridge.schemas.errors import (
     KafkaRefuses,
     OperatorError,
     RetryableError,
-    StreamLost,
     back_again,
 )
-from walbridge.schemas.told_ddl import DDL_PUBLICATION
 
 T = TypeVar("T")
 ANSWER_TIMEOUT_S = 60.0
 _SLICE_S = 0.5
 SqlConnection = psycopg.Connection[Any]
-
-
-class TableLocked(RetryableError):
-    """Another session has held a lock on the table for longer than we wait."""
-
-
-class DdlPublicationMissing(RetryableError):
-    """The publication that tells DDL was not there when a change was made, and sessions that ask for it end there."""
 
 
 class NoAnswer(OperatorError):
@@ -75,39 +64,7 @@ PINNED = {
 }
 PINNED_SINCE = {140000: {"idle_session_timeout": "0"}, 170000: {"transaction_timeout": "0"}}
 
-# Retrying cannot mend these; the operator's remedy is the same for each of a class.
-_DEFINITE = {
-    "28": "check user and password in [postgres] dsn and the server's pg_hba.conf",
-    "3D": "check the database name in [postgres] dsn",
-    "42": "grant the role what it lacks: walbridge init --admin-dsn does, walbridge init --sql prints the SQL",
-    "22": "a row filter of the publication fails on a row, or a value has no place in UTF-8: mend the filter or the "
-    "row",
-    "0A": "use a server with wal_level = logical that is not older than Postgres 12",
-    "54": "a row, as text, is larger than the 1 GB that Postgres can send at a time (a bytea takes twice its size): "
-    "take that row out of its table, or a large column out of what is published",
-}
-_NO_SUCH_NAME = "42704"
-"""In a stream, of a publication: until Postgres 17 its name is looked up as of the change, whatever it is now."""
-_PUBLICATIONS = "see that each publication is there under its name, renamed back or made again"
-_MISSING = "start again: the start says what is missing from the publication or the database"
-_BY_CODE = {
-    _NO_SUCH_NAME: _MISSING,
-    "42P01": _MISSING,
-    "42703": _MISSING,
-    "53400": "raise the limit that Postgres names; if it is max_replication_slots, raise that or drop one that nobody "
-    "needs: walbridge check counts them",
-}
-"""Where the remedy of the class would be wrong."""
-_TOO_LARGE = "invalid memory alloc request size"
-"""Of a value, while a row becomes text; told as an internal error (XX000), which may be anything else, too."""
-_OTHER_COLUMNS = "in different publications"
-"""Of two errors of class 0A: publications of one table no longer agree, as after ADD COLUMN where one has a list."""
 _START_POSTGRES = "start the server, or correct the address in [postgres] dsn; if it answered, its words above say why"
-_NO_BINARY = "42883"
-"""The server has no binary format for a type inside another. Told at start, unless a composite got it later."""
-_LOCKED = "55P03"
-_QUOTES_VALUES = ("22", "23")
-"""Data and constraint errors: 'invalid input syntax for type integer: "..."' (I10)."""
 
 
 def connect_sql(dsn: str, application: str = "walbridge", answer_timeout_s: float | None = None) -> BoundedConnection:
@@ -140,7 +97,7 @@ def connect_walsender(dsn: str, application: str = "walbridge") -> pq.abc.PGconn
     if pgconn.status != pq.ConnStatus.OK:
         message = pgconn.get_error_message()
         pgconn.finish()
-        raise _by_text(message)
+        raise by_text(message)
     for name, value in _later_pins(pgconn.server_version).items():
         walsender_query(pgconn, f"SET {name} = {value}")
     return pgconn
@@ -192,92 +149,6 @@ def has_input(pgconn: pq.abc.PGconn, timeout_s: float) -> bool:
         return False
     pgconn.consume_input()
     return True
-
-
-def raise_for_result(pgconn: pq.abc.PGconn, result: pq.abc.PGresult | None, *, is_stream: bool = False) -> None:
-    """Raise what a failed result means.
-
-    Args:
-        is_stream: whether it ended a stream that had begun.
-    """
-    if result is None:
-        raise RetryableError("Postgres closed the connection")
-    if result.status in (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE):
-        sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
-        error = by_sqlstate(sqlstate, message or pgconn.get_error_message())
-        if is_stream and isinstance(error, OperatorError) and stays_in_wal(sqlstate, message):
-            first = _PUBLICATIONS if sqlstate == _NO_SUCH_NAME else error.remedy
-            raise StreamLost(f"a change in the WAL cannot be decoded: {error.what}", first=first)
-        raise error
-
-
-def classified(error: psycopg.Error) -> OperatorError | RetryableError:
-    """What a psycopg error means for us."""
-    if error.sqlstate is None:
-        return _by_text(str(error))
-    return by_sqlstate(error.sqlstate, error.diag.message_primary or str(error))
-
-
-def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
-    """Sort a server error by who must act."""
-    if sqlstate[:2] in _QUOTES_VALUES:
-        message = _name_of(sqlstate)
-    if sqlstate == _LOCKED:
-        return TableLocked(f"Postgres ({sqlstate}): {message}")
-    if sqlstate == _NO_SUCH_NAME and DDL_PUBLICATION in message:
-        # It was taken away: the next session does not ask for it. Each language has quotation marks of its own.
-        return DdlPublicationMissing(f"Postgres ({sqlstate}): {message}")
-    remedy = _BY_CODE.get(sqlstate) or _DEFINITE.get(sqlstate[:2])
-    if sqlstate == _NO_BINARY:
-        remedy = f"start again, which names table and column if [postgres] binary = true is the cause; or {BINARY_OFF}"
-    if sqlstate[:2] == "0A" and _OTHER_COLUMNS in message:
-        remedy = "have those publications publish the same columns of the table"
-    if _is_too_large(sqlstate, message):
-        remedy = _DEFINITE["54"]
-    if remedy is not None:
-        return OperatorError(f"Postgres refused ({sqlstate}): {message}", remedy)
-    return RetryableError(f"Postgres ({sqlstate or 'no SQLSTATE'}): {message}")
-
-
-def stays_in_wal(sqlstate: str, message: str) -> bool:
-    """Whether each session on this slot would end with this error: rows and publications are read as of the change."""
-    is_other = sqlstate[:2] == "0A" and _OTHER_COLUMNS in message
-    return sqlstate[:2] == "22" or sqlstate == _NO_SUCH_NAME or is_other or _is_too_large(sqlstate, message)
-
-
-def _is_too_large(sqlstate: str, message: str) -> bool:
-    return sqlstate[:2] == "54" or (sqlstate == "XX000" and _TOO_LARGE in message)
-
-
-def _name_of(sqlstate: str) -> str:
-    try:
-        return psycopg.errors.lookup(sqlstate).__name__
-    except KeyError:
-        return "its words may quote a row"
-
-
-def _by_text(message: str) -> OperatorError | RetryableError:
-    # A failed connection attempt carries no SQLSTATE through libpq.
-    first = message.strip().splitlines()[0] if message.strip() else "connection failed"
-    if certificates.is_certificates(message):
-        return OperatorError(f"Postgres and walbridge do not trust each other: {first}", certificates.REMEDY)
-    for words, sqlstate in (
-        ("password authentication failed", "28P01"),
-        ("Ident authentication failed", "28000"),  # others, such as LDAP, fail also where their own server is away
-        ("Peer authentication failed", "28000"),
-        ("certificate authentication failed", "28000"),
-        ("no password supplied", "28P01"),
-        ("no pg_hba.conf entry", "28000"),
-        ("is not permitted to log in", "28000"),
-        ("permission denied", "42501"),
-        ("must be superuser or replication role", "42501"),
-    ):
-        if words in message:
-            return by_sqlstate(sqlstate, first)
-    if "does not exist" in message and ("database" in message or "role" in message):
-        return by_sqlstate("3D000" if "database" in message.split("FATAL")[-1] else "28000", first)
-    return RetryableError(f"Postgres cannot be reached: {first}")
 
 
 def parsed_dsn(dsn: str) -> dict[str, Any]:

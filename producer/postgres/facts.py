@@ -145,7 +145,7 @@ class TableFile:
 
     Of a partition, ``joined`` tells one time that it came to its parent from another; ``is_born``: it was made as a
     partition, so it never had rows before; ``is_logged``: its changes are in the WAL, not so of unlogged and foreign
-    ones.
+    ones; ``mark``: what progress remembers of its rows.
     """
 
     relation_id: int
@@ -158,6 +158,7 @@ class TableFile:
     is_born: bool = False
     is_logged: bool = True
     made_by: int = 0
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,23 +176,26 @@ class AddedColumn:
 @dataclass(frozen=True, slots=True)
 class RowVersion:
     """A row of the catalogue as it was written last. ``xid``: 64 bits, or 0 long ago; ``command``: which one of that
-    transaction, unless somebody stamped the row since: a lock, or what was rolled back."""
+    transaction, unless somebody stamped the row since: a lock, or what was rolled back. ``is_first``: it was written
+    with what it is of, and never since."""
 
     xid: int
     command: int
     is_stamped: bool = False
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class UsedType:
     """A type that a column is of, or that is within its type. ``column``: the row that says so, which stays as it is
     while the column is of that type; ``facts``: the rows by which values are printed, and which a change of them
-    wrote."""
+    wrote. ``ended_below``: transactions below this xid had ended before what the slot brings."""
 
     relation_id: int
     type_oid: int
     column: RowVersion
     facts: tuple[RowVersion, ...]
+    ended_below: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ import psycopg
 from psycopg import pq, sql
 
 from walbridge.producer.pgoutput.frames import encode_standby_status
-from walbridge.producer.postgres.connection import classified, raise_for_result, walsender_query
+from walbridge.producer.postgres.connection import walsender_query
 from walbridge.producer.postgres.interruptible import hung_up_after
+from walbridge.producer.postgres.server_errors import classified, raise_for_result
 from walbridge.schemas.control.progress_record import OWN_OPTIONS
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn, format_lsn

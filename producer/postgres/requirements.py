@@ -12,6 +12,7 @@ from walbridge.producer.errors.servers import not_utf8, wal_level_too_low
 from walbridge.producer.pgoutput.options import STREAMING_SINCE, Streaming, StreamWishes, start_options
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.publications.new_publication import create_publication
 from walbridge.producer.postgres.slots import slot
 from walbridge.schemas.control.progress_record import MESSAGE_PREFIXES_OPTION
 from walbridge.schemas.errors import OperatorError
@@ -96,7 +97,7 @@ def ensure_publication(connection: SqlConnection, settings: Settings) -> None:
     tables = settings.postgres.publication_tables
     for publication in settings.postgres.publication_names:
         if not catalog.publication_exists(connection, publication):
-            catalog.create_publication(connection, publication, tables)
+            create_publication(connection, publication, tables)
             log.info("publication created", publication=publication, tables=list(tables))
 
 

@@ -5,13 +5,14 @@ In: relation ids. Out: a ``TableStorage`` of each table, with the files of the p
 
 from collections.abc import Iterable, Mapping
 
-from walbridge.producer.postgres.catalog import Publications, rows_of, waiting_for_locks
-from walbridge.producer.postgres.connection import SqlConnection, TableLocked
+from walbridge.producer.postgres.catalog import MISSING_VALUE, Publications, rows_of, waiting_for_locks
+from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
+from walbridge.producer.postgres.server_errors import TableLocked
 from walbridge.producer.postgres.used_types import USED_TYPES, ranges_of
 
 LISTS_SINCE = 150_000
-# What is out of line lies in a table of its own, which only a rewrite of values replaces: see guards/rewrites.py.
+# What is out of line lies in a table of its own, which only a rewrite of values replaces (guards/doubts/rewrites.py).
 # The versions of the columns' rows are asked for only where there is none. One that is being detached is detached: so
 # says the stream.
 # ATTACH makes a new version of every column's row, in the transaction that made the table as in any later one; CREATE
@@ -33,7 +34,8 @@ _FILES = """
              WHERE y.oid = c.reltype AND y.xmin::text::bigint = t.joined),
            c.relkind = 'p' OR (c.relkind = 'r' AND c.relpersistence = 'p'), c.xmin::text::bigint
     FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY t.root, c.oid"""
-# A composite may have no attribute left.
+# A composite may have no attribute left. What was altered and altered back reads as before, but rows that came between
+# were sent otherwise: who renames a label writes its row anew, and an attribute that was dropped keeps its number.
 _LABELS = f"""
     {USED_TYPES},
     fact AS (
@@ -42,12 +44,16 @@ _LABELS = f"""
       UNION ALL SELECT t.oid, t.oid::text || ' ' || coalesce((
         SELECT string_agg(a.attnum::text, ',' ORDER BY a.attnum) FROM pg_attribute a
         WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped), '')
-      FROM pg_type t WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used))
+      FROM pg_type t WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used)
+      UNION ALL SELECT e.enumtypid, 'by ' || e.xmin::text || ' ' || string_agg(e.oid::text, ',' ORDER BY e.oid)
+      FROM pg_enum e WHERE e.enumtypid IN (SELECT oid FROM used) GROUP BY e.enumtypid, e.xmin::text
+      UNION ALL SELECT t.oid, 'ever ' || c.relnatts FROM pg_type t JOIN pg_class c ON c.oid = t.typrelid
+      WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used))
     SELECT u.relid, array_agg(DISTINCT f.oid::text || '-' || left(md5(f.said), 8))
     FROM used u JOIN fact f ON f.oid = u.oid GROUP BY 1"""
-_ADDED = """
+_ADDED = f"""
     SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod, a.attnum,
-           CASE WHEN a.atthasmissing THEN array_to_string(a.attmissingval, '') END
+           CASE WHEN a.atthasmissing THEN {MISSING_VALUE} END
     FROM pg_attribute a
     JOIN unnest(%s::oid[], %s::int[]) AS known (relid, natts) ON a.attrelid = known.relid AND a.attnum > known.natts
     WHERE NOT a.attisdropped"""
@@ -87,16 +93,15 @@ def added_columns(
     return [AddedColumn(*row) for row in rows_of(connection, _ADDED + _LISTED, [*known, list(publications)])]
 
 
-def are_empty(connection: SqlConnection, relation_ids: Iterable[int]) -> bool:
-    """Whether none of these tables has a page; False where one of them is locked or gone, so that nobody knows.
+def empty_of(connection: SqlConnection, relation_ids: Iterable[int]) -> set[int]:
+    """Those of these tables that have no page; none where one of them is locked, so that nobody knows.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
-    query = "SELECT coalesce(sum(coalesce(pg_relation_size(oid), 1)), 0) FROM unnest(%s::oid[]) AS each (oid)"
+    query = "SELECT oid::bigint FROM unnest(%s::oid[]) AS each (oid) WHERE pg_relation_size(oid) = 0"
     try:
         with waiting_for_locks(connection):
-            found: list[tuple[int]] = rows_of(connection, query, (list(relation_ids),))
+            return {each for (each,) in rows_of(connection, query, (list(relation_ids),))}
     except TableLocked:
-        return False
-    return found == [(0,)]
+        return set()

@@ -6,10 +6,12 @@ A column's row of ``pg_attribute`` is written anew by whatever alters it, so tha
 with the column. Its dependency on its type (``pg_depend``) is written when the column gets that type, and never again.
 A label that is renamed, an attribute that is dropped or renamed, has its own row written; who adds an attribute writes
 the composite's row of ``pg_class``, too, and who renames one does not (PostgreSQL ``pg_enum.c``, ``RenameEnumLabel``;
-``tablecmds.c``, ``ATExecAddColumn``, ``renameatt_internal``).
+``tablecmds.c``, ``ATExecAddColumn``, ``renameatt_internal``). A type is made with its array type, whose dependency on
+it is never written again: so that tells when the type was made.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from walbridge.producer.copying.visibility import FIRST_NORMAL_XID, widen
 from walbridge.producer.postgres.catalog import rows_of
@@ -39,8 +41,12 @@ _ROWS = f"""
       FROM pg_type t JOIN pg_class c ON c.oid = t.typrelid
       JOIN pg_attribute a ON a.attrelid = t.typrelid AND a.attnum > 0
       WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used))
-    SELECT u.relid, u.attnum, u.oid, txid_snapshot_xmax(txid_current_snapshot()), {_VERSION.format("d")}, f.*
-    FROM used u JOIN fact f ON f.oid = u.oid
+    SELECT u.relid, u.attnum, u.oid, txid_snapshot_xmax(txid_current_snapshot()),
+           (SELECT catalog_xmin::text::bigint FROM pg_replication_slots WHERE slot_name = %s),
+           {_VERSION.format("d")}, {_VERSION.format("m")}, f.*
+    FROM used u JOIN fact f ON f.oid = u.oid JOIN pg_type y ON y.oid = u.oid
+    LEFT JOIN pg_depend m ON m.classid = 'pg_type'::regclass AND m.objid = y.typarray AND m.objsubid = 0
+    AND m.refclassid = 'pg_type'::regclass AND m.refobjid = y.oid
     JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = u.relid AND d.objsubid = u.attnum
     AND d.refclassid = 'pg_type'::regclass AND d.refobjid = u.of_column"""
 
@@ -50,22 +56,31 @@ def ranges_of(connection: SqlConnection) -> str:
     return "r.rngtypid, r.rngmultitypid" if connection.info.server_version >= 140000 else "r.rngtypid"
 
 
-def used_types(connection: SqlConnection, relation_ids: Iterable[int]) -> list[UsedType]:
+def used_types(connection: SqlConnection, relation_ids: Iterable[int], slot: str) -> list[UsedType]:
     """By column and type.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
     """
-    columns: dict[tuple[int, int, int], RowVersion] = {}
+    columns: dict[tuple[int, int, int], tuple[RowVersion, int]] = {}
     facts: dict[tuple[int, int, int], set[RowVersion]] = {}
     query = _ROWS.format(ranges=ranges_of(connection))
-    for relation_id, attnum, type_oid, xmax, *versions in rows_of(connection, query, (list(relation_ids),)):
-        column, _, fact, kept_with = versions[:3], versions[3], versions[4:7], versions[7:]
+    for relation_id, attnum, type_oid, xmax, horizon, *versions in rows_of(
+        connection, query, (list(relation_ids), slot)
+    ):
+        column, made, _, fact, kept_with = (versions[:3], versions[3:6], versions[6], versions[7:10], versions[10:])
         key = relation_id, attnum, type_oid
-        columns[key] = _version(xmax, *column)
+        columns[key] = _version(xmax, *column), _version(xmax, horizon or 0, 0, False).xid
         found = [_version(xmax, *each) for each in (fact, kept_with) if each[0] is not None]
-        facts.setdefault(key, set()).add(min(found, key=lambda each: (each.xid, each.command)))
-    return [UsedType(key[0], key[2], columns[key], tuple(facts[key])) for key in columns]
+        first = None if made[0] is None else _version(xmax, *made)
+        oldest = min(found, key=lambda each: (each.xid, each.command))
+        facts.setdefault(key, set()).add(replace(oldest, is_first=first is not None and _is_with(oldest, first)))
+    return [UsedType(key[0], key[2], column, tuple(facts[key]), below) for key, (column, below) in columns.items()]
+
+
+def _is_with(fact: RowVersion, made: RowVersion) -> bool:
+    """Whether a row is of the command that made its type."""
+    return not fact.is_stamped and fact.xid == made.xid and fact.command <= made.command
 
 
 def _version(xmax: int, xid: int, command: int, is_stamped: bool) -> RowVersion:

@@ -14,7 +14,7 @@ from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.binary_types import binary_facts
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.relations.relation_cache import announced, describe
+from walbridge.producer.relations.table_description import announced, describe
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.settings import Settings
 

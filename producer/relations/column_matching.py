@@ -14,8 +14,10 @@ without a key is right then too, so a key is never gained, and never changed whe
 their order.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import takewhile
 
+from walbridge.producer.errors.tables import column_uncertain
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
 from walbridge.schemas.control.metadata_record import RelationRecord
@@ -94,9 +96,10 @@ def retyped_columns(relation: Relation, facts: TableFacts | None, versions: Sequ
 
 
 def unfilled_columns(relation: Relation, facts: TableFacts | None, versions: Sequence[RelationRecord]) -> list[str]:
-    """Columns that are told for the first time, and of which nobody can tell any more what older rows have: they are
+    """Columns of which nobody can tell any more what older rows have. Those that are told for the first time: they are
     gone, and the value with them; the catalogue has such a value of a column that came, which may be this one's; or
-    it has another type by now."""
+    it has another type by now. And those that may be a column with such a value under the name that it has lost since.
+    """
     if facts is None or not versions:
         return []
     ever = {column.attnum for version in versions for column in version.table.columns}
@@ -107,17 +110,18 @@ def unfilled_columns(relation: Relation, facts: TableFacts | None, versions: Seq
         for each in facts.columns
         if each.missing_value is not None and each.attnum not in ever
     }
-    if not valued and not gone:
+    filled = {each.attnum for each in versions[-1].table.columns if each.missing_value is not None}
+    if not valued and not gone and not filled:
         return []
     numbers = column_numbers(relation, facts, versions)
     # What the newest version has and is there still was there when this was told: without a number it may be that.
     known = {column.attnum for column in versions[-1].table.columns} & there - {*numbers}
-    is_any_new = bool(valued) or numbers.count(None) > len(known)
+    may_have_any = bool(valued or filled & known) or numbers.count(None) > len(known)
     of_types = ((column.type_oid, column.typmod) for column in relation.columns)
     return [
         column.name
         for column, number, of_type in zip(relation.columns, numbers, of_types, strict=True)
-        if (is_any_new if number is None else number in gone or valued.get(number, of_type) != of_type)
+        if (may_have_any if number is None else number in gone or valued.get(number, of_type) != of_type)
     ]
 
 
@@ -131,8 +135,7 @@ def unidentified_columns(relation: Relation, facts: TableFacts | None, versions:
     if not unnumbered:
         return []
     known = {each for each in numbers if each is not None}
-    last = len(numbers) - 1 - numbers[::-1].index(None)
-    behind = next((each for each in numbers[last:] if each is not None), None)
+    *_, behind = [None, *takewhile(lambda each: each is not None, reversed(numbers))]
     found = []
     for column, number in zip(relation.columns, column_numbers(relation, facts, versions), strict=True):
         if number is None:
@@ -251,3 +254,18 @@ def _possible(numbers: Numbers, facts: TableFacts | None) -> Numbers:
         highest = number or highest
         kept.append(number)
     return kept
+
+
+IN_LOOKS: tuple[UncertainColumns, ...] = (unfilled_columns, unidentified_columns)
+"""What may be uncertain of columns that the catalogue has just now, too."""
+
+
+def refuse_uncertain(
+    relation: Relation,
+    facts: TableFacts | None,
+    versions: Sequence[RelationRecord],
+    kinds: Iterable[UncertainColumns],
+) -> None:
+    """Raises UncertainColumn: which column a value is of cannot be told."""
+    for column in (column for columns in kinds for column in columns(relation, facts, versions)):
+        raise column_uncertain(f"{relation.namespace}.{relation.name}", column)

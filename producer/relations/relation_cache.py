@@ -7,21 +7,16 @@ restarts. No I/O.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
-from walbridge.producer.pgoutput.messages import Relation, RelationColumn
-from walbridge.producer.postgres.facts import PublishedTable, TableFacts
-from walbridge.producer.relations.column_matching import catalogue_key, column_numbers, described_columns
 from walbridge.schemas.avro.codec import schema_id
 from walbridge.schemas.avro.schema import Json, key_schema, value_schema
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord
 from walbridge.schemas.errors import NEW_PIPELINE, OperatorError
-from walbridge.schemas.pg_types import BUILTIN_NAMES, FIRST_USER_OID, TypeFacts, column_type, domain_base
-from walbridge.schemas.table_schema import Column, TableSchema
-
-_IDENTITY_IN_STREAM = frozenset("di")
+from walbridge.schemas.pg_types import TypeFacts
+from walbridge.schemas.table_schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,121 +27,13 @@ class TopicPlace:
     partition_count: int
 
 
-def announced(table: PublishedTable, facts: TableFacts) -> Relation:
-    """The Relation message that the stream would send for a table now; for the first copy."""
-    by_name = {column.name: column for column in facts.columns}
-    published = set(table.column_names)
-    columns = tuple(
-        RelationColumn(column.in_replica_identity, column.name, column.type_oid, column.typmod)
-        for column in facts.columns
-        if column.name in published
-    )
-    assert published <= by_name.keys()
-    return Relation(table.relation_id, table.namespace, table.name, facts.replica_identity, columns)
-
-
-def describe(
-    relation: Relation,
-    facts: TableFacts | None,
-    types: Mapping[int, TypeFacts],
-    versions: Sequence[RelationRecord] = (),
-) -> TableSchema:
-    """The schema of an announced relation.
-
-    The key: what the stream flags under identity DEFAULT and USING INDEX, since old tuples hold
-    no more; the catalogue's primary key under FULL and NOTHING; else none.
-    Catalogue facts count only for columns that it still describes as announced.
-
-    Args:
-        versions: what was recorded of it, oldest first; none for a copy.
-    """
-    numbers = column_numbers(relation, facts, versions)
-    in_stream = relation.replica_identity in _IDENTITY_IN_STREAM
-    key = () if in_stream else catalogue_key(relation, facts, numbers, versions)
-    columns = []
-    for column, number, known in zip(relation.columns, numbers, described_columns(relation, facts), strict=True):
-        fact = known if known is not None and known.attnum == number else None
-        typed = _typed(column, types, versions)
-        columns.append(
-            replace(
-                typed,
-                in_replica_identity=column.in_replica_identity,
-                is_key=column.in_replica_identity if in_stream else column.name in key,
-                attnum=number,
-                nullable=fact.nullable if fact else None,
-                missing_value=_missing_value(typed, number, facts, versions),
-            )
-        )
-    was_root = bool(versions) and versions[-1].table.is_root
-    is_root = was_root if facts is None else facts.is_partitioned
-    return TableSchema(
-        relation.relation_id,
-        relation.namespace,
-        relation.name,
-        relation.replica_identity,
-        tuple(columns),
-        relation.relation_id if is_root else None,
-    )
-
-
-def _missing_value(
-    column: Column, number: int | None, facts: TableFacts | None, versions: Sequence[RelationRecord]
-) -> str | None:
-    """What rows of earlier versions have in the column. A number has one such value for life: SET DEFAULT leaves it, a
-    rewrite clears it in the catalogue, and what was recorded holds on. A copy has no earlier rows.
-
-    Source: PostgreSQL ``heap.c``, ``StoreAttrMissingVal`` and ``RelationClearMissing``.
-    """
-    if number is None or not versions:
-        return None
-    of_type = column.type_oid, column.typmod
-    now = next((each for each in facts.columns if each.attnum == number), None) if facts else None
-    known = now.missing_value if now is not None and (now.type_oid, now.typmod) == of_type else None
-    for version in reversed(versions):
-        for recorded in version.table.columns:
-            if recorded.attnum == number:
-                is_text_alike = recorded.column_type == column.column_type
-                return recorded.missing_value if is_text_alike else known
-    return known
-
-
-def _typed(column: RelationColumn, types: Mapping[int, TypeFacts], versions: Sequence[RelationRecord]) -> Column:
-    """A column as its type has it. A type is its oid: renamed or dropped since, it is what was recorded of it."""
-    recorded = [each for each in _recorded(versions) if each.type_oid == column.type_oid]
-    same = next((each for each in recorded if each.typmod == column.typmod), None)
-    if same is not None and column.type_oid not in types:
-        return replace(same, name=column.name)
-    base_oid, base_typmod = domain_base(column.type_oid, column.typmod, types)
-    is_domain = base_oid != column.type_oid
-    return Column(
-        name=column.name,
-        type_oid=column.type_oid,
-        type_name=recorded[0].type_name if recorded else _type_name(column.type_oid, types),
-        typmod=column.typmod,
-        column_type=column_type(column.type_oid, column.typmod, types),
-        base_type=_type_name(base_oid, types) if is_domain else None,
-        base_typmod=base_typmod if is_domain else -1,
-    )
-
-
-def _recorded(versions: Sequence[RelationRecord]) -> Iterator[Column]:
-    """Columns of user types, the newest first."""
-    for version in reversed(versions):
-        yield from (column for column in version.table.columns if column.type_oid >= FIRST_USER_OID)
-
-
-def _type_name(type_oid: int, types: Mapping[int, TypeFacts]) -> str:
-    facts = types.get(type_oid)
-    return facts.name if facts else BUILTIN_NAMES.get(type_oid, f"oid {type_oid}")
-
-
 def _is_alike(one: RelationRecord, other: RelationRecord) -> bool:
     """Whether two records differ in their relation at most."""
     relation_id = one.table.relation_id
     return one == replace(other, table=replace(other.table, relation_id=relation_id))
 
 
-def _is_key_of(version: RelationRecord, table: TableSchema, pipeline: str) -> bool:
+def is_key_of(version: RelationRecord, table: TableSchema, pipeline: str) -> bool:
     """Whether the key of that version is the table's, whatever the table was called, which the namespace says."""
     key = json.loads(version.key_schema or "null")
     ours = (each["name"] for each in key["fields"] if "pg.name" not in each and each["name"] != "_exceptional")
@@ -259,7 +146,7 @@ class RelationCache:
         """The key's schema, with a revision of its own: a new shape of the row alone must not
         change the bytes of keys, which choose the partition (I3), and neither must a new name of the table."""
         for version in reversed(self._versions.get(table.relation_id, ())):
-            if version.key_schema is not None and _is_key_of(version, table, self._pipeline):
+            if version.key_schema is not None and is_key_of(version, table, self._pipeline):
                 return version.key_schema_id, version.key_schema
         for revision in count():
             key = key_schema(self._pipeline, table, revision, is_registered=is_registered)

@@ -11,17 +11,19 @@ from walbridge.producer.errors.compaction import (
     compacted_without_key,
     compacted_without_values,
 )
-from walbridge.producer.errors.tables import UnfitTable, key_lost
+from walbridge.producer.errors.tables import UnfitTable, key_lost, key_replaced
 from walbridge.producer.errors.topics import topic_grown
 from walbridge.producer.kafka.topic_specs import TopicSpec, data_topic_spec, event_topics_of_no_table
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation
-from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.postgres.facts import PublishedTable, TableFacts
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, is_key_of
+from walbridge.producer.relations.table_description import IDENTITY_IN_STREAM, describe
 from walbridge.producer.relations.table_names import first_topics
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.progress_record import COMPACTED_OPTION
 from walbridge.schemas.control.table_progress import DROPPED, TableProgress
+from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import TableSchema
 from walbridge.schemas.topics import data_topic
@@ -82,16 +84,29 @@ class TableTopics:
             raise fault
 
     def refuse_other_key(self, record: RelationRecord) -> None:
-        """Refuse a version of which keys are other bytes: those of rows before it would never be replaced.
+        """Refuse a version of which keys are other bytes, where those of rows before it would never be replaced; or of
+        which the catalogue alone tells another key, where nobody knows since when (I3, I8).
 
         Raises:
             UnfitTable: a copy mends it.
         """
         newest = self._cache.newest_of(record.table.relation_id)
-        if newest is None or record.topic not in self.compacted or newest.topic != record.topic:
+        if newest is None:
             return
-        if newest.key_schema != record.key_schema:
+        if _is_key_replaced(newest, record):
+            raise key_replaced(record.table.qualified_name)
+        if record.topic in self.compacted and newest.topic == record.topic and newest.key_schema != record.key_schema:
             raise compacted_key_altered(record.table.qualified_name)
+
+    def is_other_key(
+        self, newest: RelationRecord, now: Relation, facts: TableFacts, types: Mapping[int, TypeFacts]
+    ) -> bool:
+        """Whether keys of the table as it is now are others than a compacted topic holds: nothing would ever take
+        the rows under those away, which a reader of that topic alone takes for rows."""
+        if newest.topic not in self.compacted or newest.key_schema is None:
+            return False
+        table = describe(now, facts, types, self._cache.versions_of(newest.table.relation_id))
+        return not is_key_of(newest, table, self._settings.name)
 
     def forget_session(self) -> None:
         """What was made or compared in a session before is asked again."""
@@ -188,3 +203,14 @@ class TableTopics:
         counts = self._cache.partition_counts_of(table.relation_id, place.topic)
         if counts and place.partition_count not in counts:
             raise topic_grown(table.qualified_name, place.topic, place.partition_count, max(counts))
+
+
+def _is_key_replaced(before: RelationRecord, now: RelationRecord) -> bool:
+    """Whether a key that the stream does not tell is another one, over several partitions. Over one the table goes on
+    without a key."""
+    if now.table.replica_identity in IDENTITY_IN_STREAM or before.partition_count == 1:
+        return False
+    one, other = before.table.key_columns, now.table.key_columns
+    if not one or not other or {each.name for each in one} == {each.name for each in other}:
+        return False
+    return {each.attnum for each in one} != {each.attnum for each in other}

@@ -5,17 +5,15 @@ after its metadata record is acknowledged (I2). The first event of a table in a 
 first of each new version, gets a shape barrier: the job makes the shape so, whatever it was.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 import structlog
 
-from walbridge.producer.encoding.binary.lines import binary_columns
-from walbridge.producer.encoding.json_record import JsonRecordWriter
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors.publications import not_published
-from walbridge.producer.errors.tables import UnfitTable, column_uncertain, dropped_meanwhile
+from walbridge.producer.errors.tables import UnfitTable, dropped_meanwhile
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topics import TopicAdmin
@@ -25,26 +23,21 @@ from walbridge.producer.postgres.facts import PublishedTable, TableFacts
 from walbridge.producer.postgres.publications.combined_publications import archived_operations
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
-from walbridge.producer.relations.column_matching import (
-    UncertainColumns,
-    retyped_columns,
-    uncertain_columns,
-    unfilled_columns,
-    unidentified_columns,
-)
+from walbridge.producer.relations.column_matching import IN_LOOKS, refuse_uncertain, retyped_columns, uncertain_columns
 from walbridge.producer.relations.ddl_sessions import DdlSessions
 from walbridge.producer.relations.partition_sessions import PartitionSessions
 from walbridge.producer.relations.publication_sessions import PublicationSessions
 from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.registry_ids import RegistryIds
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.session_writers import SessionWriters
+from walbridge.producer.relations.table_description import announced, describe
 from walbridge.producer.relations.table_names import Name, TableNames
 from walbridge.producer.relations.table_topics import TableTopics
 from walbridge.schemas.avro.framing import CONFLUENT, JSON
 from walbridge.schemas.control.message_schema import message_relation
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import TableProgress
-from walbridge.schemas.errors import COPY_AGAIN, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.table_schema import TableSchema
@@ -53,20 +46,6 @@ from walbridge.schemas.topics import transaction_topic
 log = structlog.get_logger()
 
 NOTHING_KNOWN: Mapping[int, TableProgress] = MappingProxyType({})
-
-
-_IN_LOOKS: tuple[UncertainColumns, ...] = (unfilled_columns, unidentified_columns)
-"""What may be uncertain of columns that the catalogue has just now, too."""
-
-
-def _refuse_uncertain(
-    relation: Relation,
-    facts: TableFacts | None,
-    versions: Sequence[RelationRecord],
-    kinds: Iterable[UncertainColumns],
-) -> None:
-    for column in (column for columns in kinds for column in columns(relation, facts, versions)):
-        raise column_uncertain(f"{relation.namespace}.{relation.name}", column)
 
 
 class Tables:
@@ -90,25 +69,19 @@ class Tables:
         self.topics = TableTopics(settings, admin, cache)
         self._publisher = publisher
         self.database = database
+        self.writers = SessionWriters(settings, cache, database)
         self.partition_sessions, self.publication_sessions = PartitionSessions(), PublicationSessions()
         self.ddl_sessions = DdlSessions()
-        self._writers: dict[int, RecordWriter] = {}
-        self._foreign: dict[int, Relation] = {}
-        self._unbarred: set[int] = set()
         self.archives: dict[int, tuple[str, ...] | None] = {}
         """What comes of a table, as ``TableSchema.operations``: the stream does not say it."""
         self._names = TableNames()
-        self._readers = type_readers(connection, self._settings)
-        """With ``binary``: of the types of this session."""
+        self.writers.begin(type_readers(connection, settings))
 
     def forget_session(self, connection: SqlConnection) -> None:
         """A new session announces every relation again; until then none is known."""
         self._facts = CatalogueFacts(connection)
-        self._readers = type_readers(connection, self._settings)
         self.topics.forget_session()
-        self._writers.clear()
-        self._foreign.clear()
-        self._unbarred.clear()
+        self.writers.begin(type_readers(connection, self._settings))
         self._names = TableNames()
 
     def message_relation(self) -> RelationRecord:
@@ -133,56 +106,6 @@ class Tables:
         """
         self.topics.ensure({transaction_topic(self._settings.name): False})
 
-    def writer(self, relation_id: int) -> RecordWriter:
-        """The writer of an announced relation.
-
-        Raises:
-            OperatorError: a change of a table whose copy this pipeline does not hold (I7).
-        """
-        try:
-            return self._writers[relation_id]
-        except KeyError:
-            raise self._unknown(relation_id) from None
-
-    def _unknown(self, relation_id: int) -> OperatorError:
-        relation = self._foreign.get(relation_id)
-        if relation is None:
-            return OperatorError(
-                f"a change of relation {relation_id}, which the stream did not announce",
-                remedy="report this with the server's version; nothing was confirmed",
-            )
-        # The publication is looked up as of the change: taking the table out later does not help.
-        return OperatorError(
-            f"table {relation.namespace}.{relation.name} (relation {relation_id}) was added to the "
-            "publication, or created again, after the copy",
-            remedy=f"nothing was confirmed; {COPY_AGAIN}",
-        )
-
-    def name_of_foreign(self, relation_id: int) -> str:
-        """``schema.table`` of a table that is not followed, as it was announced last.
-
-        Raises:
-            OperatorError: it never was.
-        """
-        relation = self._foreign.get(relation_id)
-        if relation is not None:
-            return f"{relation.namespace}.{relation.name}"
-        record = self._cache.newest_of(relation_id)
-        if record is None:
-            raise self._unknown(relation_id)
-        return record.table.qualified_name
-
-    def forget(self, relation_id: int) -> None:
-        """Stop following the table: a later change of it is one of a table without a copy."""
-        self._writers.pop(relation_id, None)
-
-    def take_shape_barrier(self, relation_id: int) -> bool:
-        """Whether the next event of this table begins a version; asked once per version."""
-        if relation_id not in self._unbarred:
-            return False
-        self._unbarred.discard(relation_id)
-        return True
-
     def receive(self, relation: Relation, copied: Collection[int], xid: int) -> None:
         """A Relation message. That of a partition comes also where only its root is published, so
         an unknown table is refused when a change of it comes, not before.
@@ -195,16 +118,14 @@ class Tables:
             OperatorError: its topic got other partitions.
         """
         if relation.relation_id not in copied:
-            self._foreign[relation.relation_id] = relation
+            self.writers.note_foreign(relation)
             return
         facts, types = self._facts.of(relation, xid, copied)
         called = self._names.receive(relation)
         versions = self._cache.versions_of(relation.relation_id)
-        _refuse_uncertain(called, facts, versions, (uncertain_columns, retyped_columns, *_IN_LOOKS))
+        refuse_uncertain(called, facts, versions, (uncertain_columns, retyped_columns, *IN_LOOKS))
         record = self._record(called, facts, types)
-        old = self._writers.get(relation.relation_id)
-        if old is None or old.relation != record:
-            self._install(record)
+        self._installed(record)
 
     def refuse_unfit(
         self,
@@ -256,7 +177,8 @@ class Tables:
                 refused[table.relation_id] = reason
         self.versions.write(types, records)
         writers = [self._install(record) for record in records]
-        self._unbarred.clear()
+        for record in records:
+            self.writers.take_shape_barrier(record.table.relation_id)
         return writers, refused
 
     def announce(
@@ -273,10 +195,9 @@ class Tables:
         self._names.tell(table.relation_id, (table.namespace, table.name))
         self.archives[table.relation_id] = archived_operations(table.memberships)
         record = self._record(announced(table, facts), facts, types, topic)
-        self._foreign.pop(table.relation_id, None)
+        self.writers.forget_foreign(table.relation_id)
         self._facts.forget()
-        writer = self._writers.get(table.relation_id)
-        return writer if writer is not None and writer.relation == record else self._install(record)
+        return self._installed(record)
 
     def rename(self, relation_id: int, name: Name) -> RecordWriter | None:
         """The writer of a table from here on, which is called otherwise by now; None where nothing is new.
@@ -287,7 +208,7 @@ class Tables:
             UnfitTable: it is to leave its topic, where the new name would need the schema registry.
             RetryableError: Kafka is away.
         """
-        known = self.announced_last(relation_id)
+        known = self.writers.announced_last(relation_id)
         if known is None or (known.table.namespace, known.table.name) == name:
             return None
         table = replace(known.table, namespace=name[0], name=name[1])
@@ -295,7 +216,7 @@ class Tables:
         self.versions.write({}, [record])
         self._names.tell(relation_id, name)
         renamed = self._install(record)
-        self._unbarred.discard(relation_id)
+        self.writers.take_shape_barrier(relation_id)
         return renamed
 
     def alter(self, table: PublishedTable, facts: TableFacts, types: Mapping[int, TypeFacts]) -> RecordWriter | None:
@@ -307,27 +228,17 @@ class Tables:
             UnfitTable: nothing can be published with this version.
             RetryableError: Kafka is away.
         """
-        known = self.announced_last(table.relation_id)
+        known = self.writers.announced_last(table.relation_id)
         if known is None:
             return None
         relation = replace(announced(table, facts), namespace=known.table.namespace, name=known.table.name)
-        _refuse_uncertain(relation, facts, self._cache.versions_of(table.relation_id), _IN_LOOKS)
+        refuse_uncertain(relation, facts, self._cache.versions_of(table.relation_id), IN_LOOKS)
         record = self._record(relation, facts, types)
         if record == known:
             return None
         altered = self._install(record)
-        self._unbarred.discard(table.relation_id)
+        self.writers.take_shape_barrier(table.relation_id)
         return altered
-
-    def announced_last(self, relation_id: int) -> RelationRecord | None:
-        """The version in which the next change of a table comes, as far as the stream or the metadata topic tells."""
-        writer = self._writers.get(relation_id)
-        return writer.relation if writer is not None else self._cache.newest_of(relation_id)
-
-    def name_of(self, relation_id: int) -> Name | None:
-        """Schema and name of a table from here on, as far as the stream or the metadata topic tells."""
-        known = self.announced_last(relation_id)
-        return None if known is None else (known.table.namespace, known.table.name)
 
     def _record(
         self, relation: Relation, facts: TableFacts | None, types: Mapping[int, TypeFacts], topic: str | None = None
@@ -372,15 +283,9 @@ class Tables:
 
     def _install(self, record: RelationRecord) -> RecordWriter:
         self._publisher.expect(record)
-        binary = None if self._readers is None else binary_columns(record.table, self._readers)
-        writer = (JsonRecordWriter if record.is_json else RecordWriter)(
-            record,
-            self._settings.name,
-            self.database,
-            binary,
-            tombstones=self._settings.topics.tombstones,
-            is_compacted=record.topic in self.topics.compacted,
-        )
-        self._writers[record.table.relation_id] = writer
-        self._unbarred.add(record.table.relation_id)
-        return writer
+        return self.writers.install(record, is_compacted=record.topic in self.topics.compacted)
+
+    def _installed(self, record: RelationRecord) -> RecordWriter:
+        """The writer of this version; a new one only where the version is."""
+        known = self.writers.known(record.table.relation_id)
+        return known if known is not None and known.relation == record else self._install(record)

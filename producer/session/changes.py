@@ -9,15 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import (
-    KafkaRecord,
-    RecordWriter,
-    UnknownValue,
-    event_count,
-    records_of,
-    truncate_options,
-)
-from walbridge.producer.errors.rows import UnfitRow, unfit_row
+from walbridge.producer.encoding.kafka_record import KafkaRecord, event_count, truncate_options
+from walbridge.producer.encoding.record import RecordWriter, records_of
+from walbridge.producer.errors.rows import UnfitRow, UnknownValue, unfit_row
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
@@ -25,9 +19,9 @@ from walbridge.producer.session.copies.table_copies import TableCopies
 from walbridge.producer.session.dropped_tables import Change, DroppedTables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
-from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.table_trouble import TableTrouble
-from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.transactions.session_relations import SessionRelations
+from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.errors import OperatorError, ProtocolError
 
 
@@ -78,11 +72,11 @@ class Changes:
         if change.relation_id != relation_id:
             return change
         self._relations.settle(relation_id)
-        reason = None if self.trouble is None else self.trouble.take_refused(relation_id)
+        reason = None if self.trouble is None else self.trouble.announced.take_refused(relation_id)
         if reason is not None:
             whole.failure = reason
         elif whole.failure is None:
-            whole.receive(change, self._tables.writer(relation_id), transaction)
+            whole.receive(change, self._tables.writers.of(relation_id), transaction)
         return None
 
     def publish(self, change: Change, transaction: OpenTransaction) -> None:
@@ -97,7 +91,7 @@ class Changes:
         _CHANGES[type(change)](self, change, transaction)
 
     def _row(self, change: Insert | Update | Delete, transaction: OpenTransaction) -> None:
-        writer = self._tables.writer(change.relation_id)
+        writer = self._tables.writers.of(change.relation_id)
         try:
             source = transaction.source_of(change.relation_id)
             records = records_of(change, writer, source, transaction.ordinal, self._out.ts_ms)
@@ -128,7 +122,7 @@ class Changes:
         for relation_id in change.relation_ids:
             if self._is_left(relation_id, transaction):
                 continue
-            writer = self._tables.writer(relation_id)
+            writer = self._tables.writers.of(relation_id)
             self._begin(writer, change, transaction)
             self._out.add_barrier(writer, "truncate", transaction.position)
             source = transaction.source_of(relation_id)
@@ -146,7 +140,7 @@ class Changes:
     def _begin(self, writer: RecordWriter, change: Change, transaction: OpenTransaction) -> None:
         """Before a change of the table's current version; the first event of a version gets a shape barrier."""
         relation_id = writer.relation.table.relation_id
-        if self._tables.take_shape_barrier(relation_id):
+        if self._tables.writers.take_shape_barrier(relation_id):
             self._out.add_barrier(writer, "shape", transaction.position)
         if self.copies is not None and self.copies.has_copy(relation_id):
             self.copies.receive(change, writer, transaction)

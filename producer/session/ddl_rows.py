@@ -9,23 +9,24 @@ and a transaction that was split is resumed by a session that is told DDL as by 
 A table that is being copied for the first time is left to the looks, which compare what the copy began with.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.errors.tables import partitions_changed, table_rewritten
+from walbridge.producer.guards.doubts.told_rewrites import keeps_values, reads_otherwise
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, Truncate
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.dropped_tables import Change, DroppedTables
-from walbridge.producer.session.session_relations import SessionRelations
 from walbridge.producer.session.table_trouble import TableTrouble
-from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.transactions.session_relations import SessionRelations
+from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.control.table_progress import CURRENT
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.told_ddl import DDL_COLUMN, END, PARTITIONS, REWRITE, ToldDdl, is_ddl_table, parse_told
+from walbridge.schemas.told_ddl import DDL_COLUMN, END, PARTITIONS, REWRITE, ToldDdl, Types, is_ddl_table, parse_told
 
 log = structlog.get_logger()
 
@@ -85,11 +86,10 @@ class DdlRows:
             if table.state == CURRENT and each not in self._out.batch.dropped and not self._dropped.has(each)
         }
         if told.event == REWRITE:
-            if told.keeps_values:
+            if told.keeps_values or self._is_widened(told):
                 doubts.tell_rewrite(told.relation_id, told.file)
                 return
-            for each in current & told.tables:
-                yield each, table_rewritten(self._name(each))
+            yield from self._rewritten(current & told.tables)
         elif told.event == PARTITIONS:
             with_rows = any(doubts.may_bring_rows(each) for each in told.attached)
             for each in current & told.tables:
@@ -97,10 +97,33 @@ class DdlRows:
                     yield each, partitions_changed(self._name(each))
         elif told.event == END:
             doubts.tell_file(told.relation_id, told.file)
+            if reads_otherwise(self._types_of(told.relation_id), told.types):
+                yield from self._rewritten(current & {told.relation_id})
         else:
             for each in current - told.gone:
                 if doubts.has_partition(each, told.gone):
                     yield each, partitions_changed(self._name(each))
+
+    def _rewritten(self, relation_ids: Iterable[int]) -> Iterator[tuple[int, OperatorError]]:
+        return ((each, table_rewritten(self._name(each))) for each in relation_ids)
+
+    def _is_widened(self, told: ToldDdl) -> bool:
+        """Whether a rewrite of a table that is no partition casts columns beside its key so that every value stays: a
+        key of another type has other bytes."""
+        of, known = told.relation_id, self._tables.writers.announced_last(told.relation_id)
+        before = self._types_of(of)
+        if known is None or not before or not told.is_plain or told.tables != {of}:
+            return False
+        keys = {each.attnum for each in known.table.key_columns}
+        has_same_key = {each for each in before if each[0] in keys} <= told.types
+        return has_same_key and keeps_values(before, told.types)
+
+    def _types_of(self, relation_id: int) -> Types:
+        """As they were announced last; none where the number of one is not known."""
+        known = self._tables.writers.announced_last(relation_id)
+        numbered = [(each.attnum, each.type_oid, each.typmod) for each in (known.table.columns if known else ())]
+        types = frozenset((number, of, typmod) for number, of, typmod in numbered if number is not None)
+        return types if len(types) == len(numbered) else frozenset()
 
     def _name(self, relation_id: int) -> str:
         return self._tables.versions.names([relation_id]).get(relation_id, f"relation {relation_id}")

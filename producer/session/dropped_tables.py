@@ -18,12 +18,12 @@ from dataclasses import replace
 import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import UnknownValue
+from walbridge.producer.errors.rows import UnknownValue
 from walbridge.producer.pgoutput.messages import Delete, Insert, Truncate, Update
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.followed_tables import FollowedTables
-from walbridge.producer.session.session_relations import SessionRelations
-from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.transactions.session_relations import SessionRelations
+from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import QUARANTINED, STALE, TableProgress, is_begun_anew
 from walbridge.schemas.errors import COPY_AGAIN, copy_command
@@ -83,15 +83,16 @@ class DroppedTables:
         """Whether the table is left out."""
         return relation_id in self._left
 
-    def take_back(self, relation_id: int) -> None:
+    def follow(self, relation_id: int) -> None:
         """The table is followed from here on."""
+        self._followed.add(relation_id)
         self._left.discard(relation_id)
 
     def _leave_out(self, relation_id: int, transaction: OpenTransaction) -> None:
         """The first change of a table without a copy."""
         self._relations.settle(relation_id)
         tracker = self._out.tracker
-        name, tables = self._tables.name_of_foreign(relation_id), tracker.progress.tables
+        name, tables = self._tables.writers.name_of_foreign(relation_id), tracker.progress.tables
         if relation_id in tables:
             why = CAME_BACK
         else:

@@ -11,7 +11,7 @@ import struct
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.record import RecordWriter, with_block
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, wal_start
-from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.schemas.errors import OperatorError, ProtocolError
 
 _unpack_change = struct.Struct(">BIB").unpack_from

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.fast_path import FastPath
-from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.schemas.position import Lsn
 
 

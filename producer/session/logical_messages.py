@@ -9,10 +9,12 @@ begins there. It comes again when a session begins before it, so progress knows 
 """
 
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import Images, KafkaRecord, RecordWriter, TransactionSource
+from walbridge.producer.encoding.kafka_record import KafkaRecord
+from walbridge.producer.encoding.record import Images, RecordWriter
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.pgoutput.messages import LogicalMessage
 from walbridge.producer.relations.tables import Tables
-from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.avro.codec import bytes_value, string_value
 from walbridge.schemas.avro.value_encoders import VALUE
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
@@ -31,7 +33,8 @@ class MessageWriter(RecordWriter):
 
     def __init__(self, record: RelationRecord, pipeline: str, database: str) -> None:
         super().__init__(record, pipeline, database)
-        self.source = self._source_part(pipeline, database, "", "", "false")  # as Debezium: of no table
+        self._names = pipeline, database, "", ""  # as Debezium: of no table
+        self.source = self.source_part("false")
 
     def message(self, message: LogicalMessage, source: TransactionSource, ordinal: int, ts_ms: bytes) -> KafkaRecord:
         """``m``."""

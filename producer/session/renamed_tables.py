@@ -48,7 +48,7 @@ class RenamedTables:
             is_left = relation_id in self._out.batch.dropped or relation_id in self._watch.doubts
             if is_left or table is None or table.state != CURRENT or table.copy is not None:
                 continue
-            if self._tables.announced_last(relation_id) != altered.known:
+            if self._tables.writers.announced_last(relation_id) != altered.known:
                 continue  # the stream told more since
             try:
                 writer = self._tables.alter(altered.table, altered.facts, altered.types)
@@ -69,7 +69,7 @@ class RenamedTables:
             # The copy of a table asks what it is called before each chunk.
             if table is None or table.state != CURRENT or relation_id in self._out.batch.dropped:
                 continue
-            was = self._tables.name_of(relation_id)
+            was = self._tables.writers.name_of(relation_id)
             try:
                 writer = self._tables.rename(relation_id, name)
             except UnfitSchema as reason:

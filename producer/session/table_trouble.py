@@ -16,19 +16,20 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.troubles import after_trouble, is_copied_too_often
-from walbridge.producer.errors.tables import TableRewritten, UnfitTable
+from walbridge.producer.errors.tables import TableRewritten
 from walbridge.producer.errors.topics import TopicLost
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.announced_tables import AnnouncedTables
 from walbridge.producer.session.copies.table_copies import TableCopies
 from walbridge.producer.session.dropped_tables import DroppedTables
 from walbridge.producer.session.followed_tables import FollowedTables
-from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import GIVEN_UP, QUARANTINED, TableProgress
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.settings import Producer
+from walbridge.schemas.settings_sections import Producer
 
 log = structlog.get_logger()
 
@@ -48,38 +49,18 @@ class TableTrouble:
         watch: SourceWatch,
         followed: FollowedTables,
         dropped: DroppedTables,
+        announced: AnnouncedTables,
     ) -> None:
         self.copies: TableCopies | None = None
         self._policy = limits.on_table_error
         self._out, self._tables, self._watch = out, tables, watch
-        self._followed, self._dropped = followed, dropped
-        self._announced: set[int] = set()
-        self._refused: dict[int, UnfitTable] = {}
-        """Tables that the stream announced as what cannot be followed: told at their next change."""
-
-    def announce(self, relation_id: int) -> None:
-        """The stream announced the table: after its membership was altered, or it was rewritten, it does so too."""
-        self._announced.add(relation_id)
-
-    def announce_partition(self, relation_id: int, root: int) -> None:
-        """The stream announced a partition, and its root before it: the root's next change is one of its rows."""
-        self._watch.doubts.announce_partition(relation_id, root)
-        self.announce(root)
-
-    def refuse(self, relation_id: int, reason: UnfitTable) -> None:
-        """The stream announced the table, which cannot be followed so."""
-        self._refused[relation_id] = reason
-
-    def take_refused(self, relation_id: int) -> UnfitTable | None:
-        """Why the table cannot be followed as it was announced last, told once."""
-        return self._refused.pop(relation_id, None)
+        self._followed, self._dropped, self.announced = followed, dropped, announced
 
     def is_left(self, relation_id: int, transaction: OpenTransaction) -> bool:
         """Asked before a change of a table that is followed is published: whether it is not to be."""
-        if relation_id not in self._announced:
+        if not self.announced.take(relation_id):
             return False
-        self._announced.discard(relation_id)
-        reason: OperatorError | None = self.take_refused(relation_id)
+        reason: OperatorError | None = self.announced.take_refused(relation_id)
         if reason is None:
             self._watch.look_at(relation_id, transaction.begin.xid)
             reason = self._watch.doubts.take_of(relation_id)
@@ -107,6 +88,14 @@ class TableTrouble:
             if relation_id in self._followed and relation_id not in self._out.batch.dropped:
                 for record in self._tables.versions.newest([relation_id]):
                     self.leave(record, Position(lsn, 0), reason)
+
+    def drop(self, relation_id: int) -> None:
+        """The table left the publication or is gone: the cut that was made just now says so."""
+        self._followed.drop(relation_id)
+        if relation_id in self._watch.gone:
+            self._dropped.add(relation_id)  # its last changes may be yet to come
+        if self.copies is not None:
+            self.copies.let_go(relation_id)
 
     def leave(
         self, relation: RelationRecord, position: Position, reason: OperatorError, *, is_mended_by_copy: bool = True
@@ -137,7 +126,7 @@ class TableTrouble:
         self._out.leave_table(relation, position, after)
         self._followed.drop(relation_id)
         self._dropped.add(relation_id)
-        self._tables.forget(relation_id)
+        self._tables.writers.forget(relation_id)
         if self.copies is not None:
             self.copies.let_go(relation_id)
         if after.state == QUARANTINED:

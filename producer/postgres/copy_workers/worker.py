@@ -29,7 +29,8 @@ from walbridge.producer.postgres.copy_workers.protocol import (
     RowsHanded,
     Wanted,
 )
-from walbridge.producer.postgres.table_reads.chunk_reader import LOCK_WAIT_S, KeyRange
+from walbridge.producer.postgres.table_reads.chunk_reader import LOCK_WAIT_S
+from walbridge.producer.postgres.table_reads.key_range import KeyRange
 from walbridge.producer.postgres.table_reads.pieces import WHOLE_BYTES_MAX, read_by_pages
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.producer.postgres.table_reads.snapshot import (

@@ -12,8 +12,9 @@ from typing import Any
 import psycopg
 from psycopg import pq, sql
 
-from walbridge.producer.postgres.connection import classified, has_input, raise_for_result, rows_of, walsender_query
+from walbridge.producer.postgres.connection import has_input, rows_of, walsender_query
 from walbridge.producer.postgres.facts import CreatedSlot, ServerIdentity, SlotState
+from walbridge.producer.postgres.server_errors import classified, raise_for_result
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, parse_lsn
 

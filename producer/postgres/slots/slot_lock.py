@@ -27,8 +27,9 @@ import psycopg
 import structlog
 
 from walbridge.producer.errors.servers import slot_has_producer
-from walbridge.producer.postgres.connection import SqlConnection, classified, connect_sql, has_input
+from walbridge.producer.postgres.connection import SqlConnection, connect_sql, has_input
 from walbridge.producer.postgres.interruptible import NoStop, Stop, connecting
+from walbridge.producer.postgres.server_errors import classified
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of

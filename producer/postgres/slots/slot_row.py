@@ -8,7 +8,8 @@ from datetime import datetime
 
 import psycopg
 
-from walbridge.producer.postgres.connection import SqlConnection, classified, connect_sql
+from walbridge.producer.postgres.connection import SqlConnection, connect_sql
+from walbridge.producer.postgres.server_errors import classified
 from walbridge.producer.postgres.slots import slot as slots
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of

@@ -16,16 +16,18 @@ function, which may mean something else. Source: PostgreSQL manual, "Index Acces
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import sql
 
+from walbridge.producer.pgoutput.messages import Field
 from walbridge.producer.postgres.catalog import rows_of
-from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.schemas.errors import OperatorError
+from walbridge.producer.postgres.server_errors import classified
+from walbridge.schemas.errors import OperatorError, ProtocolError
 
 BOUND_SETTING = "walbridge.bound"
 """Of the transaction alone: the bound that a condition speaks of, or the keys that are listed, as JSON."""
@@ -67,6 +69,21 @@ class Bound:
     """A row's place in the order: the text of each key column. Prints as nothing of it (I10)."""
 
     values: tuple[str, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, fields: Iterable[Field]) -> "Bound":
+        """Of a row's key columns.
+
+        Raises:
+            ProtocolError: one has no value.
+        """
+        return cls(tuple(_text(each) for each in fields))
+
+
+def _text(field: Field) -> str:
+    if not isinstance(field, bytes):
+        raise ProtocolError("a key column without a value")
+    return field.decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ import psycopg
 from psycopg import pq, sql
 
 from walbridge.producer.pgoutput.copy_text import line_size, tuple_of_line
-from walbridge.producer.postgres.connection import classified, connect_sql, has_input, raise_for_result
+from walbridge.producer.postgres.connection import connect_sql, has_input
 from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.server_errors import classified, raise_for_result
 from walbridge.schemas.errors import OperatorError, RetryableError
 
 SILENT_S = 0.2

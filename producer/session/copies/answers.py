@@ -11,9 +11,7 @@ import structlog
 
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.copying.window import Void
-from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     Answer,
     ChunkAltered,
     ChunkRead,
@@ -22,6 +20,8 @@ from walbridge.producer.postgres.table_reads.copy_protocol import (
     TableFound,
     TablesFound,
 )
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.reading import PUBLICATION, CopyReading
 from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S

@@ -13,7 +13,7 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.pgoutput.copy_text import tuple_of_line
 from walbridge.producer.pgoutput.messages import Unsent
 from walbridge.producer.pgoutput.tuple_data import encode_tuple
-from walbridge.producer.postgres.table_reads.copy_protocol import ChunkRead
+from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead
 
 
 def rows_at_end(

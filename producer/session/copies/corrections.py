@@ -13,8 +13,8 @@ import structlog
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.postgres.table_reads.copy_protocol import ChunkRead, TableFound
 from walbridge.producer.session.copies.chunk_rows import keys_gone, rows_at_end
 from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.copies.state.copied_table import CopiedTable, OpenChunk

@@ -6,11 +6,11 @@ before those that wait for theirs; a copy of which nothing is left to be read en
 
 from collections.abc import Callable
 
+from walbridge.producer.postgres.copy_beside.copy_protocol import TablesWanted, TableWanted
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.table_reads.copy_protocol import TablesWanted, TableWanted
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.reading import PUBLICATION, CopyReading
-from walbridge.schemas.settings import Producer
+from walbridge.schemas.settings_sections import Producer
 
 
 class CopyQuestions:

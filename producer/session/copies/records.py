@@ -11,7 +11,9 @@ from typing import TypeVar
 from walbridge.producer.batch.cut_maker import CutMaker
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.encoding.copied_rows import EncodedRow
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
+from walbridge.producer.encoding.kafka_record import KafkaRecord
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.errors.rows import UnfitRow, unfit_row
 from walbridge.producer.pgoutput.messages import Delete
 from walbridge.producer.relations.tables import Tables
@@ -58,7 +60,7 @@ class CopyRecords:
             leaves: nothing of the table is published until its rows are: it equals the source no longer.
         """
         source = self._open(lsn)
-        self._tables.take_shape_barrier(progress.relation_id)
+        self._tables.writers.take_shape_barrier(progress.relation_id)
         if leaves:
             self._out.add_barrier(writer, "dropped", Position(lsn, COPIED_ORDINAL))
         self._out.add_barrier(writer, "copy_begin", Position(lsn, COPIED_ORDINAL))
@@ -84,7 +86,7 @@ class CopyRecords:
         """
         kill_point("chunk:read")
         source, out = self._open(lsn), self._out
-        if self._tables.take_shape_barrier(writer.relation.table.relation_id):
+        if self._tables.writers.take_shape_barrier(writer.relation.table.relation_id):
             out.add_barrier(writer, "shape", Position(lsn, COPIED_ORDINAL))
         end = source.encoded + long_bytes(COPIED_ORDINAL) + out.plain_tails["r"]
         if (unfit := self._send(writer, self._rest_of(writer, rows, end), source, lsn)) is not None:
@@ -159,7 +161,7 @@ class CopyRecords:
         """Queue rows; why the first that cannot be published is none."""
         try:
             for number, row in enumerate(rows):
-                self._out.send_copied(writer, row, source, is_incremental=True)
+                self._out.send_copied(writer, row, source, writer.incremental_source)
                 if number % _ALIVE_ROWS == 0:
                     self._keep_alive()
         except (ProtocolError, UnfitRow) as error:

@@ -13,10 +13,11 @@ from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.topic_found import TopicFound
+from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound
 from walbridge.producer.postgres.facts import PublishedTable, TableFacts
-from walbridge.producer.postgres.table_reads.copy_protocol import TableFound
-from walbridge.producer.relations.relation_cache import announced, describe
+from walbridge.producer.relations.table_description import announced, describe
 from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import DROPPED, STALE, TableProgress
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.table_schema import quoted
@@ -80,7 +81,9 @@ class CopyStart:
         live = {each for each in holders if states[each].state != DROPPED}
         if live and (gone := live - self._watch.names_of(live).keys()):
             raise NotYet(f"topic {topic} is still that of relation {min(gone)}")
-        reason = f"{topic} is in use" if holders else None if newest else self._unfit(topic, found)
+        reason = f"{topic} is in use" if holders else self._other_keys(newest, found)
+        if reason is None and not newest:
+            reason = self._unfit(topic, found)
         if reason is None and self._tables.registry.suits(topic):
             return topic
         log.warning(
@@ -90,6 +93,12 @@ class CopyStart:
             reason=reason or f"{topic} has events in another format",
         )
         return free
+
+    def _other_keys(self, newest: Iterable[RelationRecord], found: TableFound) -> str | None:
+        """Why a table with records may not have their topic."""
+        relation, is_other = announced(found.table, found.facts), self._tables.topics.is_other_key
+        others = (each.topic for each in newest if is_other(each, relation, found.facts, found.types))
+        return next((f"{topic} is compacted, and has other keys" for topic in others), None)
 
     def _free_topic(self, found: TableFound, taken: Iterable[str]) -> str:
         """The first name with a suffix that the table may have."""
@@ -183,9 +192,9 @@ class CopyStart:
             raise NotYet(str(error)) from None
         if record.membership is None or record.membership != found.membership:
             raise NotYet(f"table {table.qualified_name} left the publication, or came to it anew")
-        if not self._watch.sends_partitions_of(record):
+        if not self._watch.sent.has_partitions_of(record):
             raise NotYet(f"the server may not send all partitions of {table.qualified_name} in this session")
-        if not self._watch.sends_as_published(record):
+        if not self._watch.sent.is_as_published(record):
             raise NotYet(f"the server may not send all changes of {table.qualified_name} in this session")
         return record
 

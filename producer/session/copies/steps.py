@@ -16,8 +16,8 @@ from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.postgres.table_reads.copy_protocol import ChunkRead, TableFound
 from walbridge.producer.session.copies.arrival import Arrival
 from walbridge.producer.session.copies.chunk_rows import rows_at_end
 from walbridge.producer.session.copies.corrections import Corrections

@@ -30,8 +30,8 @@ from walbridge.producer.copying.table_record import state_of, with_state
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.pgoutput.messages import Change
+from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.copies.answers import CopyAnswers
 from walbridge.producer.session.copies.arrival import Arrival
@@ -47,7 +47,7 @@ from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.producer.session.copies.steps import CopySteps
 from walbridge.producer.session.copies.whole_steps import WholeSteps
-from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.control.table_progress import COPYING, QUARANTINED, STALE, TableProgress, is_begun_anew
 from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import Lsn

@@ -24,8 +24,8 @@ from walbridge.producer.copying.table_record import with_state
 from walbridge.producer.copying.window import Void
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.errors.rows import UnfitRow
+from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.postgres.table_reads.copy_protocol import TableFound
 from walbridge.producer.session.copies.arrival import Arrival
 from walbridge.producer.session.copies.records import CopyRecords
 from walbridge.producer.session.copies.start import CopyStart, NotYet
@@ -35,7 +35,7 @@ from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, IN_ONE_PIECE, TableProgress, is_begun_anew
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.settings import Producer
+from walbridge.schemas.settings_sections import Producer
 
 log = structlog.get_logger()
 

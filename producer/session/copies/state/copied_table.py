@@ -27,14 +27,14 @@ from walbridge.producer.encoding.copied_rows import RowFormat
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Change, Truncate
+from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, ChunkWanted, TableFound
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.table_reads.copy_protocol import ChunkRead, ChunkWanted, TableFound
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.control.table_request import key_values
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Producer
+from walbridge.schemas.settings_sections import Producer
 
 FIRST_ROWS = 1_000
 """Of a copy's first chunk: how large rows are is not known yet."""

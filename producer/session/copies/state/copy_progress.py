@@ -13,6 +13,7 @@ import structlog
 from walbridge.producer.copying.copy_share import LINE_S, TableSize, line_of, seconds_left
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
+from walbridge.runtime.logs import told_every_s
 from walbridge.schemas.control.table_progress import TableCopy
 
 log = structlog.get_logger()
@@ -69,7 +70,7 @@ class CopyProgress:
             pace = self._paces[relation_id] = _Pace(copy, share, now_s, now_s)
         left_s = seconds_left(share, pace.share, now_s - pace.seen_s)
         standing = CopyStanding(topic, copy.rows, copy.bytes, share, left_s)
-        if now_s - pace.told_s >= LINE_S:
+        if now_s - pace.told_s >= told_every_s(LINE_S):
             pace.told_s = now_s
             self._tell(table, standing, pace, now_s - pace.seen_s)
         return standing

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 
 from walbridge.producer.copying.visibility import ReceivedTransactions
-from walbridge.producer.postgres.table_reads.copy_protocol import TableFound, Wanted
-from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
+from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound, Wanted
+from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.requested_tables import RequestedTables
 from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy

@@ -11,8 +11,8 @@ from struct import Struct
 from typing import IO
 
 from walbridge.producer.copying.set_aside import Queue
-from walbridge.producer.encoding.record import KafkaRecord
-from walbridge.producer.session.transaction_spool import Spool, spool_parent
+from walbridge.producer.encoding.kafka_record import KafkaRecord
+from walbridge.producer.session.transactions.transaction_spool import Spool, spool_parent
 from walbridge.schemas.settings import Settings
 
 PIECE_BYTES = 2**20

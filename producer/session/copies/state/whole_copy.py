@@ -15,11 +15,12 @@ from walbridge.producer.copying.copy_state import TableState
 from walbridge.producer.copying.set_aside import SetAside
 from walbridge.producer.copying.visibility import Before
 from walbridge.producer.copying.window import Void
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, event_count, records_of
+from walbridge.producer.encoding.kafka_record import KafkaRecord, event_count
+from walbridge.producer.encoding.record import RecordWriter, records_of
 from walbridge.producer.errors.disks import set_aside_full, set_aside_unwritable
 from walbridge.producer.errors.rows import unfit_row
 from walbridge.producer.pgoutput.messages import Delete, Insert, Update
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     Answer,
     ChunkAltered,
     ChunkShown,
@@ -29,7 +30,7 @@ from walbridge.producer.postgres.table_reads.copy_protocol import (
     WholeWanted,
 )
 from walbridge.producer.session.copies.state.record_queue import QueueFull, RecordQueue
-from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.avro.codec import long_bytes
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn

@@ -10,7 +10,7 @@ the hash must be that of what was published (I4).
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from walbridge.producer.encoding.record import TransactionSource
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.errors.publications import split_differs
 from walbridge.producer.pgoutput.frames import wal_start
 from walbridge.producer.pgoutput.messages import Begin, Commit, Origin

@@ -7,8 +7,8 @@ they speak of can be mended only while it has not happened: later the WAL lacks 
 from collections.abc import Iterator, Sequence
 
 from walbridge.producer.errors.publications import row_filter_loses_values
-from walbridge.producer.guards.partitions import identity_faults, unsent_faults
-from walbridge.producer.guards.publication_faults import (
+from walbridge.producer.guards.unfit.partitions import identity_faults, unsent_faults
+from walbridge.producer.guards.unfit.publication_faults import (
     archive_faults,
     combination_faults,
     sends_by_order,

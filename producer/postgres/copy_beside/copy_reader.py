@@ -16,12 +16,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from walbridge.producer.postgres import catalog
-from walbridge.producer.postgres.connection import TableLocked, connect_sql
-from walbridge.producer.postgres.copy_workers.pool import CopyWorkers, worker_share
-from walbridge.producer.postgres.copy_workers.protocol import Beginning
-from walbridge.producer.postgres.publications.publication import publication_state
-from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader, TableRead
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.connection import connect_sql
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     Answer,
     ChunkRead,
     ChunkShown,
@@ -36,7 +32,12 @@ from walbridge.producer.postgres.table_reads.copy_protocol import (
     WholeRead,
     WholeWanted,
 )
-from walbridge.producer.postgres.table_reads.encoded_chunk import chunk_answers, shape_of, shown_to
+from walbridge.producer.postgres.copy_beside.encoded_chunk import chunk_answers, shape_of, shown_to
+from walbridge.producer.postgres.copy_workers.pool import CopyWorkers, worker_share
+from walbridge.producer.postgres.copy_workers.protocol import Beginning
+from walbridge.producer.postgres.publications.publication import publication_state
+from walbridge.producer.postgres.server_errors import TableLocked
+from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader, TableRead
 from walbridge.producer.postgres.table_reads.table_size import table_sizes
 from walbridge.schemas.errors import RetryableError, WalbridgeError
 

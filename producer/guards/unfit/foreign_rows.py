@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.errors.origins import foreign_rows_copied, foreign_rows_held, foreign_rows_left_out
 from walbridge.producer.guards.baseline import ORIGIN_OPTION
-from walbridge.producer.guards.doubts import Doubts
+from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.publications.subscribed_tables import subscribed

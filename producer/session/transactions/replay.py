@@ -11,8 +11,8 @@ the stream announced since. No Kafka and no Postgres: tests use this very class.
 from collections.abc import Callable, Iterator
 
 from walbridge.producer.pgoutput.messages import Begin, Commit, Message, Relation
-from walbridge.producer.session.pending_transactions import Committed, PendingTransactions
-from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.transactions.pending_transactions import Committed, PendingTransactions
+from walbridge.producer.session.transactions.session_relations import SessionRelations
 from walbridge.runtime.kill_points import kill_point
 
 

@@ -46,8 +46,8 @@ from walbridge.producer.pgoutput.messages import (
     StreamStop,
 )
 from walbridge.producer.pgoutput.streamed import split_xid
-from walbridge.producer.session.session_relations import SessionRelations
-from walbridge.producer.session.transaction_spool import Spool, Spooled
+from walbridge.producer.session.transactions.session_relations import SessionRelations
+from walbridge.producer.session.transactions.transaction_spool import Spool, Spooled
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import ProtocolError, StreamLost
 from walbridge.schemas.position import Lsn, format_lsn

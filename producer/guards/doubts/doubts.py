@@ -27,20 +27,21 @@ from walbridge.producer.errors.tables import (
     partitions_changed,
     table_rewritten,
 )
-from walbridge.producer.guards import altered_types, rewrites
-from walbridge.producer.guards.added_values import AddedValues
 from walbridge.producer.guards.baseline import GENERATED_OPTION, Baseline
-from walbridge.producer.guards.rewrites import as_text, by_relation, from_text
-from walbridge.producer.guards.told_rewrites import ToldRewrites
-from walbridge.producer.guards.truncations import Truncations
+from walbridge.producer.guards.doubts import altered_types, rewrites
+from walbridge.producer.guards.doubts.added_values import AddedValues
+from walbridge.producer.guards.doubts.partition_rows import PartitionRows
+from walbridge.producer.guards.doubts.rewrites import as_text, by_relation, from_text
+from walbridge.producer.guards.doubts.told_rewrites import ToldRewrites
+from walbridge.producer.guards.doubts.truncations import Truncations
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, TableFile, TableStorage
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.publications.publication import insert_lsn, with_generated_columns
-from walbridge.producer.postgres.table_files import are_empty, table_storages
+from walbridge.producer.postgres.table_files import table_storages
 from walbridge.producer.postgres.used_types import used_types
-from walbridge.producer.relations.partition_sessions import SINCE_VERSION
 from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
@@ -54,7 +55,9 @@ class Doubts:
 
     def __init__(self, settings: Settings, connection: SqlConnection, tables: Tables, tracker: ProgressTracker) -> None:
         self._connection, self._tables, self._tracker = connection, tables, tracker
-        self._publications = settings.postgres.publication_names
+        self._publications, self._slot = settings.postgres.publication_names, settings.postgres.slot
+        self._seen: Snapshot | None = None
+        """What the last look at all tables showed."""
         self._stops = settings.producer.on_table_error == "stop"
         self._doubted: dict[int, OperatorError] = {}
         self._options: dict[str, str] = {}
@@ -65,8 +68,8 @@ class Doubts:
         self.is_told = False
         """Whether the source tells DDL as rows in the stream: those say of which position a doubt is."""
         self._told = ToldRewrites()
-        self._announced: dict[int, set[int]] = {}
-        """By root: partitions of which the stream brought changes since."""
+        may_mark = not settings.postgres.two_phase
+        self._partitions = PartitionRows(connection, tracker, self._name, may_mark=may_mark)
         self._added = AddedValues(self._publications, connection, tables)
         self._untold: set[int] = set()
         """Tables that got a column in which older rows have a value, which no version of them tells yet."""
@@ -148,10 +151,17 @@ class Doubts:
             tables = self._tracker.progress.tables
             self._tracker.remember_tables({each: replace(tables[each], membership=new[each]) for each in new})
 
+    def announce(self, relation_id: int) -> None:
+        """The server announces any relation. Raises as ``add``."""
+        self.add(self._partitions.announce(relation_id))
+
     def announce_partition(self, relation_id: int, root: int) -> None:
         """The stream brings a change of this partition, under its root's name."""
-        if relation_id not in by_relation(self._known(root)):
-            self._announced.setdefault(root, set()).add(relation_id)
+        self._partitions.announce_below(relation_id, root, by_relation(self._known(root)))
+
+    def with_empty_partitions(self, table: TableProgress) -> TableProgress:
+        """A table that is to be copied, with what is to be remembered of its partitions."""
+        return self._partitions.with_empty(table)
 
     def tell_rewrite(self, relation_id: int, file: int) -> None:
         """A row about DDL tells that this file is to be replaced by one with the same rows."""
@@ -162,19 +172,16 @@ class Doubts:
         self.is_look_due |= self._told.end(relation_id, file)
 
     def has_partition(self, root: int, relation_ids: Collection[int]) -> bool:
-        """Whether one of these is known to be below this root."""
-        known = by_relation(self._known(root)).keys() - {root} | self._announced.get(root, set())
-        return not known.isdisjoint(relation_ids)
+        """Whether one of these is known to be below this root, and may have rows."""
+        return self._partitions.has_any(root, relation_ids, by_relation(self._known(root)))
 
     def may_bring_rows(self, attached: Attached) -> bool:
-        """Whether its root needs a copy: it has rows, or what was written to it before keeps the server from sending
-        what is written to it now."""
-        return not attached.is_empty or self._connection.info.server_version < SINCE_VERSION
+        """Whether its root needs a copy."""
+        return self._partitions.may_bring_rows(attached)
 
     def knows_partitions_of(self, root: int) -> bool:
-        """Whether the last comparison showed every partition of which changes came: one that came and went since takes
-        its rows with it."""
-        return root not in self._announced
+        """Whether the last comparison showed every partition of which changes came."""
+        return self._partitions.knows_all_of(root)
 
     def awaits(self, relation_id: int) -> bool:
         """Whether the last comparison showed a column that is to be told with what older rows have in it. A rewrite
@@ -206,16 +213,19 @@ class Doubts:
                 reasons[relation_id] = reason
             elif relation_id in self._doubted or relation_id in untold:
                 continue
-            elif tables[relation_id].storage != as_text(now):
-                others[relation_id] = replace(tables[relation_id], storage=as_text(now))
+            elif tables[relation_id].storage != (storage := self._remembered(relation_id, known[relation_id], now)):
+                others[relation_id] = replace(tables[relation_id], storage=storage)
         self.add(reasons)
         self._truncations.note_compared(found, unexplained, snapshot, partial(insert_lsn, self._connection))
         for relation_id in found.keys() - unexplained.keys():
-            self._announced.pop(relation_id, None)
+            self._partitions.note_compared(relation_id)
             self._told.forget(found[relation_id].files)
         if others:
             self._tracker.remember_tables(others)
         return wanted - found.keys()
+
+    def _remembered(self, relation_id: int, known: TableStorage, now: TableStorage) -> str:
+        return as_text(self._partitions.marked(relation_id, by_relation(known), now))
 
     def _yet_to_come(
         self, relation_id: int, known: TableStorage, now: TableStorage, reason: OperatorError | None
@@ -230,13 +240,15 @@ class Doubts:
 
     def note_look(self, state: PublicationState, snapshot: Snapshot | None) -> None:
         """All tables were looked at when the publication was in this state."""
-        self.is_look_due = False
+        self.is_look_due, self._seen = False, snapshot
         self._truncations.note_look(state.lsn, snapshot)
 
     def _with_altered_types(self, known: Mapping[int, TableStorage], found: Mapping[int, TableStorage]) -> set[int]:
         """Those that got a column of a type that was altered since, before anybody looked at it."""
         new = {each: types for each, now in found.items() if (types := altered_types.new_types(known[each], now))}
-        return altered_types.altered_tables(new, used_types(self._connection, new)) if new else set()
+        if not new:
+            return set()
+        return altered_types.altered_tables(new, used_types(self._connection, new, self._slot), self._seen)
 
     def _reason(
         self, relation_id: int, known: TableStorage, now: TableStorage, filled: set[int], altered: set[int]
@@ -245,7 +257,7 @@ class Doubts:
         before, files = by_relation(known), by_relation(now)
         if not all(file.is_logged for file in now.files if file.relation_id != relation_id):
             return partition_not_sent(self._name(relation_id))
-        if before and self._is_other_tree(relation_id, before, files):
+        if before and self._partitions.is_other_tree(relation_id, before, files):
             return partitions_changed(self._name(relation_id))
         if self._rewritten(relation_id, known, now, may_be_truncated=True):
             return table_rewritten(self._name(relation_id))
@@ -254,22 +266,6 @@ class Doubts:
         if relation_id in altered or altered_types.is_printed_otherwise(known, now):
             return labels_changed(self._name(relation_id))
         return None
-
-    def _is_other_tree(self, root: int, before: Mapping[int, TableFile], now: Mapping[int, TableFile]) -> bool:
-        """Whether partitions came or went that may have rows."""
-        if rewrites.left_partitions(before, now) or self._announced.get(root, set()) - now.keys():
-            return True
-        came = rewrites.new_partitions(before, now)
-        if not all(rewrites.is_in_first_file(each) for each in came):
-            return True
-        attached = [each for each in came if not each.is_born]
-        if not attached:
-            return False
-        if self._connection.info.server_version < SINCE_VERSION:
-            return True  # what was written to it before keeps the server from sending what is written to it now
-        # One that is partitioned itself may have brought others, which were born below it.
-        suspects = came if any(not each.file for each in attached) else attached
-        return not are_empty(self._connection, [each.relation_id for each in suspects])
 
     def _rewritten(
         self, relation_id: int, known: TableStorage, now: TableStorage, *, may_be_truncated: bool
@@ -284,6 +280,7 @@ class Doubts:
             file
             for file in now.files
             if file.relation_id in before
+            and not self._partitions.is_unused(before[file.relation_id])
             and not self._told.explain(before[file.relation_id], file)
             and rewrites.is_rewritten(
                 before[file.relation_id],

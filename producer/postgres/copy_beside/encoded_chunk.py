@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.encoding.copied_rows import RowEncoder, RowFormat
 from walbridge.producer.errors.disks import spool_unwritable
-from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers
-from walbridge.producer.postgres.copy_workers.protocol import RangeWanted
-from walbridge.producer.postgres.table_reads.chunk_reader import TableRead
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     ChunkAltered,
     ChunkRead,
     ChunkShown,
     ChunkWanted,
     WholeWanted,
 )
+from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers
+from walbridge.producer.postgres.copy_workers.protocol import RangeWanted
+from walbridge.producer.postgres.table_reads.chunk_reader import TableRead
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool, RowSpools
 from walbridge.schemas.errors import RetryableError

@@ -33,29 +33,37 @@ from collections.abc import Mapping
 from walbridge.producer.postgres.facts import TableFile, TableStorage
 
 _LABELS = "labels="
+UNUSED, REPLACED = "u", "r"
+"""Marks of partitions: see ``partition_rows.py``."""
 
 
 def as_text(storage: TableStorage) -> str:
     """As progress remembers it."""
     files = [
         f"{each.relation_id}:{each.file}:{each.toast}:{each.column_count}:{each.columns}:{each.joined}"
+        + (f":{each.mark}" if each.mark else "")
         for each in storage.files
     ]
     return " ".join([*files, *([_LABELS + ",".join(sorted(storage.labels))] if storage.labels else [])])
 
 
 def from_text(text: str) -> TableStorage:
-    """Earlier code did not write when partitions joined, nor labels."""
+    """Earlier code did not write when partitions joined, nor labels, nor marks."""
     files, labels, knows_labels = [], "", True
     for each in text.split():
         if each.startswith(_LABELS):
             labels = each.removeprefix(_LABELS)
             continue
         relation_id, file, toast, count, columns, *joined = each.split(":")
-        joined_at = joined[0] if joined else ""
+        joined_at, mark = (*joined, "", "")[:2]
         knows_labels = knows_labels and bool(joined)
-        files.append(TableFile(int(relation_id), int(file), int(toast), int(count), columns, joined_at))
+        files.append(TableFile(int(relation_id), int(file), int(toast), int(count), columns, joined_at, mark=mark))
     return TableStorage(tuple(files), frozenset(labels.split(",") if labels else ()), knows_labels)
+
+
+def has_marks(text: str) -> bool:
+    """Whether what progress remembers tells of unused partitions, without reading all of it."""
+    return f":{UNUSED} " in f"{text} " or f":{REPLACED} " in f"{text} "
 
 
 def by_relation(storage: TableStorage) -> dict[int, TableFile]:

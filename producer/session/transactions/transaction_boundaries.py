@@ -8,7 +8,7 @@ without events has neither.
 
 from walbridge.producer.batch.progress import Batch
 from walbridge.producer.relations.tables import Tables
-from walbridge.producer.session.transaction import OpenTransaction
+from walbridge.producer.session.transactions.transaction import OpenTransaction
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
 from walbridge.schemas.control.transaction_record import encode_begin, encode_end, transaction_id
 from walbridge.schemas.settings import Settings
@@ -50,5 +50,5 @@ class TransactionBoundaries:
         """As ``source`` of its events has it; logical messages are of no table."""
         if relation_id == MESSAGES_RELATION_ID:
             return self._messages
-        known = self._tables.announced_last(relation_id)
+        known = self._tables.writers.announced_last(relation_id)
         return str(relation_id) if known is None else known.table.qualified_name

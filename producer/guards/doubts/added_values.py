@@ -10,8 +10,8 @@ then; those that come later have no older rows, or their coming is a doubt by it
 
 from collections.abc import Mapping
 
-from walbridge.producer.guards import rewrites
-from walbridge.producer.guards.rewrites import by_relation
+from walbridge.producer.guards.doubts import rewrites
+from walbridge.producer.guards.doubts.rewrites import by_relation
 from walbridge.producer.postgres.catalog import Publications
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
@@ -78,7 +78,7 @@ class AddedValues:
 
     def _told(self, table: int, number: int) -> set[str] | None:
         """The value that the newest version tells, if any; None: it is older than the column."""
-        version = self._tables.announced_last(table)
+        version = self._tables.writers.announced_last(table)
         columns = {each.attnum: each for each in version.table.columns} if version is not None else {}
         if number in columns:
             value = columns[number].missing_value

@@ -7,11 +7,14 @@ ALTER TYPE rewrites nothing. A row holds a label's id and prints the label; a co
 type has now, also those that came later. What a table's types printed at the last look is remembered with the table.
 Of a type that it has got since, nothing is: rows may have come between the column and an alteration of its type. Which
 of the two was first is told by their transactions, and within one by its commands. A savepoint has a transaction of
-its own, with a higher number. Who adds a label leaves the trace of one that renames it.
+its own, with a higher number; and one with a lower number may have gone on for long when the column came. So only what
+had ended before is older for certain: below what the slot holds back, or, of a column that came behind a look at all
+tables, below all that was running then. Who adds a label leaves the trace of one that renames it.
 """
 
 from collections.abc import Iterable
 
+from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.postgres.facts import RowVersion, TableStorage, UsedType
 
 
@@ -29,22 +32,33 @@ def new_types(before: TableStorage, now: TableStorage) -> set[int]:
     return {int(each.partition("-")[0]) for each in now.labels if each.partition("-")[0] not in known}
 
 
-def is_altered_since(used: UsedType) -> bool:
-    """Whether the type may have been altered since the column is of it."""
-    return any(_is_behind(fact, used.column) for fact in used.facts)
+def is_altered_since(used: UsedType, seen: Snapshot | None = None) -> bool:
+    """Whether the type may have been altered since the column is of it.
+
+    Args:
+        seen: of the last look at all tables before.
+    """
+    is_new = seen is not None and used.column.xid >= seen.xmax
+    ended_below = max(used.ended_below, seen.xmin) if seen is not None and is_new else used.ended_below
+    return any(_is_behind(fact, used.column, ended_below) for fact in used.facts)
 
 
-def altered_tables(new: dict[int, set[int]], used: Iterable[UsedType]) -> set[int]:
+def altered_tables(new: dict[int, set[int]], used: Iterable[UsedType], seen: Snapshot | None = None) -> set[int]:
     """Tables of whose new types one may have been altered behind its column.
 
     Args:
         new: by table, the types that are new to it.
+        seen: as ``is_altered_since``.
     """
-    return {each.relation_id for each in used if each.type_oid in new[each.relation_id] and is_altered_since(each)}
+    return {
+        each.relation_id for each in used if each.type_oid in new[each.relation_id] and is_altered_since(each, seen)
+    }
 
 
-def _is_behind(one: RowVersion, other: RowVersion) -> bool:
+def _is_behind(one: RowVersion, other: RowVersion, ended_below: int) -> bool:
     """Whether the one may have been written behind the other."""
+    if one.is_first:
+        return False
     if one.xid != other.xid:
-        return one.xid > other.xid
+        return one.xid > other.xid or one.xid >= ended_below > 0
     return one.xid > 0 and (one.is_stamped or other.is_stamped or one.command > other.command)

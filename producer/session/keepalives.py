@@ -1,0 +1,40 @@
+"""How a session answers the server's keepalives.
+
+In: a keepalive. Out: how far the WAL was received; a status message, behind a cut where one may move the LSN on.
+"""
+
+import time
+
+from walbridge.producer.batch.cut_maker import CutMaker
+from walbridge.producer.pgoutput.frames import PrimaryKeepalive
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.session.batch_ends import BatchEnds
+from walbridge.producer.session.transactions.transaction import TransactionTracker
+
+REPLY_INTERVAL_S = 0.2
+"""A server that shuts down asks for replies in a tight loop until all is confirmed: at most one answer in this time."""
+
+
+class Keepalives:
+    """Those of one session."""
+
+    def __init__(
+        self, stream: ReplicationStream, transactions: TransactionTracker, cuts: CutMaker, ends: BatchEnds
+    ) -> None:
+        self._stream, self._transactions, self._cuts, self._ends = stream, transactions, cuts, ends
+
+    def receive(self, frame: PrimaryKeepalive) -> None:
+        """One of them."""
+        self._stream.note_received(frame.wal_end)
+        if frame.reply_requested:
+            is_outside = self._transactions.open is None
+            if is_outside:
+                self._ends.close()
+            if time.monotonic() - self._cuts.last_cut_s >= REPLY_INTERVAL_S:
+                if is_outside:
+                    self._cuts.idle_cut(asked=True)
+                self._stream.send_status()
+            else:
+                # The server asks once and then waits: answer after this interval, not only when the next status is due.
+                self._stream.owe_status(REPLY_INTERVAL_S)
+        self._stream.keep_alive()

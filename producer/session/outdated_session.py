@@ -1,0 +1,23 @@
+"""Where a session cannot go on, since the server has it see things as they were when it began.
+
+In: what the tables of a session noticed, and how far it has published. Out: an error that ends the session; the next
+one begins at the floor of its progress, and sees things as they are.
+"""
+
+from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.errors import RetryableError
+from walbridge.schemas.position import Lsn
+
+
+def refuse_outdated(tables: Tables, floor: Lsn) -> None:
+    """Asked between batches.
+
+    Raises:
+        RetryableError: with another session the server tells more.
+    """
+    if (behind := tables.partition_sessions.behind) is not None and floor >= behind:
+        raise RetryableError("the server notices with another session only which partitions came and went")
+    if (behind := tables.publication_sessions.behind) is not None and floor >= behind:
+        raise RetryableError("the server notices with another session only what is published by now")
+    if (behind := tables.ddl_sessions.behind) is not None and floor >= behind:
+        raise RetryableError("the source tells DDL to sessions that begin from now on")

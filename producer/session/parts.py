@@ -1,0 +1,131 @@
+"""The parts of a session, each made once, from the transaction's own up to what ends batches."""
+
+from functools import partial
+
+from walbridge.producer.batch.cut_maker import CutMaker
+from walbridge.producer.batch.open_batch import OpenBatch
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.kafka.table_requests import TableRequests
+from walbridge.producer.pgoutput.decoder import decoders_for
+from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
+from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
+from walbridge.producer.postgres.replication_stream import ReplicationStream
+from walbridge.producer.relations.tables import Tables
+from walbridge.producer.session.announced_tables import AnnouncedTables
+from walbridge.producer.session.batch_ends import BatchEnds
+from walbridge.producer.session.changes import Changes
+from walbridge.producer.session.copies.records import CopyRecords
+from walbridge.producer.session.copies.state.record_queue import RecordQueue
+from walbridge.producer.session.copies.state.requested_tables import RequestedTables
+from walbridge.producer.session.copies.table_copies import TableCopies
+from walbridge.producer.session.ddl_rows import DdlRows
+from walbridge.producer.session.fast_path import FastPath
+from walbridge.producer.session.followed_tables import FollowedTables
+from walbridge.producer.session.keepalives import Keepalives
+from walbridge.producer.session.logical_messages import LogicalMessages
+from walbridge.producer.session.renamed_tables import RenamedTables
+from walbridge.producer.session.table_trouble import TableTrouble
+from walbridge.producer.session.transactions.pending_transactions import PendingTransactions
+from walbridge.producer.session.transactions.replay import Replay
+from walbridge.producer.session.transactions.session_relations import SessionRelations
+from walbridge.producer.session.transactions.transaction import TransactionTracker
+from walbridge.producer.session.transactions.transaction_boundaries import TransactionBoundaries
+from walbridge.producer.session.transactions.transaction_spool import Spool
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.settings import Settings
+
+
+class SessionParts:
+    """Those of one START_REPLICATION.
+
+    Attributes:
+        copies: tables that are copied beside the stream; None where none is.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        stream: ReplicationStream,
+        tables: Tables,
+        out: OpenBatch,
+        watch: SourceWatch,
+        spool: Spool,
+        server_version: int,
+    ) -> None:
+        limits, progress = settings.producer, out.tracker.progress
+        self._settings, self._stream, self._tables, self._out = settings, stream, tables, out
+        self._watch, self._spool = watch, spool
+        self.decoders = decoders_for(progress.options)
+        self.transactions = TransactionTracker(
+            progress.done,
+            progress.split,
+            XLOG_DATA_HEADER_BYTES,
+            tells_sequence=settings.topics.source_sequence,
+            tells_transaction=settings.topics.transaction_block,
+            counts_events=settings.topics.transaction_topic,
+        )
+        self.fast_path = FastPath(out, self.transactions)
+        self.followed = FollowedTables(tables, self.fast_path, self.transactions, progress.relation_ids)
+        self.announced = AnnouncedTables(self.followed, watch)
+        relations = SessionRelations(self.announced.receive, self.fast_path.forget)
+        self.pending = PendingTransactions(
+            spool,
+            relations,
+            self.decoders,
+            server_version,
+            progress.done,
+            leaves_foreign_out=progress.options.get("origin") == "none",
+        )
+        self.replay = Replay(self.pending, relations, stream.keep_alive)
+        self.changes = Changes(
+            out,
+            tables,
+            relations,
+            self.fast_path,
+            self.followed,
+            drops_on_unknown_value=limits.on_unknown_value == "stale",
+        )
+        dropped = self.changes.dropped
+        self._trouble = TableTrouble(limits, out, tables, watch, self.followed, dropped, self.announced)
+        self.changes.trouble = self._trouble
+        self.ddl = DdlRows(out, tables, watch, relations, dropped, self._trouble)
+        self._renamed = RenamedTables(tables, out, watch, self.fast_path)
+        self.cuts = CutMaker(
+            limits.idle_cut_interval_ms,
+            stream,
+            tables,
+            out,
+            watch,
+            self.pending,
+            on_dropped=self._trouble.drop,
+            on_ending=self._end_at,
+        )
+        self.messages = LogicalMessages(settings, tables, out)
+        self.boundaries = TransactionBoundaries(settings, tables)
+        self.ends = BatchEnds(limits.transaction_timeout_ms, out, self.cuts, self.transactions, self.boundaries)
+        self.keepalives = Keepalives(stream, self.transactions, self.cuts, self.ends)
+        self.copies: TableCopies | None = None
+
+    def _end_at(self, lsn: Lsn) -> None:
+        self._renamed.tell(lsn)
+        self._trouble.end_at(lsn)
+
+    def copy_with(self, reader: CopyReader, requests: TableRequests | None) -> None:
+        """Have tables copied beside the stream."""
+        dropped, leave = self.changes.dropped, partial(self._trouble.leave, is_mended_by_copy=False)
+        self.copies = TableCopies(
+            self._settings,
+            self._stream,
+            self._tables,
+            self._out,
+            self._watch,
+            reader,
+            CopyRecords(self._out, self._tables, self.cuts, self._stream.keep_alive, leave),
+            RequestedTables(self._out.tracker, self._watch, requests),
+            queue=partial(RecordQueue.beside, self._settings, self._spool),
+            follow=dropped.follow,
+            leave_out=dropped.add,
+            is_told_since=self.followed.is_told_since,
+        )
+        self.changes.copies, self._trouble.copies = self.copies, self.copies
+        dropped.on_left_out = self.copies.notice
