@@ -35,6 +35,7 @@ from walbridge.spark_consumer.metrics import JobMetrics
 from walbridge.spark_consumer.other_job import naming_other_job, wait_for_other_job
 from walbridge.spark_consumer.preflight import preflight
 from walbridge.spark_consumer.retry import keep_going
+from walbridge.spark_consumer.stop_in_time import StopInTime
 
 log = structlog.get_logger()
 
@@ -74,22 +75,32 @@ def _run(settings: Settings, *, once: bool) -> None:
 def _materialize(settings: Settings, metrics: JobMetrics, report: RunReport, *, once: bool) -> None:
     stop = threading.Event()
     _stop_on_signals(stop)
-    preflight(settings, stop)
-    if stop.is_set():
-        return
-    spark = _started(settings, stop)
-    if spark is None:
-        return
-    # Spark's Python side takes Ctrl-C for itself when it starts.
-    _stop_on_signals(stop)
-    # The report ends inside: under spark-submit the JVM takes this process with it once it goes on.
-    with stopping_with_jvm(spark, stop), report:
-        try:
-            with told_if_jvm_ends(spark):
-                _Attempts(spark, settings, stop, metrics, report).run(once=once)
-        finally:
-            stop_session(spark)
-        log.info("stopped")
+    with StopInTime(stop, report, lambda: metrics.open_plan):
+        preflight(settings, stop)
+        spark = None if stop.is_set() else _session(settings, stop)
+        if spark is None:
+            log.info("stopped")
+            return
+        # The report ends inside: under spark-submit the JVM takes this process with it once it goes on.
+        with stopping_with_jvm(spark, stop), report:
+            try:
+                with told_if_jvm_ends(spark):
+                    _Attempts(spark, settings, stop, metrics, report).run(once=once)
+            finally:
+                stop_session(spark)
+            log.info("stopped")
+
+
+def _session(settings: Settings, stop: threading.Event) -> SparkSession | None:
+    """None: a stop was asked for meanwhile, which waits for no JVM to come up."""
+    try:
+        _stop_on_signals(stop, at_once=True)
+        spark = _started(settings, stop)
+        # Spark's Python side takes Ctrl-C for itself when it starts.
+        _stop_on_signals(stop)
+    except _StopAsked:
+        return None
+    return spark
 
 
 def _started(settings: Settings, stop: threading.Event) -> SparkSession | None:
@@ -153,9 +164,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _stop_on_signals(stop: threading.Event) -> None:
+class _StopAsked(BaseException):
+    """No error, and nobody's to sort."""
+
+
+def _stop_on_signals(stop: threading.Event, *, at_once: bool = False) -> None:
     def ask(_signal: int, _frame: FrameType | None) -> None:
         stop.set()
+        if at_once:
+            raise _StopAsked
 
     signal.signal(signal.SIGTERM, ask)
     signal.signal(signal.SIGINT, ask)

@@ -31,6 +31,8 @@ class JobMetrics:
         self.registry = new_registry(pipeline)
         self.pulse = Pulse(stalled_after_s)
         self._begun_s: float | None = None
+        self.open_plan: Plan | None = None
+        """The plan in work, until the lake says that it is carried out."""
         self._published_s = float("nan")
         self._plans = self._counter("plans", "Plans carried out, by what they ended as", "kind")
         self._rows = self._counter("rows", "Records read and applied")
@@ -77,18 +79,20 @@ class JobMetrics:
     def in_work(self, plan: Plan) -> Iterator[None]:
         """A block that carries out a plan."""
         self._begun_s = time.monotonic()
+        self.open_plan = plan
         self._plan_rows.set(plan.rows)
         self._plan_tables.set(len(plan.tables))
         try:
             yield
         finally:
-            self._begun_s = None
+            self._begun_s = self.open_plan = None
             self._plan_rows.set(0)
             self._plan_tables.set(0)
 
     def plan_done(self, plan: Plan, row: CutRow, laps_ms: Mapping[str, int]) -> None:
         """A plan was carried out, and ``row`` says so in the lake."""
         self.pulse.beat()
+        self.open_plan = None
         self._plans.labels(row.kind).inc()
         self._rows.inc(plan.rows)
         for lap, spent_ms in laps_ms.items():

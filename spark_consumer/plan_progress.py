@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import structlog
 
+from walbridge.runtime.logs import told_every_s
 from walbridge.spark_consumer.plan.plan import Plan, TablePlan
 
 LINE_EVERY_S = 9.0
@@ -45,7 +46,7 @@ class PlanProgress:
     def tell_if_due(self) -> None:
         """Write a line, unless one was written just now."""
         now_s = time.monotonic()
-        if now_s - self._said_s < LINE_EVERY_S:
+        if now_s - self._said_s < told_every_s(LINE_EVERY_S):
             return
         self._said_s = now_s
         with self._lock:

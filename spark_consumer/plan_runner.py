@@ -20,12 +20,13 @@ from pyspark.sql import SparkSession
 from walbridge.runtime.kill_points import kill_point
 from walbridge.schemas.errors import OperatorError, TableError, copy_command
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply.appliers import LOCAL, Appliers
 from walbridge.spark_consumer.apply.apply import apply_table
-from walbridge.spark_consumer.delta.maintenance import Maintenance
+from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
+from walbridge.spark_consumer.delta.maintenance.purge import Purge
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.delta.purge import Purge
 from walbridge.spark_consumer.jvm.spark_progress import SparkProgress, hearing
 from walbridge.spark_consumer.kafka.change_reader import TableRecords, planned_records
 from walbridge.spark_consumer.kafka.copy_requests import CopyRequests

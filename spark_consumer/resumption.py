@@ -22,9 +22,10 @@ from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.errors import CHANGED_FROM_OUTSIDE, cuts_made_anew, cuts_unfit, doubting_empty
 from walbridge.spark_consumer.kafka.cuts_source import Cuts, CutsSource
 from walbridge.spark_consumer.metrics import JobMetrics
+from walbridge.spark_consumer.plan.cut_faults import cut_fault, topic_faults
 from walbridge.spark_consumer.plan.lake_state import LakeState, same_tables
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.spark_consumer.plan.plan import Plan, cut_fault, make_plan, topic_faults
+from walbridge.spark_consumer.plan.plan import Plan, make_plan
 from walbridge.spark_consumer.plan_runner import PlanRunner
 
 log = structlog.get_logger()

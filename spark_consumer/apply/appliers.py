@@ -22,6 +22,7 @@ from walbridge.spark_consumer.delta.commit import Commit, Matches
 from walbridge.spark_consumer.delta.dialect import DELTA_RS, SPARK, Dialect
 from walbridge.spark_consumer.delta.spark_merge import merge_by_spark
 from walbridge.spark_consumer.delta.table import LakeTable, Merge
+from walbridge.spark_consumer.jvm.shared_folder import executors_write
 from walbridge.spark_consumer.kafka.slices import Volume
 
 log = structlog.get_logger()
@@ -54,8 +55,9 @@ class Appliers:
         """By itself Spark is taken only where its executors write to the disk that the driver sees, and where two
         programs cannot make one version: neither is so on an object store (Delta's log store there is one driver's).
         """
-        is_here = (spark.sparkContext.master or "").startswith("local") and "://" not in settings.lake.path
-        return cls(LOCAL if settings.lake.applier == AUTO and not is_here else settings.lake.applier, spark)
+        if settings.lake.applier == AUTO and not executors_write(spark, settings.lake.path):
+            return cls(LOCAL, spark)
+        return cls(settings.lake.applier, spark)
 
     def write_frame(self, volume: Volume) -> bool:
         """Whether executors write rows that are new to a table, or all that it will hold.

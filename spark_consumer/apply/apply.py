@@ -25,7 +25,8 @@ from walbridge.spark_consumer.apply.existence import Existence, refuse_other_mat
 from walbridge.spark_consumer.apply.head import is_untouched, segments_done
 from walbridge.spark_consumer.apply.reshape import reshape
 from walbridge.spark_consumer.delta.commit import CREATE, RESTORE, SHAPE, Commit
-from walbridge.spark_consumer.delta.table import ConcurrentCommit, DamagedTable, LakeTable, VersionGone, is_lost_file
+from walbridge.spark_consumer.delta.table import LakeTable
+from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, DamagedTable, VersionGone, is_lost_file
 from walbridge.spark_consumer.errors import FIND_THE_WRITER, table_lost
 from walbridge.spark_consumer.fold.shape import TableShape
 from walbridge.spark_consumer.kafka.change_reader import TableRecords

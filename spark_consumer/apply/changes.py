@@ -26,7 +26,8 @@ from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missi
 from walbridge.spark_consumer.apply.unknown_values import complete_unknown, refuse_missing
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit, Matches
-from walbridge.spark_consumer.delta.table import LakeTable, scratch_table
+from walbridge.spark_consumer.delta.scratch_table import scratch_table
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.errors import FIND_THE_WRITER, sorting_errors
 from walbridge.spark_consumer.fold import keyless
 from walbridge.spark_consumer.fold.fold import root_name

@@ -14,7 +14,8 @@ from walbridge.schemas.errors import TableError
 from walbridge.spark_consumer.apply.arrow_spool import Spool
 from walbridge.spark_consumer.apply.merge import same_root
 from walbridge.spark_consumer.delta.dialect import DELTA_RS
-from walbridge.spark_consumer.delta.table import LakeTable, scratch_table
+from walbridge.spark_consumer.delta.scratch_table import scratch_table
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.fold import root_name
 from walbridge.spark_consumer.fold.schema_join import place_name
 from walbridge.spark_consumer.fold.shape import TableShape

@@ -14,7 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from walbridge.spark_consumer.delta.commit import Commit
-from walbridge.spark_consumer.delta.table import ConcurrentCommit, LakeTable
+from walbridge.spark_consumer.delta.table import LakeTable
+from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit
 
 FILE_ROWS_MAX = 1_000_000
 """Of one task: a merge rewrites each file that holds one of its rows."""

@@ -10,21 +10,24 @@ Delta-rs does not skip a transaction that a table already has; ``head.py`` does.
 """
 
 import json
-import re
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 from deltalake.schema import Field
 
-from walbridge.schemas.errors import RetryableError, TableError
 from walbridge.spark_consumer.delta.columns import LakeField, delta_schema
 from walbridge.spark_consumer.delta.commit import Commit, Matches
 from walbridge.spark_consumer.delta.opening import table_if_any
+from walbridge.spark_consumer.delta.table_faults import (
+    OF_THE_SYSTEM,
+    ConcurrentCommit,
+    DamagedTable,
+    VersionGone,
+    commit_errors,
+)
 from walbridge.spark_consumer.errors import sorted_error
 
 RETENTION_DAYS = 9
@@ -48,32 +51,6 @@ _SESSION = {"datafusion.execution.parquet.schema_force_view_types": "false"}
 """View types do not cast to their plain ones everywhere in Arrow."""
 _WITHOUT_BOUNDS = {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false"}
 """Switched off: a join would skip files outside its keys' bounds, and a file's bounds leave NaN out."""
-_UNWRITABLE = re.compile(r"Unsupported table features required: \[[\w, ]+\]|table is append-only")
-"""Also a failed commit to delta-rs, but one that no other attempt mends."""
-
-_OF_THE_SYSTEM = re.compile(r"os error (?!2\b)")
-"""Any other number than that of a file which is not there: too many open files, for instance."""
-_LOST_FILE = re.compile(r"Object at location \S+ not found|Parquet error|FAILED_READ_FILE|DELTA_DELETION_VECTOR")
-_SCRATCH = "walbridge-scratch-"
-
-
-def is_lost_file(error: Exception) -> bool:
-    """Whether what failed is the reading of a file that a table's log names."""
-    text = str(error)
-    is_of_the_table = bool(_LOST_FILE.search(text)) and _SCRATCH not in text and not _OF_THE_SYSTEM.search(text)
-    return is_of_the_table and sorted_error(error) is error
-
-
-class ConcurrentCommit(RetryableError):
-    """Another program committed to the table since its head was read."""
-
-
-class DamagedTable(Exception):
-    """Commits of a table's log are missing, or no commits."""
-
-
-class VersionGone(Exception):
-    """An old version of a table cannot be read any more."""
 
 
 def _newest_transaction(*found: int | None) -> int | None:
@@ -83,19 +60,6 @@ def _newest_transaction(*found: int | None) -> int | None:
 def has_vectors(delta: DeltaTable) -> bool:
     """Whether rows of a table may be marked as deleted beside their file, by whomever."""
     return "deletionVectors" in (delta.protocol().reader_features or ())
-
-
-@contextmanager
-def _commit_errors(uri: str) -> Iterator[None]:
-    try:
-        yield
-    except CommitFailedError as error:
-        if found := _UNWRITABLE.search(str(error)):
-            raise TableError(
-                f"delta-rs cannot write {uri}: {found[0]}",
-                first="take back what was set on the table: ALTER TABLE in Spark, UNSET TBLPROPERTIES or DROP FEATURE",
-            ) from None
-        raise ConcurrentCommit(f"another program committed to {uri} at the same time") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +95,7 @@ class LakeTable:
             found = sorted_error(error)
             if found is not error:
                 raise found from error
-            if "Kernel error" in str(error) and not _OF_THE_SYSTEM.search(str(error)):
+            if "Kernel error" in str(error) and not OF_THE_SYSTEM.search(str(error)):
                 raise DamagedTable(uri) from error
             raise
         return None if delta is None else cls(uri, delta, storage_options)
@@ -141,7 +105,7 @@ class LakeTable:
         cls, uri: str, fields: Sequence[LakeField], commit: Commit, storage_options: dict[str, str]
     ) -> "LakeTable":
         """A new table without rows."""
-        with _commit_errors(uri):
+        with commit_errors(uri):
             delta = DeltaTable.create(
                 uri,
                 delta_schema(fields),
@@ -195,12 +159,12 @@ class LakeTable:
 
     def append(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
         """Add rows; their schema is the table's."""
-        with _commit_errors(self.uri):
+        with commit_errors(self.uri):
             write_deltalake(self._delta, rows, mode="append", commit_properties=commit.properties())
 
     def overwrite(self, rows: pa.RecordBatchReader, commit: Commit) -> None:
         """Hold these rows and nothing else, in their schema."""
-        with _commit_errors(self.uri):
+        with commit_errors(self.uri):
             write_deltalake(
                 self._delta,
                 rows,
@@ -211,7 +175,7 @@ class LakeTable:
 
     def merge(self, merge: Merge, source: pa.RecordBatchReader, commit: Commit) -> Matches:
         """One MERGE; returns what it found."""
-        with _commit_errors(self.uri):
+        with commit_errors(self.uri):
             builder = self._delta.merge(
                 source,
                 merge.condition,
@@ -238,14 +202,14 @@ class LakeTable:
 
     def add_columns(self, fields: Sequence[LakeField], commit: Commit) -> None:
         """New columns, null in every row."""
-        with _commit_errors(self.uri):
+        with commit_errors(self.uri):
             new = [Field.from_json(json.dumps(field.json())) for field in fields]
             self._delta.alter.add_columns(new, commit_properties=commit.properties())
 
     def describe_column(self, field: LakeField, commit: Commit) -> None:
         """Set a column's metadata."""
         metadata = {name: str(value) for name, value in field.metadata.items()}
-        with _commit_errors(self.uri):
+        with commit_errors(self.uri):
             self._delta.alter.set_column_metadata(field.name, metadata, commit_properties=commit.properties())
 
     def _gone(self, version: int, error: Exception) -> BaseException:
@@ -260,7 +224,7 @@ class LakeTable:
             VersionGone: its files or log entries are not there any more.
         """
         try:
-            with _commit_errors(self.uri):
+            with commit_errors(self.uri):
                 self._delta.restore(version, commit_properties=commit.properties())
         except (DeltaError, OSError) as error:
             raise self._gone(version, error) from error
@@ -279,7 +243,7 @@ class LakeTable:
     def expect_spark(self, commit: Commit) -> None:
         """Say once that Spark writes to the table too."""
         if not self._is_written_by_spark:
-            with _commit_errors(self.uri):
+            with commit_errors(self.uri):
                 self._delta.alter.set_table_properties(
                     {BY_SPARK: "true"}, raise_if_not_exists=False, commit_properties=commit.properties()
                 )
@@ -305,12 +269,3 @@ class LakeTable:
 
     def _reload(self) -> None:
         self._delta = DeltaTable(self.uri, storage_options=self._storage_options or None)
-
-
-@contextmanager
-def scratch_table(schema: pa.Schema, slices: Iterable[pa.Table]) -> Iterator[LakeTable]:
-    """A table of these rows on local disk, for ``query``; gone when the block ends."""
-    with tempfile.TemporaryDirectory(prefix=_SCRATCH) as folder:
-        batches = (batch for rows in slices for batch in rows.cast(schema).to_batches())
-        write_deltalake(folder, pa.RecordBatchReader.from_batches(schema, batches))
-        yield LakeTable(folder, DeltaTable(folder), {})

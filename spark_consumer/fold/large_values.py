@@ -15,14 +15,12 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from io import BytesIO
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from walbridge.schemas.avro.codec import decode_body
+from walbridge.schemas.avro.codec import decode_body, encode_body
 from walbridge.schemas.json_format.codec import avro_value, json_codec
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.fold.local_events import physical_schema
@@ -64,10 +62,8 @@ class LargeValues:
         del value
         self._lighten(envelope, "after", "exceptional")
         self._lighten(envelope, "before", "before_exceptional")
-        out = BytesIO()
-        out.write(relation.avro_prefix)
-        fastavro.schemaless_writer(out, self._schema, envelope)
-        return json_codec(relation).value(out.getvalue()) if relation.is_json else out.getvalue()
+        light = encode_body(relation.avro_prefix, self._schema, envelope)
+        return json_codec(relation).value(light) if relation.is_json else light
 
     def _lighten(self, envelope: Json, row_name: str, texts_name: str) -> None:
         row = envelope[row_name]

@@ -2,8 +2,8 @@
 
 In: the session, the event that asks the job to stop. Out: a hook in the JVM. Under ``spark-submit``
 the process that clusters, containers and process managers send SIGTERM to is the JVM, and Python is
-its child: without this the JVM would take the session down in the middle of a plan. That loses
-nothing (I5), but costs the next start the whole plan. The hook runs before Spark's own, asks the
+its child: without this the JVM would take the session down in the middle of a plan that is almost done, and nobody
+would say or record that the job was stopped. The hook runs before Spark's own, asks the
 job to stop, and lets the JVM go on when Python is done with it.
 """
 
@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 PRIORITY = 100
 """Higher runs earlier; Spark's own hooks, which end the session, have 50 and less."""
-PATIENCE_S = 75
-"""How long the running plan may take. A container needs a stop time-out that is somewhat longer."""
+PATIENCE_S = 10
+"""Longer than a stop takes (``stop_in_time.py``), and shorter than the stop time-out of a container."""
 
 
 class _StopRequest:

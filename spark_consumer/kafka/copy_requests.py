@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 from walbridge.schemas.control.table_request import COPY, TableRequest, encode_request, request_key
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import progress_topic
 from walbridge.spark_consumer.kafka.kafka_client import java_map
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog

@@ -15,7 +15,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from walbridge.schemas.errors import COPY_AGAIN, MEND_PROPERTY, OperatorError, RetryableError
-from walbridge.schemas.settings import Compression, Settings, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Compression
 from walbridge.spark_consumer.errors import GRANT_READ, class_name, messages, told_by_name
 from walbridge.spark_consumer.kafka.large_records import close_consumer
 from walbridge.spark_consumer.kafka.ranges import Place

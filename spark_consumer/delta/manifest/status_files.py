@@ -14,7 +14,8 @@ from walbridge.runtime.run_report import WRITE_S
 from walbridge.runtime.whole_file import replace_file
 from walbridge.schemas.control.run_record import END, JOB, RUN, Run, decode_run, encode_run
 from walbridge.schemas.errors import ProtocolError, RetryableError
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.folder import local_folder, put_object
 from walbridge.spark_consumer.delta.manifest.manifest_reader import CUTS_TABLE
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -91,12 +90,8 @@ class Manifest:
 
     def oldest_written_at(self) -> datetime | None:
         """When the oldest row that is still there was written."""
-        moment: datetime | None = self._lowest("written_at")
-        return moment
-
-    def _lowest(self, column: str) -> Any:
-        """By the statistics of files; None without a row."""
-        return min(pa.table(self._table.get_add_actions(flatten=True))[f"min.{column}"].to_pylist(), default=None)
+        moments: list[datetime] = pa.table(self._table.get_add_actions(flatten=True))["min.written_at"].to_pylist()
+        return min(moments, default=None)
 
     def finished_before(self, row: CutRow) -> CutRow | None:
         """The row that a plan row started from."""

@@ -18,14 +18,16 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector
 
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.folder import delete_folder
-from walbridge.spark_consumer.delta.log_files import LogFiles, contents_at
-from walbridge.spark_consumer.delta.log_trim import LogTrim
+from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, contents_at
+from walbridge.spark_consumer.delta.maintenance.log_trim import LogTrim
+from walbridge.spark_consumer.delta.maintenance.purge import Purge
+from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileLives
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.delta.purge import Purge
-from walbridge.spark_consumer.delta.table import PROPERTIES, LakeTable, VersionGone, has_vectors
-from walbridge.spark_consumer.delta.unnamed_files import FileLives
+from walbridge.spark_consumer.delta.table import PROPERTIES, LakeTable, has_vectors
+from walbridge.spark_consumer.delta.table_faults import VersionGone
 from walbridge.spark_consumer.plan.kept_cuts import Retention
 
 log = structlog.get_logger()

@@ -18,7 +18,14 @@ from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 
 from walbridge.spark_consumer.delta.folder import put_object
-from walbridge.spark_consumer.delta.log_files import LOG, LogFiles, checkpoint_name, commit_name, read_file, vector_of
+from walbridge.spark_consumer.delta.maintenance.log_files import (
+    LOG,
+    LogFiles,
+    checkpoint_name,
+    commit_name,
+    read_file,
+    vector_of,
+)
 
 
 def add_checkpoint(

@@ -20,8 +20,8 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, FileType
 
-from walbridge.spark_consumer.delta.log_files import LOG, LogFiles, read_file
-from walbridge.spark_consumer.delta.slim_checkpoint import add_checkpoint
+from walbridge.spark_consumer.delta.maintenance.log_files import LOG, LogFiles, read_file
+from walbridge.spark_consumer.delta.maintenance.slim_checkpoint import add_checkpoint
 
 log = structlog.get_logger()
 

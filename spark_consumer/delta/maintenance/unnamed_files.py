@@ -22,7 +22,7 @@ from typing import Any
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileInfo
 
-from walbridge.spark_consumer.delta.log_files import Contents, LogFiles, commit_name, contents_at, vector_of
+from walbridge.spark_consumer.delta.maintenance.log_files import Contents, LogFiles, commit_name, contents_at, vector_of
 
 _FILE = re.compile(r"[\w.-]+\.parquet|deletion_vector_[0-9a-f-]{36}\.bin")
 """As delta-rs and Spark name them in a log; any other, such as one in another folder, is left to the vacuum."""

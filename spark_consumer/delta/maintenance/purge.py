@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from walbridge.spark_consumer.delta.dialect import SPARK
-from walbridge.spark_consumer.delta.log_files import LogFiles, adds_at
+from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, adds_at
 from walbridge.spark_consumer.delta.spark_commit import FILE_ROWS_MAX, path_for_spark
 
 log = structlog.get_logger()

@@ -1,0 +1,55 @@
+"""What went wrong with a table: another writer, a file that is lost, a log that cannot be followed.
+
+In: errors of delta-rs and of Spark, which tell these apart by their words alone. Out: errors of our own.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deltalake.exceptions import CommitFailedError
+
+from walbridge.schemas.errors import RetryableError, TableError
+from walbridge.spark_consumer.errors import sorted_error
+
+_UNWRITABLE = re.compile(r"Unsupported table features required: \[[\w, ]+\]|table is append-only")
+"""Also a failed commit to delta-rs, but one that no other attempt mends."""
+
+OF_THE_SYSTEM = re.compile(r"os error (?!2\b)")
+"""Any other number than that of a file which is not there: too many open files, for instance."""
+_LOST_FILE = re.compile(r"Object at location \S+ not found|Parquet error|FAILED_READ_FILE|DELTA_DELETION_VECTOR")
+SCRATCH = "walbridge-scratch-"
+"""Folders of tables that live as long as one question: what is lost there is lost by the machine."""
+
+
+def is_lost_file(error: Exception) -> bool:
+    """Whether what failed is the reading of a file that a table's log names."""
+    text = str(error)
+    is_of_the_table = bool(_LOST_FILE.search(text)) and SCRATCH not in text and not OF_THE_SYSTEM.search(text)
+    return is_of_the_table and sorted_error(error) is error
+
+
+class ConcurrentCommit(RetryableError):
+    """Another program committed to the table since its head was read."""
+
+
+class DamagedTable(Exception):
+    """Commits of a table's log are missing, or no commits."""
+
+
+class VersionGone(Exception):
+    """An old version of a table cannot be read any more."""
+
+
+@contextmanager
+def commit_errors(uri: str) -> Iterator[None]:
+    """A block that commits to a table with delta-rs."""
+    try:
+        yield
+    except CommitFailedError as error:
+        if found := _UNWRITABLE.search(str(error)):
+            raise TableError(
+                f"delta-rs cannot write {uri}: {found[0]}",
+                first="take back what was set on the table: ALTER TABLE in Spark, UNSET TBLPROPERTIES or DROP FEATURE",
+            ) from None
+        raise ConcurrentCommit(f"another program committed to {uri} at the same time") from None

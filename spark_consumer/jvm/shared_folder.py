@@ -1,0 +1,71 @@
+"""Whether executors can write where the driver reads.
+
+In: a session and the lake's path. Out: whether what executors wrote there is in front of the driver. It is tried:
+Spark does not tell that executors have a folder of this name each on a disk of their own, nor that it is read-only for
+them, before a plan fails or a commit names files that are not there.
+"""
+
+import shutil
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from walbridge.schemas.errors import OperatorError
+from walbridge.spark_consumer.errors import sorted_error, told_by_name
+
+log = structlog.get_logger()
+
+PROBE = "_executors_write"
+LINES = 4
+"""Each written by a task of its own, so that not all are of one executor as a rule."""
+
+
+def executors_write(spark: SparkSession, path: str) -> bool:
+    """Whether executors and the driver share the lake. A path on an object store is none that can be tried: False."""
+    if "://" in path:
+        return False
+    if (spark.sparkContext.master or "").startswith("local"):
+        return True
+
+    def write(folder: str) -> None:
+        spark.range(0, LINES, 1, LINES).selectExpr("cast(id AS string) AS value").write.text(f"file://{folder}")
+
+    if reason := reason_against(write, Path(path)):
+        log.warning("executors do not write to the lake: the driver writes all rows", path=path, reason=reason)
+        return False
+    log.info("executors write to the lake what is large", path=path)
+    return True
+
+
+def reason_against(write: Callable[[str], None], lake: Path) -> str | None:
+    """Why what is written there is not here; None if it is.
+
+    Args:
+        write: writes the numbers below LINES, a line each, to files in a folder that does not exist yet.
+    """
+    folder = lake / f"{PROBE}-{uuid.uuid4().hex}"
+    try:
+        write(str(folder))
+        found = sorted(line for part in folder.glob("part-*") for line in part.read_text().split())
+    except (PySparkException, Py4JJavaError, OSError) as error:
+        return _in_words(error)
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(folder)
+    return None if found == [str(each) for each in range(LINES)] else "what they write is not in the driver's folder"
+
+
+def _in_words(error: Exception) -> str:
+    """Never Java's own text: that of a job may quote anything (I10)."""
+    found = sorted_error(error)
+    if isinstance(found, OperatorError):
+        return found.what
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return told_by_name(error.java_exception, {}) if isinstance(error, Py4JJavaError) else type(error).__name__

@@ -1,0 +1,86 @@
+"""A stop that waits for no plan: what takes longer than a moment is left as a kill would leave it.
+
+In: the event that asks the job to stop, and a block that ends soon after it unless a plan is in work. Out: the process
+has ended within five seconds, with code 0 and a record of its end. Nothing is lost by it: the plan's row in ``_cuts``
+has its ranges, the next start makes the plan again (I5), and no reader has seen anything of it (I8).
+
+No merge of delta-rs can be interrupted, and a Spark job that is cancelled would be the trouble of a table to the plan
+that waits for it. So nothing is unwound: the process ends where it is. Its JVM, and with it every Spark job of the
+plan, ends when it hears no more of Python, and takes its scratch files with it.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from walbridge.runtime.logs import close_bars
+from walbridge.runtime.run_report import RunReport
+from walbridge.spark_consumer.plan.plan import Plan
+
+FINISH_S = 2.0
+"""For a plan that is almost done, and for the session to end in order."""
+
+log = structlog.get_logger()
+
+
+class StopInTime:
+    """A context manager around all that a stop has to end.
+
+    Args:
+        open_plan: the plan in work, which is not published yet.
+        leave: ends the process with this code, at once.
+    """
+
+    def __init__(
+        self,
+        stop: threading.Event,
+        report: RunReport,
+        open_plan: Callable[[], Plan | None],
+        leave: Callable[[int], object] = os._exit,
+    ) -> None:
+        self._stop, self._report, self._open_plan, self._leave = stop, report, open_plan, leave
+        self._leaving = threading.Lock()
+        self._is_over = threading.Event()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._watch, name="stop in time", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._leaving:  # who comes here while the process is being left comes no further
+            self._is_over.set()
+
+    def _watch(self) -> None:
+        self._stop.wait()
+        if self._is_over.wait(FINISH_S):
+            return
+        with self._leaving:
+            if not self._is_over.is_set():
+                self._end()
+
+    def _end(self) -> None:
+        try:
+            plan = self._open_plan()
+            if plan is None:
+                log.info("stopped")
+            else:
+                log.info(
+                    "stopped",
+                    plan="left unfinished: the next start makes it again",
+                    from_cut=plan.from_cut,
+                    to_cut=plan.to_cut,
+                    rows=plan.rows,
+                )
+            self._report.end()
+            close_bars()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            self._leave(0)
