@@ -24,7 +24,8 @@ from psycopg.conninfo import make_conninfo
 from walbridge import ddl_trigger
 from walbridge.init import ensure_publications
 from walbridge.producer.postgres import catalog
-from walbridge.producer.postgres.connection import SqlConnection, classified, connect_sql, parsed_dsn, retry_at_start
+from walbridge.producer.postgres.connection import SqlConnection, connect_sql, parsed_dsn, retry_at_start
+from walbridge.producer.postgres.server_errors import classified
 from walbridge.role import RDS_MEMBERSHIP
 from walbridge.schemas.dsn import SECRETS, with_password
 from walbridge.schemas.errors import OperatorError

@@ -27,6 +27,12 @@ TRIGGERS = {
 _TABLE = f"{DDL_SCHEMA}.{DDL_TABLE}"
 _FUNCTION = f"{DDL_SCHEMA}.tell_ddl"
 
+_TYPES = """(
+               SELECT coalesce(jsonb_agg(jsonb_build_array(a.attnum, a.atttypid::bigint, a.atttypmod)), '[]')
+               FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)"""
+# A command is plain where its own text is all that there is: one ALTER TABLE, which no function runs, and no USING.
+_IS_PLAIN = r"""context !~ '\n' AND current_query() ~* '^\s*alter\s+table\s[^;]*;?\s*$'
+             AND current_query() !~* 'using'"""
 # What a transaction wrote to the catalogue has its xid, or that of a savepoint: no lower than the transaction's own, no
 # higher than that of the row that was just added, and in progress though it is visible.
 _BODY = f"""
@@ -38,11 +44,14 @@ DECLARE
   added_id bigint;
   came jsonb;
   went jsonb;
+  context text;
 BEGIN
   IF TG_EVENT = 'table_rewrite' THEN
+    GET DIAGNOSTICS context = PG_CONTEXT;
     INSERT INTO {_TABLE} ({DDL_COLUMN})
     SELECT jsonb_build_object('v', {FORMAT}, 'event', TG_EVENT, 'tag', TG_TAG, 'relation', c.oid::bigint,
-             'file', c.relfilenode::bigint, 'reason', pg_event_trigger_table_rewrite_reason(), 'ancestors', (
+             'file', c.relfilenode::bigint, 'reason', pg_event_trigger_table_rewrite_reason(),
+             'is_plain', {_IS_PLAIN}, 'types', {_TYPES}, 'ancestors', (
                SELECT coalesce(jsonb_agg(a.relid::oid::bigint), '[]') FROM pg_partition_ancestors(c.oid) a
                WHERE a.relid <> c.oid))
     FROM pg_class c
@@ -64,7 +73,7 @@ BEGIN
     LOOP
       INSERT INTO {_TABLE} ({DDL_COLUMN})
       SELECT jsonb_build_object('v', {FORMAT}, 'event', TG_EVENT, 'tag', TG_TAG, 'relation', relation,
-               'file', c.relfilenode::bigint)
+               'file', c.relfilenode::bigint, 'types', {_TYPES})
       FROM pg_class c WHERE c.oid = relation
       RETURNING id, (xmin::text::bigint - first_xid) & 4294967295 INTO added_id, own_xids;
       CONTINUE WHEN NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relation AND c.relkind = 'p');

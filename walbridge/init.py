@@ -16,8 +16,8 @@ from psycopg import sql
 
 from walbridge.producer.errors.publications import not_published, publication_gone
 from walbridge.producer.errors.tables import dropped_meanwhile
-from walbridge.producer.guards.foreign_rows import refuse_foreign_rows
-from walbridge.producer.guards.replica_identity import refuse_unfit_identities
+from walbridge.producer.guards.unfit.foreign_rows import refuse_foreign_rows
+from walbridge.producer.guards.unfit.replica_identity import refuse_unfit_identities
 from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres import catalog
@@ -25,7 +25,7 @@ from walbridge.producer.postgres.connection import connect_sql, retry_at_start
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.requirements import ensure_publication, refuse_unfit_server
 from walbridge.producer.postgres.slots import slot
-from walbridge.producer.relations.relation_cache import announced, describe
+from walbridge.producer.relations.table_description import announced, describe
 from walbridge.producer.start import reserve_slot
 from walbridge.role import DEFAULT_ROLE, role_sql
 from walbridge.schemas.errors import OperatorError, RetryableError

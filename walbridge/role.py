@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from psycopg import sql
 
-from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import parsed_dsn
+from walbridge.producer.postgres.publications.new_publication import publication_sql
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
@@ -82,7 +82,7 @@ def _whole(publication: str, tables: Sequence[str], database: str, role: str) ->
     return _WHOLE.format(
         database=sql.Identifier(database).as_string(None),
         role=role_sql(database, role, map(split_name, tables)),
-        publication=catalog.publication_sql(publication, tables, via_root=True).as_string(None),
+        publication=publication_sql(publication, tables, via_root=True).as_string(None),
     )
 
 

@@ -15,7 +15,7 @@ from walbridge.embedded.folders import place_of
 from walbridge.embedded.jars import check as check_jars
 from walbridge.embedded.jars import read_lock
 from walbridge.embedded.java import look_for_java
-from walbridge.producer.session.transaction_spool import spool_parent
+from walbridge.producer.session.transactions.transaction_spool import spool_parent
 from walbridge.runtime.heap import (
     SPARK_SHARE,
     largest_record,

@@ -16,12 +16,13 @@ from walbridge.runtime.host import probe_folder
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import RetryableError, copy_command, foreign_lake
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_rows, open_table
 from walbridge.spark_consumer.errors import cuts_made_anew, cuts_unfit, doubting_empty, table_lost, unwritable_lake
+from walbridge.spark_consumer.plan.cut_faults import cut_fault
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.manifest_row import CutRow
-from walbridge.spark_consumer.plan.plan import cut_fault
 from walbridge.spark_consumer.plan.segments import LEFT
 
 LOW_BYTES = 10 * 2**30

@@ -8,11 +8,11 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from walbridge.check.finding import Finding, Severity, advice, error, ok, refused, warning
 from walbridge.producer.errors.topics import topic_gone
-from walbridge.producer.kafka.client_config import client_config
+from walbridge.producer.kafka.client_config import admin_client
 from walbridge.producer.kafka.topic_specs import TopicSpec, control_topics, data_topic_spec, status_topic_spec
 from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
@@ -47,7 +47,7 @@ def broker_facts(settings: Settings) -> BrokerFacts:
     Raises:
         RetryableError: it does not answer.
     """
-    admin = _admin(settings)
+    admin = admin_client(settings)
     try:
         nodes = admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_S).result().nodes
         resource = ConfigResource(ResourceType.BROKER, str(nodes[0].id))
@@ -192,7 +192,7 @@ def _creatable(settings: Settings, specs: list[TopicSpec]) -> Iterator[Finding]:
         NewTopic(spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config))
         for spec in specs
     ]
-    admin = _admin(settings)  # held: its answers are lost with it
+    admin = admin_client(settings)  # held: its answers are lost with it
     tried = admin.create_topics(wanted, validate_only=True, request_timeout=REQUEST_TIMEOUT_S)
     faults = 0
     for name, future in tried.items():
@@ -206,7 +206,3 @@ def _creatable(settings: Settings, specs: list[TopicSpec]) -> Iterator[Finding]:
     if not faults:
         names = ", ".join(spec.name for spec in specs)
         yield advice(TOPICS, f"not there yet, but can be made: {names}", "walbridge init")
-
-
-def _admin(settings: Settings) -> AdminClient:
-    return AdminClient(client_config(settings) | {"log_level": 0, "error_cb": lambda error: None})

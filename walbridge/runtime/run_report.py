@@ -75,6 +75,10 @@ class RunReport:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end(error)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """It ends now, by this error or in order; takes ``END_S`` at most. What comes later says nothing new."""
         if self._is_over.is_set():
             return
         self._ended = self._run.ended(end_of(error, datetime.now(UTC)))

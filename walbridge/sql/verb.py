@@ -11,7 +11,8 @@ from walbridge.lake.table import unreadable
 from walbridge.schemas.control.table_progress import ARCHIVE, CURRENT
 from walbridge.schemas.errors import foreign_lake
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.published import published_at
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.sql.lake_catalog import LakeCatalog

@@ -7,7 +7,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from walbridge.schemas.errors import RetryableError
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_published, newest_rows, open_table
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.status.standing import Lake, LakeCut, TableState

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from walbridge.producer.guards.foreign_rows import refuse_foreign_rows
+from walbridge.producer.guards.unfit.foreign_rows import refuse_foreign_rows
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.table_reads.key_order import Bound, KeyOrder, KeyUnreadable, key_order, printed_keys

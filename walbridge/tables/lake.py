@@ -3,7 +3,8 @@
 from deltalake.exceptions import DeltaError
 
 from walbridge.schemas.errors import RetryableError, foreign_lake
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.delta.manifest.manifest_reader import newest_published, open_table
 from walbridge.tables.standing import LakeEntry
 

@@ -12,8 +12,9 @@ from walbridge.control_records import newest_progress, relations
 from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.catalog import published_tables_unless_locked
-from walbridge.producer.postgres.connection import TableLocked, classified, connect_sql
+from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.server_errors import TableLocked, classified
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.table_reads.table_size import table_sizes
 from walbridge.schemas.control.progress_record import Progress

@@ -13,22 +13,16 @@ from typing import TypeAlias
 
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import format_lsn
-from walbridge.schemas.settings import Settings, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import dsn_of
 from walbridge.verify.comparison import Differences, Verdict, bucket_digits, differences
 from walbridge.verify.errors import NotInLake, NotPublished
 from walbridge.verify.lake import Lake, LakeTable, PublishedCut
 from walbridge.verify.report import ARCHIVE, NOT_VISIBLE, TableResult, as_text, readable_key
 from walbridge.verify.report import as_json as as_json_text
-from walbridge.verify.source import (
-    Connection,
-    Source,
-    SourceTable,
-    connected,
-    current_lsn,
-    of_its_tables,
-    snapshot,
-)
+from walbridge.verify.source import Source, SourceTable, current_lsn, snapshot
+from walbridge.verify.source_connection import Connection, connected, of_its_tables
 from walbridge.verify.visibility import WAIT_S, is_visible
 
 ROUNDS_MAX = 5

@@ -43,7 +43,8 @@ from walbridge.verify.metrics import (
 )
 from walbridge.verify.report import TableResult
 from walbridge.verify.rounds import chosen_names, compare_on
-from walbridge.verify.source import Connection, Source, connected
+from walbridge.verify.source import Source
+from walbridge.verify.source_connection import Connection, connected
 from walbridge.verify.sweep import Rewritten, sweep
 
 log = structlog.get_logger()

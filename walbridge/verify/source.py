@@ -8,40 +8,16 @@ LSN asked for in its first statements is not before any commit that the snapshot
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, LiteralString, TypeAlias
+from typing import Any, LiteralString
 
-import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
-from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
-from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import parse_lsn
 from walbridge.schemas.told_ddl import NOT_DDL_TABLE
 from walbridge.verify.comparison import Fingerprint, Row
-from walbridge.verify.errors import TableNotCompared
+from walbridge.verify.source_connection import Connection
 from walbridge.verify.source_text import SourceColumn, canonical_text, with_length
 
-# What a value's text depends on; row_security would hide rows that the WAL shows.
-_SESSION = {
-    "DateStyle": "ISO",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "extra_float_digits": "3",
-    "bytea_output": "hex",
-    "lc_monetary": "C",
-    "search_path": "",
-    "row_security": "off",
-    "statement_timeout": "0",
-    "lock_timeout": "0",
-    "idle_in_transaction_session_timeout": "0",
-}
-_READABLE = (
-    "verify needs the primary, and a role with SELECT on every published table (and BYPASSRLS where row security is"
-    " on); if a table was just altered, or the server went away, run walbridge verify again"
-)
-_QUOTES_VALUES = ("22", "23")
-"""Data and constraint errors."""
 _FETCH_ROWS = 10_000
 _PAGE_HEADER_BYTES = 24
 _SEGMENT_HEADER_BYTES = 40
@@ -107,8 +83,6 @@ FROM pg_index i WHERE i.indrelid = %s AND i.indisvalid AND (i.indisprimary OR i.
 ORDER BY i.indisprimary DESC LIMIT 1
 """
 
-Connection: TypeAlias = "psycopg.Connection[dict[str, Any]]"
-
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
@@ -131,53 +105,6 @@ class SourceTable:
     @property
     def column_names(self) -> list[str]:
         return [column.name for column in self.columns]
-
-
-@contextmanager
-def connected(dsn: str, timeout_s: int) -> Iterator[Connection]:
-    """A connection whose session prints values in one way only.
-
-    Raises:
-        OperatorError: no connection, or a statement that the server refuses.
-    """
-    try:
-        with _connect(dsn, timeout_s) as connection:
-            since_17 = {"transaction_timeout": "0"} if connection.info.server_version >= 170000 else {}
-            for name, value in (_SESSION | since_17).items():
-                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-            yield connection
-    except psycopg.Error as error:
-        raise OperatorError(_could_not_be_read(error), remedy=_READABLE) from error
-
-
-@contextmanager
-def of_its_tables(connection: Connection) -> Iterator[None]:
-    """What the server refuses in here, though it answers, it refuses of the tables that are read.
-
-    Raises:
-        TableNotCompared: that.
-    """
-    try:
-        yield
-    except psycopg.Error as error:
-        if connection.closed:
-            raise
-        raise TableNotCompared(_could_not_be_read(error), remedy=_READABLE) from error
-
-
-def _connect(dsn: str, timeout_s: int) -> Connection:
-    refuse_unclear_dsn(dsn)
-    try:
-        return psycopg.connect(
-            dsn, autocommit=True, row_factory=dict_row, client_encoding="UTF8", connect_timeout=timeout_s
-        )
-    except psycopg.OperationalError as error:
-        raise OperatorError(
-            f"no connection to Postgres: {_reason(error)}",
-            remedy="see that [postgres] dsn names the source's primary and a role that may connect",
-        ) from error
-    except psycopg.Error:  # its message may quote the connection string (I10)
-        raise unreadable_dsn() from None
 
 
 def current_lsn(connection: Connection) -> int:
@@ -333,15 +260,3 @@ def _one(connection: Connection, query: LiteralString) -> dict[str, Any]:
     row = connection.execute(query).fetchone()
     assert row is not None
     return row
-
-
-def _could_not_be_read(error: psycopg.Error) -> str:
-    return f"Postgres could not be read: {_reason(error)}"
-
-
-def _reason(error: psycopg.Error) -> str:
-    """The server's message but for what may hold row values (I10): its detail, and all that a data error says."""
-    if error.sqlstate is not None and error.sqlstate[:2] in _QUOTES_VALUES:
-        return type(error).__name__
-    lines = (error.diag.message_primary or str(error)).strip().splitlines()
-    return lines[0].strip() if lines else type(error).__name__

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from walbridge.verify.source import Connection, Source, SourceTable
+from walbridge.verify.source import Source, SourceTable
+from walbridge.verify.source_connection import Connection
 
 PART_S = 1.0
 """A part is made so large that it takes about this long."""

@@ -12,7 +12,7 @@ before any lake has it.
 import time
 from collections.abc import Callable
 
-from walbridge.verify.source import Connection
+from walbridge.verify.source_connection import Connection
 
 WAIT_S = 10.0
 """Longer than commits take while their standby is there."""

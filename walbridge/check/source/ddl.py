@@ -6,7 +6,7 @@ In: what is there. Out: findings.
 from collections.abc import Iterator
 
 from walbridge.check.finding import Finding, ok, warning
-from walbridge.check.published import PUBLICATION
+from walbridge.check.source.publication import AREA
 from walbridge.ddl_trigger import DdlStanding
 from walbridge.schemas.told_ddl import DDL_PUBLICATION
 
@@ -14,13 +14,13 @@ from walbridge.schemas.told_ddl import DDL_PUBLICATION
 def ddl_findings(standing: DdlStanding) -> Iterator[Finding]:
     """Is DDL told in the stream? Nobody need want it; half of it is worth nothing."""
     if standing.is_whole:
-        yield ok(PUBLICATION, f"DDL is told in the stream, by publication {DDL_PUBLICATION}")
+        yield ok(AREA, f"DDL is told in the stream, by publication {DDL_PUBLICATION}")
     elif not standing.is_nowhere:
         lacking = [f"event trigger {name} is missing, or not ENABLE ALWAYS" for name in standing.missing]
         lacking += [] if standing.is_published else [f"publication {DDL_PUBLICATION} does not publish its table"]
         text = f"DDL is not told in the stream, or not all of it: {'; '.join(lacking)}"
         yield warning(
-            PUBLICATION,
+            AREA,
             text,
             "walbridge init --no-ddl-trigger --admin-dsn ..., then walbridge init --ddl-trigger --admin-dsn ...",
         )

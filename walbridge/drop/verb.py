@@ -5,7 +5,6 @@ keeps WAL until the primary's disk is full: so it goes first, and also when Kafk
 What is gone already is fine; what cannot be shown to be this pipeline's is left alone.
 """
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,26 +13,25 @@ from typing import Any
 
 import psycopg
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 from psycopg import sql
 
 from walbridge.control_records import newest_progress, relations
 from walbridge.ddl_trigger import ddl_standing
+from walbridge.drop.removal import Removal, Stay
 from walbridge.producer.guards.start import refuse_bad_copy, refuse_foreign_slot
-from walbridge.producer.kafka.client_config import client_config
+from walbridge.producer.kafka.client_config import admin_client
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import (
     NoAnswer,
     SqlConnection,
-    classified,
     connect_sql,
     connect_walsender,
     retry_at_start,
 )
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
+from walbridge.producer.postgres.server_errors import classified
 from walbridge.producer.postgres.slots import slot
-from walbridge.quantities import bytes_text
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 from walbridge.schemas.settings import Settings
@@ -74,79 +72,6 @@ class InKafka:
     progress: Progress | None
     topics: tuple[str, ...]
     foreign: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Stay:
-    """Something that is left alone. ``why``: None for the lake, which always stays."""
-
-    kind: str
-    name: str
-    why: str | None = None
-
-    @property
-    def line(self) -> str:
-        """For a person."""
-        kind = "the lake" if self.kind == "lake" else self.kind
-        return f"{kind:<13}{self.name}" + (f": {self.why}" if self.why else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """What goes and what stays, before anything is touched."""
-
-    pipeline: str
-    slot: str | None
-    retained_bytes: int | None
-    publications: tuple[str, ...]
-    topics: tuple[str, ...]
-    stays: tuple[Stay, ...]
-
-    @property
-    def is_empty(self) -> bool:
-        """Nothing is left to remove."""
-        return not (self.slot or self.publications or self.topics)
-
-    def lines(self) -> list[str]:
-        """For a person who is about to say yes."""
-        goes = [*self._slot_line(), *self._publication_line(), *(f"  topic        {name}" for name in self.topics)]
-        head = f"This removes what is left of pipeline {self.pipeline}:"
-        lines = [head, *goes] if goes else [f"Nothing is left of pipeline {self.pipeline} to remove."]
-        return [*lines, "It leaves:", *(f"  {each.line}" for each in self.stays), *self._why()]
-
-    def as_json(self, *, removed: bool) -> str:
-        """One object; ``docs/json.md`` has its fields."""
-        return json.dumps(
-            {
-                "pipeline": self.pipeline,
-                "removed": removed,
-                "slot": self.slot,
-                "retained_bytes": self.retained_bytes,
-                "publications": self.publications,
-                "topics": self.topics,
-                "stays": [{"kind": each.kind, "name": each.name, "why": each.why} for each in self.stays],
-            },
-            ensure_ascii=False,
-        )
-
-    def _slot_line(self) -> list[str]:
-        if self.slot is None:
-            return []
-        held = f", which holds {bytes_text(max(0, self.retained_bytes))} of WAL" if self.retained_bytes else ""
-        return [f"  slot         {self.slot}{held}"]
-
-    def _publication_line(self) -> list[str]:
-        return [f"  publication  {name}" for name in self.publications]
-
-    def _why(self) -> list[str]:
-        if self.is_empty:
-            return []
-        first = ["A slot that nobody reads keeps WAL until the primary's disk is full: so it goes first."]
-        return [
-            *(first if self.slot else []),
-            "Afterwards the lake cannot be carried on: a new start copies everything again, into a new and empty "
-            "[lake] path.",
-        ]
 
 
 def drop(
@@ -328,7 +253,7 @@ def _remove(connection: SqlConnection, settings: Settings, removal: Removal, say
 
 
 def _delete_topics(settings: Settings, topics: Sequence[str], say: Callable[[str], None]) -> None:
-    admin = AdminClient(client_config(settings) | {"log_level": 0, "error_cb": lambda error: None})
+    admin = admin_client(settings)
     for name in topics:  # one after the other: metadata goes only when all that it names is gone
         (deleted,) = admin.delete_topics([name], operation_timeout=DELETE_S, request_timeout=DELETE_S).values()
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
-from walbridge.check.session import lost_finding
+from walbridge.check.source.session import lost_finding
 from walbridge.producer.guards.start import refuse_bad_copy, refuse_start
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options

@@ -7,11 +7,9 @@ without a server in that state.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import psycopg
-
 from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.producer.errors.servers import not_utf8, wal_level_too_low
-from walbridge.producer.postgres.connection import SqlConnection, classified
+from walbridge.producer.postgres.connection import SqlConnection
 
 AREA = "server"
 OLDEST, NEWEST = 12, 18
@@ -50,10 +48,7 @@ class ServerFacts:
 
 def server_facts(connection: SqlConnection) -> ServerFacts:
     """As the server says it now."""
-    try:
-        row = connection.execute(_FACTS).fetchone()
-    except psycopg.Error as failure:
-        raise classified(failure) from None
+    row = connection.execute(_FACTS).fetchone()
     assert row is not None
     return ServerFacts(*row)
 

@@ -1,0 +1,77 @@
+"""What answers: Postgres, Kafka, and what each said at once, which later checks compare."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from walbridge.check.finding import Finding, ok
+from walbridge.check.source import server
+from walbridge.control_records import newest_progress, relations
+from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.postgres import catalog
+from walbridge.producer.postgres.connection import SqlConnection, connect_sql, retry_at_start
+from walbridge.producer.postgres.facts import PublishedTable, ServerIdentity, SlotState
+from walbridge.producer.postgres.slots import slot
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.control.progress_record import Progress
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import dsn_of
+
+ANSWER_S = 5.0
+"""A peer that is there answers at once; this much is for a busy machine."""
+
+
+@dataclass(slots=True)
+class Reached:
+    """What answered, and what it said. None: it did not."""
+
+    settings: Settings
+    connection: SqlConnection | None = None
+    identity: ServerIdentity | None = None
+    slot_state: SlotState | None = None
+    tables: list[PublishedTable] = field(default_factory=list)
+    counts: dict[str, int] | None = None
+    progress: Progress | None = None
+    relations: list[RelationRecord] = field(default_factory=list)
+
+    @property
+    def connected(self) -> SqlConnection:
+        """For checks that are made only where Postgres answered."""
+        assert self.connection is not None
+        return self.connection
+
+    @property
+    def streams(self) -> Progress | None:
+        """The progress of a pipeline that has begun to stream."""
+        return self.progress if self.progress is not None and self.progress.state == "streaming" else None
+
+    def answers(self, peer: str) -> bool:
+        """Whether it did, and all that was asked."""
+        return (self.connection if peer == "Postgres" else self.counts) is not None
+
+
+def reach_postgres(reached: Reached) -> Iterator[Finding]:
+    """A connection, the slot and the published tables."""
+    postgres = reached.settings.postgres
+    dsn = dsn_of(reached.settings)
+    connection = retry_at_start(lambda: connect_sql(dsn, "walbridge check"), ANSWER_S)
+    with ExitStack() as on_failure:
+        on_failure.callback(connection.close)
+        info = connection.info
+        yield ok(server.AREA, f"reachable: database {info.dbname} at {info.host}:{info.port}, as {info.user}")
+        reached.slot_state = slot.inspect(connection, postgres.slot)
+        reached.tables = catalog.published_tables(connection, postgres.publication_names)
+        # Last: without both answers a slot or tables would seem to be missing.
+        reached.connection = connection
+        on_failure.pop_all()
+
+
+def reach_kafka(reached: Reached) -> Iterator[Finding]:
+    """The topics, progress and relation versions."""
+    settings = reached.settings
+    admin = TopicAdmin(settings)
+    counts = retry_at_start(admin.partition_counts, ANSWER_S)
+    reached.progress = newest_progress(settings, counts)
+    reached.relations = relations(settings, counts)
+    reached.counts = counts  # last: without all three answers the slot would seem to be nobody's
+    yield from ()

@@ -1,0 +1,169 @@
+"""What both programs may do in Kafka, asked as each of them logs in.
+
+In: settings, and the topics that are there. Out: findings. Nothing is written and nobody is fenced: a broker tells what
+may be done with a topic or group, and looks at the right to a transactional id before it refuses one whose
+transactions are to last longer than any may.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import AclOperation
+from pydantic import SecretStr
+
+from walbridge.check.finding import Finding, advice, error, ok, refused
+from walbridge.check.java_login import OtherLogin, login_of
+from walbridge.producer.errors.topics import may_not_write
+from walbridge.producer.kafka.client_config import admin_client, client_config, refusing_properties
+from walbridge.producer.kafka.topic_specs import control_topics
+from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin
+from walbridge.schemas.control.metadata_record import RelationRecord
+from walbridge.schemas.errors import KafkaRefuses, OperatorError
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_file import with_secrets
+from walbridge.schemas.topics import progress_topic
+from walbridge.spark_consumer.errors import GRANT_READ
+
+AREA = "rights"
+OPEN_S = 5.0
+TOO_LONG_MS = 2**31 - 1
+"""No broker takes a transaction of 24 days, unless it was told to; then an id that nobody uses is known for a while."""
+NAMED_MAX = 3
+_SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
+"""Without a logger librdkafka says itself, on stderr, what becomes a finding."""
+_OF_A_JOB = "if walbridge materialize is to run with these settings: "
+_LOGIN = "check [kafka.spark]: security.protocol, sasl.mechanism, sasl.jaas.config"
+
+
+def rights_findings(
+    settings: Settings, counts: Mapping[str, int], relations: Iterable[RelationRecord]
+) -> Iterator[Finding]:
+    """Of both programs, on the topics that are there."""
+    own = {spec.name for spec in control_topics(settings)} | {record.topic for record in relations}
+    there = own & counts.keys()
+    yield from producer_findings(settings, there)
+    yield from job_findings(settings, there)
+
+
+def producer_findings(settings: Settings, topics: Collection[str]) -> Iterator[Finding]:
+    """May it write what it has to?
+
+    Args:
+        topics: those of the pipeline that are there.
+    """
+    faults = []
+    if forbidden := _forbidden(settings, topics, AclOperation.WRITE):
+        faults.append(refused(AREA, may_not_write(settings.name, _named(forbidden))))
+    transactional_id = f"{settings.name}/check"
+    if (reason := _id_refusal(settings, transactional_id)) is not None:
+        text = f"Kafka refuses transactional ids {settings.name}/*: {reason}"
+        grant = f"grant Write on transactional ids {settings.name}/* to walbridge's principal"
+        faults.append(error(AREA, text, f"{grant}: walbridge init --acls prints the command"))
+    yield from faults or [ok(AREA, f"walbridge produce may write {_count(topics)}, and open transactions")]
+
+
+def job_findings(settings: Settings, topics: Collection[str]) -> Iterator[Finding]:
+    """May it read them, as ``[kafka.spark]`` logs in?"""
+    try:
+        as_job = _as_job(settings)
+        TopicAdmin(as_job).partition_counts()
+    except OtherLogin as other:
+        yield advice(AREA, f"not asked as the Spark job: {other}", f"{_OF_A_JOB}its start asks")
+        return
+    except OperatorError as refusal:  # a file of a secret, or a property
+        yield advice(AREA, f"not asked as the Spark job: {refusal.what}", f"{_OF_A_JOB}{refusal.remedy}")
+        return
+    except KafkaRefuses as refusal:
+        yield error(AREA, f"as the Spark job: {refusal}", _LOGIN)
+        return
+    faults = []
+    if forbidden := _forbidden(as_job, topics, AclOperation.READ):
+        faults.append(error(AREA, f"the Spark job may not read {_named(forbidden)}", GRANT_READ))
+    if _is_group_forbidden(as_job, group := f"walbridge-{settings.name}"):
+        faults.append(error(AREA, f"the Spark job may not read with group {group}", GRANT_READ))
+    asked = {progress_topic(settings.name)} & {*topics}
+    if not faults and _forbidden(as_job, asked, AclOperation.WRITE):
+        yield advice(
+            AREA,
+            f"the Spark job may not write {progress_topic(settings.name)}, so it cannot ask for copies itself",
+            "grant it Write on that topic: walbridge init --acls prints the command",
+        )
+    yield from faults or [ok(AREA, f"walbridge materialize may read {_count(topics)}")]
+
+
+def _as_job(settings: Settings) -> Settings:
+    """Settings whose client logs in as the job does.
+
+    Raises:
+        OtherLogin: not in a way that librdkafka knows, or these are not the job's settings.
+        OperatorError: a file with one of its secrets cannot be read here.
+    """
+    kafka = with_secrets(settings, ("spark",)).kafka
+    login = login_of(flatten(kafka.spark))
+    ours = kafka.client.get("security.protocol")
+    if "security.protocol" not in login and ours is not None and ours.get_secret_value().upper() != "PLAINTEXT":
+        raise OtherLogin("[kafka.spark] has no security.protocol, and [kafka.client] has one")
+    client = {name: SecretStr(value) for name, value in login.items()}
+    return settings.model_copy(update={"kafka": kafka.model_copy(update={"client": client})})
+
+
+def _forbidden(settings: Settings, topics: Collection[str], operation: AclOperation) -> list[str]:
+    """Topics with which it may not be done."""
+    if not topics:
+        return []
+    admin = admin_client(settings)
+    asked = admin.describe_topics(
+        TopicCollection(sorted(topics)), include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
+    )
+    return sorted(_without(asked, operation, KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+
+def _is_group_forbidden(settings: Settings, group: str) -> bool:
+    admin = admin_client(settings)
+    asked = admin.describe_consumer_groups(
+        [group], include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
+    )
+    return group in _without(asked, AclOperation.READ, KafkaError.GROUP_AUTHORIZATION_FAILED)
+
+
+def _without(asked: Mapping[str, object], operation: AclOperation, refusal: int) -> Iterator[str]:
+    """Of which the broker says that it may not be done. What it does not tell, a start finds."""
+    for name, future in asked.items():
+        try:
+            allowed = future.result().authorized_operations  # type: ignore[attr-defined]
+        except KafkaException as failure:
+            if failure.args[0].code() == refusal:
+                yield name
+        else:
+            if allowed is not None and operation not in allowed:
+                yield name
+
+
+def _id_refusal(settings: Settings, transactional_id: str) -> str | None:
+    """Why Kafka lets nobody with this login use such an id; None where it does, or does not say."""
+    asking = {
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": TOO_LONG_MS,
+        "log_level": 0,
+        "error_cb": lambda _: None,
+    }
+    with refusing_properties(settings):
+        client = Producer(client_config(settings) | asking, logger=_SILENT)
+    try:
+        client.init_transactions(OPEN_S)
+    except KafkaException as failure:
+        reason: KafkaError = failure.args[0]
+        if reason.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return reason.str()
+    return None
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:NAMED_MAX])
+    return shown if len(names) <= NAMED_MAX else f"{shown} and {len(names) - NAMED_MAX} more"
+
+
+def _count(topics: Collection[str]) -> str:
+    return "its topics" if not topics else f"its {len(topics)} topics" if len(topics) > 1 else "its topic"

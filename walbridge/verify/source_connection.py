@@ -1,0 +1,93 @@
+"""A connection to the source whose session prints values in one way only, and what its refusals mean."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.rows import dict_row
+
+from walbridge.schemas.dsn import refuse_unclear_dsn, unreadable_dsn
+from walbridge.schemas.errors import OperatorError
+from walbridge.verify.errors import TableNotCompared
+
+Connection: TypeAlias = "psycopg.Connection[dict[str, Any]]"
+# What a value's text depends on; row_security would hide rows that the WAL shows.
+_SESSION = {
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "lc_monetary": "C",
+    "search_path": "",
+    "row_security": "off",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+_READABLE = (
+    "verify needs the primary, and a role with SELECT on every published table (and BYPASSRLS where row security is"
+    " on); if a table was just altered, or the server went away, run walbridge verify again"
+)
+_QUOTES_VALUES = ("22", "23")
+"""Data and constraint errors."""
+
+
+@contextmanager
+def connected(dsn: str, timeout_s: int) -> Iterator[Connection]:
+    """A connection whose session prints values in one way only.
+
+    Raises:
+        OperatorError: no connection, or a statement that the server refuses.
+    """
+    try:
+        with _connect(dsn, timeout_s) as connection:
+            since_17 = {"transaction_timeout": "0"} if connection.info.server_version >= 170000 else {}
+            for name, value in (_SESSION | since_17).items():
+                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            yield connection
+    except psycopg.Error as error:
+        raise OperatorError(_could_not_be_read(error), remedy=_READABLE) from error
+
+
+@contextmanager
+def of_its_tables(connection: Connection) -> Iterator[None]:
+    """What the server refuses in here, though it answers, it refuses of the tables that are read.
+
+    Raises:
+        TableNotCompared: that.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        if connection.closed:
+            raise
+        raise TableNotCompared(_could_not_be_read(error), remedy=_READABLE) from error
+
+
+def _connect(dsn: str, timeout_s: int) -> Connection:
+    refuse_unclear_dsn(dsn)
+    try:
+        return psycopg.connect(
+            dsn, autocommit=True, row_factory=dict_row, client_encoding="UTF8", connect_timeout=timeout_s
+        )
+    except psycopg.OperationalError as error:
+        raise OperatorError(
+            f"no connection to Postgres: {_reason(error)}",
+            remedy="see that [postgres] dsn names the source's primary and a role that may connect",
+        ) from error
+    except psycopg.Error:  # its message may quote the connection string (I10)
+        raise unreadable_dsn() from None
+
+
+def _could_not_be_read(error: psycopg.Error) -> str:
+    return f"Postgres could not be read: {_reason(error)}"
+
+
+def _reason(error: psycopg.Error) -> str:
+    """The server's message but for what may hold row values (I10): its detail, and all that a data error says."""
+    if error.sqlstate is not None and error.sqlstate[:2] in _QUOTES_VALUES:
+        return type(error).__name__
+    lines = (error.diag.message_primary or str(error)).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
