@@ -1,8 +1,8 @@
 // A reader of walbridge's topics, written from docs/kafka.md: the standard library alone, no broker.
 //
-//	go run reader.go <conformance folder> <folder of Relation.avsc and Cut.avsc>
+//	go run reader.go <conformance folder> <folder of Relation.avsc and Cut.avsc> [<file of records>]
 //
-// In: records.jsonl, records as Kafka held them. Out: exit code 0 if every event, every whole transaction and the tables
+// In: records.jsonl or the file that is named, records as Kafka held them, in any of the formats. Out: exit code 0 if every event, every whole transaction and the tables
 // behind them are what events.jsonl, transactions.jsonl and tables.json say; else 1, with the first that differs.
 package main
 
@@ -125,7 +125,7 @@ func (named types) reader(schema any, space string) read {
 		scale, _ := of["scale"].(float64)
 		return func(b *body) any { return decimal(plain(b).([]byte), int(scale)) }
 	case "date":
-		return func(b *body) any { return time.Unix(plain(b).(int64)*86_400, 0).UTC().Format("2006-01-02") }
+		return func(b *body) any { return date(plain(b).(int64)) }
 	case "timestamp-micros":
 		return func(b *body) any { return timestamp(plain(b).(int64)) + "+00" }
 	case "local-timestamp-micros":
@@ -179,7 +179,8 @@ func blocks(b *body, item func()) {
 }
 
 func decode(of read, value []byte) map[string]any {
-	b := &body{value, 10}
+	_, at := frame(value)
+	b := &body{value, at}
 	record := of(b).(map[string]any)
 	if b.at != len(value) {
 		fail("bytes are left over behind a record")
@@ -187,11 +188,110 @@ func decode(of read, value []byte) map[string]any {
 	return record
 }
 
-func schemaID(value []byte) string {
-	if len(value) < 10 || value[0] != 0xC3 || value[1] != 0x01 {
-		fail("a value is not in single-object encoding")
+// frame tells what a record begins with: the id of its schema, and where the Avro begins.
+func frame(value []byte) (string, int) {
+	switch {
+	case len(value) >= 10 && value[0] == 0xC3 && value[1] == 0x01:
+		return hex.EncodeToString(value[2:10]), 10
+	case len(value) >= 5 && value[0] == 0:
+		return inRegistry(int64(binary.BigEndian.Uint32(value[1:]))), 5
 	}
-	return hex.EncodeToString(value[2:10])
+	fail("a value of no known framing")
+	return "", 0
+}
+
+func inRegistry(id any) string { return fmt.Sprint("registry ", id) }
+
+// -- JSON: the same records ---------------------------------------------------------------------------------------------
+
+// exact keeps the digits of numbers, which may be beyond 2^53.
+func exact(data []byte) map[string]any {
+	var found map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&found); err != nil {
+		fail("%v", err)
+	}
+	return found
+}
+
+type convert func(any) any
+
+func whole(value any) int64 { return must(value.(json.Number).Int64()) }
+
+// fromJSON makes of a value in JSON what the reader of the same Avro type gives.
+func fromJSON(schema any) convert {
+	if branches, ok := schema.([]any); ok {
+		value := fromJSON(branches[1]) // null is the first
+		return func(found any) any {
+			if found == nil {
+				return nil
+			}
+			return value(found)
+		}
+	}
+	of, ok := schema.(map[string]any)
+	if !ok {
+		of = map[string]any{"type": schema}
+	}
+	switch logical := of["logicalType"]; {
+	case logical == "date":
+		return func(found any) any { return date(whole(found)) }
+	case logical == "timestamp-micros":
+		return func(found any) any { return timestamp(whole(found)) + "+00" }
+	case logical == "local-timestamp-micros":
+		return func(found any) any { return timestamp(whole(found)) }
+	case of["type"] == "array":
+		item := fromJSON(of["items"])
+		return func(found any) any {
+			items := []any{}
+			for _, each := range found.([]any) {
+				items = append(items, item(each))
+			}
+			return items
+		}
+	case of["type"] == "bytes" && logical == nil:
+		return func(found any) any { return decoded(found) }
+	case of["type"] == "double" || of["type"] == "float":
+		return func(found any) any {
+			if number, ok := found.(json.Number); ok {
+				return must(number.Float64())
+			}
+			return found
+		}
+	}
+	return func(found any) any { return found }
+}
+
+// row of JSON is by the columns' names.
+func (of *version) rowFromJSON(found any) any {
+	told, ok := found.(map[string]any)
+	if !ok {
+		return nil
+	}
+	values := map[string]any{}
+	for _, each := range of.columns {
+		values[each.field] = each.fromJSON(told[each.name])
+	}
+	return values
+}
+
+func isJSON(data []byte) bool { return len(data) > 0 && data[0] == '{' }
+
+// envelopeFromJSON is what the Avro of the event gives.
+func envelopeFromJSON(data []byte, known map[string]*version) (*version, map[string]any) {
+	found := exact(data)
+	of := lookedUp(known, fmt.Sprint("json ", found["schema_id"]))
+	for _, image := range []string{"before", "after"} {
+		found[image] = of.rowFromJSON(found[image])
+	}
+	source := found["source"].(map[string]any)
+	for name, value := range source {
+		if number, ok := value.(json.Number); ok {
+			source[name] = must(number.Int64())
+		}
+	}
+	return of, found
 }
 
 // -- values as Postgres prints them -----------------------------------------------------------------------------------
@@ -214,6 +314,8 @@ func decimal(data []byte, scale int) string {
 	point := len(digits) - scale
 	return sign + digits[:point] + "." + digits[point:]
 }
+
+func date(days int64) string { return time.Unix(days*86_400, 0).UTC().Format("2006-01-02") }
 
 func timestamp(micros int64) string {
 	at := time.UnixMicro(micros).UTC()
@@ -311,11 +413,15 @@ func records(path string) []record {
 	return found
 }
 
-type column struct{ field, name, number string }
+type column struct {
+	field, name, number string
+	fromJSON            convert
+}
 
-// A version decodes values, or keys; missing is by the column's number.
+// A version decodes values, or keys; missing is by the column's number, key is that of values.
 type version struct {
 	read    read
+	key     *version
 	columns []column
 	keyed   map[string]bool
 	missing map[string]any
@@ -333,7 +439,7 @@ func layout(schema map[string]any, row map[string]any) *version {
 		if attnum, ok := properties["pg.attnum"].(float64); ok {
 			number = fmt.Sprint(int(attnum))
 		}
-		of.columns = append(of.columns, column{properties["name"].(string), name, number})
+		of.columns = append(of.columns, column{properties["name"].(string), name, number, fromJSON(properties["type"])})
 	}
 	return of
 }
@@ -341,6 +447,7 @@ func layout(schema map[string]any, row map[string]any) *version {
 // relations: the ids of the schemas in which the metadata topic tells versions of tables.
 var relations = map[string]string{
 	"0fb3af2dcb8e9f95": "Relation.avsc", "2ea194b64a2cbf6d": "Relation2.avsc", "8b0590d9d20e9b6c": "Relation3.avsc",
+	"a44f3fabe4dc7f3e": "Relation4.avsc",
 }
 
 func versions(metadata []record, schemas string) map[string]*version {
@@ -353,7 +460,8 @@ func versions(metadata []record, schemas string) map[string]*version {
 		if !bytes.HasPrefix(each.key, []byte("relation/")) {
 			continue
 		}
-		of := decode(readers[schemaID(each.value)], each.value)
+		written, _ := frame(each.value)
+		of := decode(readers[written], each.value)
 		value := parsed([]byte(of["value_schema"].(string))).(map[string]any)
 		before := value["fields"].([]any)[0].(map[string]any)["type"].([]any)[1].(map[string]any)
 		version := layout(value, before)
@@ -364,13 +472,33 @@ func versions(metadata []record, schemas string) map[string]*version {
 				version.missing[version.columns[at].number] = missing
 			}
 		}
-		found[of["schema_id"].(string)] = version
+		found[nameOf(of, "schema_id", "value_registry_id")] = version
 		if of["key_schema"] != nil {
 			key := parsed([]byte(of["key_schema"].(string))).(map[string]any)
-			found[of["key_schema_id"].(string)] = layout(key, key)
+			version.key = layout(key, key)
+			found[nameOf(of, "key_schema_id", "key_registry_id")] = version.key
 		}
 	}
 	return found
+}
+
+// nameOf tells what records of a version begin with.
+func nameOf(relation map[string]any, id, registryID string) string {
+	if relation["format"] == "json" {
+		return fmt.Sprint("json ", relation[id])
+	}
+	if relation[registryID] != nil {
+		return inRegistry(relation[registryID])
+	}
+	return relation[id].(string)
+}
+
+func lookedUp(known map[string]*version, name string) *version {
+	of, ok := known[name]
+	if !ok {
+		fail("schema %s is not in the metadata topic", name)
+	}
+	return of
 }
 
 // -- events -------------------------------------------------------------------------------------------------------------
@@ -410,21 +538,33 @@ func (of *version) row(found any, texts any, wanted func(name string) bool) row 
 	return values
 }
 
-func keyOf(data []byte, known map[string]*version) row {
+// keyOf reads a key; one in JSON names no schema: it is of the version of its event.
+func keyOf(data []byte, of *version, known map[string]*version) row {
 	if data == nil {
 		return nil
 	}
-	of := known[schemaID(data)]
-	found := decode(of.read, data)
-	return of.row(found, found["_exceptional"], func(string) bool { return true })
+	every := func(string) bool { return true }
+	if isJSON(data) {
+		found := exact(data)
+		return of.key.row(of.key.rowFromJSON(found), found["_exceptional"], every)
+	}
+	id, _ := frame(data)
+	key := lookedUp(known, id)
+	found := decode(key.read, data)
+	return key.row(found, found["_exceptional"], every)
+}
+
+func envelopeOf(data []byte, known map[string]*version) (*version, map[string]any) {
+	if isJSON(data) {
+		return envelopeFromJSON(data, known)
+	}
+	id, _ := frame(data)
+	of := lookedUp(known, id)
+	return of, decode(of.read, data)
 }
 
 func eventOf(from record, known map[string]*version) *event {
-	of, ok := known[schemaID(from.value)]
-	if !ok {
-		fail("schema %s is not in the metadata topic", schemaID(from.value))
-	}
-	found := decode(of.read, from.value)
+	of, found := envelopeOf(from.value, known)
 	source := found["source"].(map[string]any)
 	isWhole := found["before_image"] == "full"
 	unchanged, _ := found["unchanged"].([]any)
@@ -434,8 +574,8 @@ func eventOf(from record, known map[string]*version) *event {
 	}
 	made := &event{
 		version: of, commitLSN: source["commit_lsn"].(int64), ordinal: source["ordinal"].(int64), unchanged: unchanged,
-		key: keyOf(from.key, known), newKey: keyOf(from.headers["__debezium.newkey"], known),
-		oldKey: keyOf(from.headers["__debezium.oldkey"], known),
+		key: keyOf(from.key, of, known), newKey: keyOf(from.headers["__debezium.newkey"], of, known),
+		oldKey: keyOf(from.headers["__debezium.oldkey"], of, known),
 		before: of.row(found["before"], found["before_exceptional"], func(name string) bool { return isWhole || of.keyed[name] }),
 		after:  of.row(found["after"], found["exceptional"], func(name string) bool { return !isUnchanged[name] }),
 	}
@@ -672,20 +812,23 @@ func expect(found, wanted any, what string, arguments ...any) {
 }
 
 func main() {
-	if len(os.Args) != 3 {
-		fail("usage: go run reader.go <conformance folder> <folder of schemas>")
+	if len(os.Args) != 3 && len(os.Args) != 4 {
+		fail("usage: go run reader.go <conformance folder> <folder of schemas> [<file of records>]")
 	}
-	folder, schemas := os.Args[1], os.Args[2]
+	folder, schemas, recordsName := os.Args[1], os.Args[2], "records.jsonl"
+	if len(os.Args) == 4 {
+		recordsName = os.Args[3]
+	}
 	var metadata []record
 	var cuts []map[string]any
 	var data []record
 	tombstones := map[place]bool{}
 	readCut := types{}.reader(parsed(must(os.ReadFile(filepath.Join(schemas, "Cut.avsc")))), "")
-	for _, each := range records(filepath.Join(folder, "records.jsonl")) {
+	for _, each := range records(filepath.Join(folder, recordsName)) {
 		switch {
-		case each.topic == "shop.metadata":
+		case strings.HasSuffix(each.topic, ".metadata"):
 			metadata = append(metadata, each)
-		case each.topic == "shop.cuts":
+		case strings.HasSuffix(each.topic, ".cuts"):
 			cuts = append(cuts, decode(readCut, each.value))
 		case each.value == nil:
 			tombstones[each.place] = true

@@ -1,14 +1,14 @@
 // A reader of walbridge's topics, written from docs/kafka.md alone: no packages, no broker.
 //
-//     node reader.mjs <conformance folder> <folder of Relation.avsc and Cut.avsc>
+//     node reader.mjs <conformance folder> <folder of Relation.avsc and Cut.avsc> [<file of records>]
 //
-// In: records.jsonl, records as Kafka held them. Out: exit code 0 if every event, every whole transaction and the tables
+// In: records.jsonl or the file that is named, records as Kafka held them, in any of the formats. Out: exit code 0 if every event, every whole transaction and the tables
 // behind them are what events.jsonl, transactions.jsonl and tables.json say; else 1, with the first that differs.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-const [folder, schemaFolder] = process.argv.slice(2);
+const [folder, schemaFolder, recordsName = "records.jsonl"] = process.argv.slice(2);
 const lines = (name) => readFileSync(join(folder, name), "utf8").split("\n").filter(Boolean).map((l) => JSON.parse(l));
 const jsonFile = (path) => JSON.parse(readFileSync(path, "utf8"));
 
@@ -102,11 +102,48 @@ function blocks(item, made) {
   };
 }
 
+// What a record begins with: the id of its schema, and where the Avro begins.
+function frame(value) {
+  if (value[0] === 0xc3 && value[1] === 0x01) return { id: value.subarray(2, 10).toString("hex"), at: 10 };
+  if (value[0] === 0x00) return { id: `registry ${value.readInt32BE(1)}`, at: 5 };
+  throw new Error("a value of no known framing");
+}
+
 function decode(read, value) {
-  const bytes = new Bytes(value, 10);
+  const bytes = new Bytes(value, frame(value).at);
   const record = read(bytes);
   if (bytes.at !== value.length) throw new Error("bytes left over behind a record");
   return record;
+}
+
+// -- JSON: the same records, with whole numbers as BigInt: beyond 2^53 as well ---------------------------------------------
+
+const NUMBER = "\u0000"; // no text of Postgres has it
+
+function parsed(text) {
+  const marked = text.replace(/("(?:[^"\\]|\\.)*")|-?\d[\d.eE+-]*/g, (found, string) => string ?? `"\\u0000${found}"`);
+  const number = (digits) => (/^-?\d+$/.test(digits) ? BigInt(digits) : Number(digits));
+  return JSON.parse(marked, (_, each) => (typeof each === "string" && each[0] === NUMBER ? number(each.slice(1)) : each));
+}
+
+// A value in JSON to what the reader of the same Avro type gives.
+function fromJson(schema) {
+  if (Array.isArray(schema)) {
+    const value = fromJson(schema.find((branch) => branch !== "null"));
+    return (found) => (found === null ? null : value(found));
+  }
+  if (schema.logicalType === "decimal") return (found) => found;
+  if (schema.logicalType in LOGICAL) return LOGICAL[schema.logicalType](schema);
+  if (schema.type === "array") {
+    const item = fromJson(schema.items);
+    return (found) => found.map(item);
+  }
+  return (schema.type ?? schema) === "bytes" ? (found) => Buffer.from(found, "base64") : (found) => found;
+}
+
+function rowFromJson(fields) {
+  const values = columnsOf(fields).map((field) => [field.name, field["pg.name"], fromJson(field.type)]);
+  return (found) => found && Object.fromEntries(values.map(([name, column, of]) => [name, of(found[column])]));
 }
 
 // -- values as Postgres prints them -------------------------------------------------------------------------------------
@@ -148,9 +185,11 @@ function text(value) {
 
 const lsnText = (lsn) => `${(lsn >> 32n).toString(16)}/${(lsn & 0xffffffffn).toString(16)}`.toUpperCase();
 
+const columnsOf = (fields) => fields.filter((field) => "pg.name" in field);
+
 // -- the metadata topic -------------------------------------------------------------------------------------------------
 
-const records = lines("records.jsonl").map((line) => ({
+const records = lines(recordsName).map((line) => ({
   ...line,
   key: line.key === null ? null : Buffer.from(line.key, "base64"),
   value: line.value === null ? null : Buffer.from(line.value, "base64"),
@@ -160,33 +199,38 @@ const records = lines("records.jsonl").map((line) => ({
 const tombstones = new Set(records.filter((each) => each.value === null).map(({ topic, partition, offset }) => `${topic} ${partition} ${offset}`));
 const control = (name) => readerOf(jsonFile(join(schemaFolder, `${name}.avsc`)));
 const readCut = control("Cut");
-const RELATIONS = { "0fb3af2dcb8e9f95": "Relation", "2ea194b64a2cbf6d": "Relation2", "8b0590d9d20e9b6c": "Relation3" };
+const RELATIONS = {
+  "0fb3af2dcb8e9f95": "Relation",
+  "2ea194b64a2cbf6d": "Relation2",
+  "8b0590d9d20e9b6c": "Relation3",
+  a44f3fabe4dc7f3e: "Relation4",
+};
 const readRelation = Object.fromEntries(Object.entries(RELATIONS).map(([id, name]) => [id, control(name)]));
 
-function schemaId(value) {
-  if (value[0] !== 0xc3 || value[1] !== 0x01) throw new Error("not Avro single-object encoding");
-  return value.subarray(2, 10).toString("hex");
-}
-
-const columnsOf = (fields) => fields.filter((field) => "pg.name" in field);
-const layouts = new Map(); // by schema id, of values and keys alike
-for (const record of records.filter((each) => each.topic === "shop.metadata")) {
+const layouts = new Map(); // by what records begin with, of values and keys alike
+const isMetadata = (each) => each.topic.endsWith(".metadata");
+const isCut = (each) => each.topic.endsWith(".cuts");
+for (const record of records.filter(isMetadata)) {
   if (!record.key.toString().startsWith("relation/")) continue;
-  const relation = decode(readRelation[schemaId(record.value)], record.value);
+  const relation = decode(readRelation[frame(record.value).id], record.value);
   const value = JSON.parse(relation.value_schema);
   const columns = columnsOf(value.fields[0].type[1].fields);
   const keyed = relation.columns.filter((column) => column.is_key).map((column) => column.name);
   const missing = Object.fromEntries(relation.columns.map((column) => [column.name, column.missing_value ?? null]));
-  layouts.set(relation.schema_id, { read: readerOf(value), columns, keyed: new Set(keyed), missing });
+  const rows = value.fields[0].type[1].fields;
+  const layout = { read: readerOf(value), fromJson: rowFromJson(rows), columns, keyed: new Set(keyed), missing };
+  const inAvro = (id, registryId) => (typeof registryId === "bigint" ? `registry ${registryId}` : id);
+  layouts.set(relation.format === "json" ? `json ${relation.schema_id}` : inAvro(relation.schema_id, relation.value_registry_id), layout);
   if (relation.key_schema !== null) {
     const key = JSON.parse(relation.key_schema);
-    layouts.set(relation.key_schema_id, { read: readerOf(key), columns: columnsOf(key.fields) });
+    layout.key = { read: readerOf(key), fromJson: rowFromJson(key.fields), columns: columnsOf(key.fields) };
+    layouts.set(inAvro(relation.key_schema_id, relation.key_registry_id), layout.key);
   }
 }
 
-function layoutOf(value) {
-  const layout = layouts.get(schemaId(value));
-  if (!layout) throw new Error(`schema ${schemaId(value)} is not in the metadata topic`);
+function layoutOf(id) {
+  const layout = layouts.get(id);
+  if (!layout) throw new Error(`schema ${id} is not in the metadata topic`);
   return layout;
 }
 
@@ -206,16 +250,32 @@ function row(record, columns, exceptional) {
   );
 }
 
-function key(bytes) {
+const isJson = (bytes) => bytes[0] === "{".charCodeAt(0);
+
+// A key in JSON names no schema: it is of the version of its event.
+function key(bytes, version) {
   if (bytes === null || bytes === undefined) return null;
-  const layout = layoutOf(bytes);
+  if (isJson(bytes)) {
+    const found = parsed(bytes.toString("utf8"));
+    return row(version.key.fromJson(found), version.key.columns, found._exceptional);
+  }
+  const layout = layoutOf(frame(bytes).id);
   const record = decode(layout.read, bytes);
   return row(record, layout.columns, record._exceptional);
 }
 
+function envelope(value) {
+  if (!isJson(value)) {
+    const layout = layoutOf(frame(value).id);
+    return [layout, decode(layout.read, value)];
+  }
+  const found = parsed(value.toString("utf8"));
+  const layout = layoutOf(`json ${found.schema_id}`);
+  return [layout, { ...found, before: layout.fromJson(found.before), after: layout.fromJson(found.after) }];
+}
+
 function event(record) {
-  const layout = layoutOf(record.value);
-  const found = decode(layout.read, record.value);
+  const [layout, found] = envelope(record.value);
   const { source } = found;
   const isWhole = found.before_image === "full";
   const kept = layout.columns.filter((column) => !(found.unchanged ?? []).includes(column["pg.name"]));
@@ -234,14 +294,14 @@ function event(record) {
       commit_lsn: lsnText(source.commit_lsn),
       ordinal: Number(source.ordinal),
       xid: source.txId === null ? null : Number(source.txId),
-      key: key(record.key),
+      key: key(record.key, layout),
       before: row(found.before, known, found.before_exceptional),
       is_before_whole: isWhole,
       after: row(found.after, kept, found.exceptional),
       unchanged: found.unchanged ?? [],
       exceptional: Object.keys((found.after !== null ? found.exceptional : found.before_exceptional) ?? {}).sort(),
-      new_key: key(record.headers["__debezium.newkey"]),
-      old_key: key(record.headers["__debezium.oldkey"]),
+      new_key: key(record.headers["__debezium.newkey"], layout),
+      old_key: key(record.headers["__debezium.oldkey"], layout),
     },
   };
 }
@@ -353,13 +413,12 @@ function expect(found, wanted, what) {
   process.exit(1);
 }
 
-const ofTables = (each) => !["shop.metadata", "shop.cuts"].includes(each.topic);
-const events = records.filter((each) => ofTables(each) && each.value !== null).map(event);
+const events = records.filter((each) => !isMetadata(each) && !isCut(each) && each.value !== null).map(event);
 const wantedEvents = lines("events.jsonl");
 expect(events.length, wantedEvents.length, "the number of events");
 events.forEach((each, at) => expect(each.line, wantedEvents[at], `event ${at + 1}`));
 
-const cuts = records.filter((each) => each.topic === "shop.cuts").map((each) => decode(readCut, each.value));
+const cuts = records.filter(isCut).map((each) => decode(readCut, each.value));
 const whole = [...transactions(cuts)];
 const wantedWhole = lines("transactions.jsonl");
 expect(whole.length, wantedWhole.length, "the number of whole transactions");

@@ -1,8 +1,9 @@
 """Records the conformance set from real servers: ``python -m tests.conformance.record`` writes ``schemas/conformance``.
 
 In: a Postgres and a broker of its own, the scenario. Out: the records of all topics but progress, which is the
-producer's own; what they say, event by event and transaction by transaction, as this code reads it; and the tables as
-Postgres itself has them at the end, which no code of ours has touched. ``test_recorded.py`` holds them to each other.
+producer's own, and what they are in the other formats (``formats.py``); what they say, event by event and transaction
+by transaction, as this code reads it; and the tables as Postgres itself has them at the end, which no code of ours has
+touched. ``test_recorded.py`` holds them to each other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.conformance import expected, scenario
+from tests.conformance import expected, formats, scenario
 from tests.conformance.recorded import CONTROL, FOLDER, PIPELINE, Recording, record_line, write_lines
 from tests.fix_postgres import new_database
 from tests.fix_producer import ProducerUnderTest
@@ -36,6 +37,7 @@ def record() -> None:
         try:
             scenario.play(producer)
             write(FOLDER, producer, scenario.NAMES)
+            formats.write()
         finally:
             producer.kill_all()
 
@@ -43,16 +45,17 @@ def record() -> None:
 def write(folder: Path, producer: ProducerUnderTest, names: Iterable[str]) -> None:
     """What is in the topics and in these tables now."""
     with producer.topics() as topics:
-        found = _records(topics)
+        found = _records(topics, producer.name)
     _write(folder, found)
     wanted = expected.tables(producer.database, names)
     (folder / "tables.json").write_text(json.dumps(wanted, ensure_ascii=False, indent=1) + "\n")
 
 
-def _records(topics: Topics) -> list[KafkaRecord]:
+def _records(topics: Topics, pipeline: str) -> list[KafkaRecord]:
+    control = [pipeline + end for end in CONTROL]
     data = sorted({relation.topic for relation in topics.relations()})
-    found = [record_of(message) for topic in (*CONTROL, *data) for message in topics.reader(topic).read_to_end()]
-    order = {topic: number for number, topic in enumerate((*CONTROL, *data))}
+    found = [record_of(message) for topic in (*control, *data) for message in topics.reader(topic).read_to_end()]
+    order = {topic: number for number, topic in enumerate((*control, *data))}
     return sorted(found, key=lambda each: (order[each.topic], each.partition, each.offset))
 
 

@@ -18,7 +18,9 @@ from walbridge.schemas.control.metadata_record import RelationRecord, decode_met
 
 FOLDER = Path(__file__).parents[2] / "schemas" / "conformance"
 PIPELINE = "shop"
-CONTROL = (f"{PIPELINE}.metadata", f"{PIPELINE}.cuts")
+RECORDS = "records.jsonl"
+CONTROL = (".metadata", ".cuts")
+"""What the names of the topics end with that are of no table."""
 
 
 def lines(name: str) -> list[Any]:
@@ -47,8 +49,8 @@ def _text(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
 
 
-def records() -> list[KafkaRecord]:
-    """Every record, by topic, partition and offset."""
+def records(name: str = RECORDS) -> list[KafkaRecord]:
+    """Every record of a file, by topic, partition and offset."""
     return [
         KafkaRecord(
             line["topic"],
@@ -58,7 +60,7 @@ def records() -> list[KafkaRecord]:
             base64.b64decode(line["value"] or ""),
             tuple((name, base64.b64decode(value)) for name, value in line["headers"]),
         )
-        for line in lines("records.jsonl")
+        for line in lines(name)
     ]
 
 
@@ -69,7 +71,7 @@ class Recording:
         by_topic: dict[str, list[KafkaRecord]] = {}
         for record in found:
             by_topic.setdefault(record.topic, []).append(record)
-        metadata, cuts = (by_topic.pop(topic) for topic in CONTROL)
+        metadata, cuts = (by_topic.pop(next(topic for topic in by_topic if topic.endswith(end))) for end in CONTROL)
         self.relations = [
             each for record in metadata if isinstance(each := decode_metadata(record.value), RelationRecord)
         ]

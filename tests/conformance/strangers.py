@@ -13,21 +13,23 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.recorded import RECORDS
 from tests.documents import ROOT
 
 CLIENT_S = 600
 _FOLDER = ROOT / "tests" / "conformance"
 _GO = shutil.which("go") or "/usr/local/go/bin/go"
+_READERS = {
+    "JavaScript": ["node", str(_FOLDER / "reader.mjs")],
+    "Go": [_GO, "run", str(_FOLDER / "reader.go")],
+}
+STRANGERS = {name: command for name, command in _READERS.items() if shutil.which(command[0])}
+"""By language: those whose language is here."""
 of_strangers = pytest.mark.parametrize(
     "reader",
     [
-        pytest.param(
-            command, marks=pytest.mark.skipif(shutil.which(command[0]) is None, reason=f"no {name} is here"), id=name
-        )
-        for name, command in {
-            "JavaScript": ["node", str(_FOLDER / "reader.mjs")],
-            "Go": [_GO, "run", str(_FOLDER / "reader.go")],
-        }.items()
+        pytest.param(command, marks=pytest.mark.skipif(name not in STRANGERS, reason=f"no {name} is here"), id=name)
+        for name, command in _READERS.items()
     ],
 )
 
@@ -43,7 +45,7 @@ def received_by_a_client_in_go(bootstrap_servers: str, pipeline: str) -> list[An
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def read_by_a_stranger(reader: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def read_by_a_stranger(reader: list[str], folder: Path, records: str = RECORDS) -> subprocess.CompletedProcess[str]:
     """Its answer: code 0 if all is as expected."""
-    command = [*reader, str(folder), str(ROOT / "schemas" / "control")]
+    command = [*reader, str(folder), str(ROOT / "schemas" / "control"), records]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

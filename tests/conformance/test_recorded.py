@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,11 +12,11 @@ import pytest
 
 from tests.conformance import expected
 from tests.conformance.applied import Tables
-from tests.conformance.recorded import FOLDER, Recording, decoder_of, lines, records
+from tests.conformance.formats import FORMATS
+from tests.conformance.recorded import FOLDER, RECORDS, Recording, lines, records
 from tests.conformance.strangers import of_strangers, read_by_a_stranger
 from walbridge.consumer.cut_groups import CutGroups, Group
 from walbridge.consumer.event import Event, Operation
-from walbridge.schemas.avro.framing import prefix_of, registry_frame_id
 
 
 @cache
@@ -78,32 +77,18 @@ def _in_order(found: list[Event]) -> list[Event]:
     return sorted(once.values(), key=lambda event: (event.position, rank.get(event.operation, 2)))
 
 
-def test_records_in_the_wire_format_of_a_registry_say_the_same() -> None:
-    """The bodies are equal: what stands before them names a version by the registry's id."""
-    ids = {each.schema_id: number for number, each in enumerate(recording().relations, 1)}
-    ids |= {each.key_schema_id or "": 100 + ids[each.schema_id] for each in reversed(recording().relations)}
-    registered = [
-        replace(each, value_registry_id=ids[each.schema_id], key_registry_id=ids.get(each.key_schema_id or "-"))
-        for each in recording().relations
-    ]
+@pytest.mark.parametrize("name", FORMATS)
+def test_records_in_another_format_are_what_the_codec_makes_of_them_and_say_the_same(name: str) -> None:
+    """I4: the same places and positions, in the bytes that were stored."""
+    stored = records(name)
+    there = Recording(stored)
+    decoder = there.decoder()
 
-    def framed(data: bytes | None) -> bytes | None:
-        return data and prefix_of(registry_frame_id(ids[data[2:10].hex()])) + data[10:]
-
-    decoder = decoder_of(registered)
-    found = [
-        decoder.decode(
-            replace(
-                each,
-                key=framed(each.key),
-                value=framed(each.value) or b"",
-                headers=tuple((name, framed(value) or b"") for name, value in each.headers),
-            )
-        )
-        for each in recording().data
-    ]
-
-    assert [expected.event_line(event) for event in found] == lines("events.jsonl")
+    assert FORMATS[name](records()) == stored
+    assert [expected.event_line(decoder.decode(each)) for each in there.data] == lines("events.jsonl")
+    assert there.places == recording().places
+    ids = {each.schema_id for each in there.relations}
+    assert {schema_id for _, cut in there.cuts for table in cut.tables for schema_id in table.schema_ids} <= ids
 
 
 def test_set_has_every_operation_and_all_that_is_special() -> None:
@@ -120,27 +105,29 @@ def test_set_has_every_operation_and_all_that_is_special() -> None:
 
 
 @of_strangers
-def test_reader_in_another_language_finds_the_same(reader: list[str]) -> None:
-    done = read_by_a_stranger(reader, FOLDER)
+@pytest.mark.parametrize("name", [RECORDS, *FORMATS])
+def test_reader_in_another_language_finds_the_same(reader: list[str], name: str) -> None:
+    done = read_by_a_stranger(reader, FOLDER, name)
 
     assert done.returncode == 0, done.stderr
     assert f"{len(events())} events" in done.stdout
 
 
 @of_strangers
-@pytest.mark.parametrize("name", ["records.jsonl", "events.jsonl", "transactions.jsonl", "tables.json"])
+@pytest.mark.parametrize("name", [RECORDS, *FORMATS, "events.jsonl", "transactions.jsonl", "tables.json"])
 def test_reader_in_another_language_notices_a_difference(reader: list[str], name: str, tmp_path: Path) -> None:
     """A check that cannot fail would show nothing."""
     shutil.copytree(FOLDER, tmp_path / "set")
     changed = tmp_path / "set" / name
-    if name == "records.jsonl":
+    if name.startswith("records"):
         *kept, last = lines(name)
         value = bytearray(base64.b64decode(last["value"]))
-        value[-1] ^= 2
+        value[-1] ^= 2  # in JSON of the brace that ends it
         wrong = [*kept, last | {"value": base64.b64encode(bytes(value)).decode()}]
         changed.write_text("".join(json.dumps(line) + "\n" for line in wrong))
     else:
         text = changed.read_text()
         changed.write_text(text.replace(*{"tables.json": ("committed", "lost")}.get(name, ("shop.public.orders", "x"))))
 
-    assert read_by_a_stranger(reader, tmp_path / "set").returncode == 1
+    records_name = name if name in FORMATS else RECORDS
+    assert read_by_a_stranger(reader, tmp_path / "set", records_name).returncode == 1

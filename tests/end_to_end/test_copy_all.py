@@ -12,6 +12,7 @@ from tests.faults.test_guards_server import SETTINGS, replace_cluster
 from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
+from walbridge.check.verb import all_findings
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.errors import OperatorError
@@ -38,7 +39,12 @@ def test_lake_keeps_its_tables_marked_stale_until_each_is_copied_after_a_lost_sl
 
     assert copy_all(pipeline.settings, wait=False, say=print) == 0
     producer.run_until_killed("again:streaming")
+    replaced = "it holds the tables of an earlier copy"
+    assert [each.remedy for each in all_findings(pipeline.settings) if each.text == replaced] == [
+        "walbridge materialize replaces them; walbridge status shows when it has"
+    ]
     pipeline.materialize()
+    assert all(each.text != replaced for each in all_findings(pipeline.settings))
     stale = pipeline.published()[-1]
     assert stale.epoch != before.epoch
     assert {(entry.state, entry.since) for entry in stale.tables} == {("stale", before.end_lsn)}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import random
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
 import pytest
+from deltalake import DeltaTable
 
-from tests.contract_writer import ContractWriter
+from tests.contract_writer import ColumnSpec, ContractWriter
 from tests.documents import PAGES, ROOT, blocks
 from tests.fix_spark import NO_PYTHON
 from tests.jvm import short_lived
@@ -26,6 +28,8 @@ from walbridge.spark_archive import write_archive
 
 BIN = Path(pyspark.__file__).parent / "bin"
 DEPLOY = "org.apache.spark.deploy"
+REGISTERED = "Successfully registered"
+ROWS, ROW_BYTES = 400, 100_000
 RUNS_S = 540
 """On an idle machine a minute: four JVMs start."""
 
@@ -45,13 +49,15 @@ class Cluster:
         master = self._start(f"{DEPLOY}.master.Master", "--port", str(port), "--webui-port", str(web))
         master.wait_until(lambda: accepts(port), START_S)
 
-    def add_worker(self) -> None:
+    def add_worker(self) -> ServerProcess:
         """With two cores; returns when the master knows it."""
         web, work = str(free_port()), str(self._folder / "work")
         size = ["--cores", "2", "--memory", "1g", "--work-dir", work]
-        self._start(f"{DEPLOY}.worker.Worker", "--webui-port", web, *size, self.url)
         log = self._folder / "cluster.log"
-        wait_until(lambda: "Successfully registered" in log.read_text(), "the worker to join", START_S)
+        before = log.read_text().count(REGISTERED)
+        worker = self._start(f"{DEPLOY}.worker.Worker", "--webui-port", web, *size, self.url)
+        wait_until(lambda: log.read_text().count(REGISTERED) > before, "the worker to join", START_S)
+        return worker
 
     def _start(self, role: str, *arguments: str) -> ServerProcess:
         environ = environment({"SPARK_LOCAL_DIRS": str(self._folder / "scratch"), **options_of_jvms()})
@@ -102,14 +108,46 @@ def test_command_of_the_page_runs_the_job_on_a_cluster_whose_executors_have_no_p
     assert done.returncode == 0, done.stdout + done.stderr
     assert program.rows("history") == [(1, 1)]
     assert list((tmp_path / "work").glob("app-*/*/stderr"))  # an executor ran
+    assert "executors write to the lake what is large" in done.stdout
+
+
+def test_executors_write_the_lake_and_a_worker_that_dies_in_the_plan_costs_nothing(
+    cluster: Cluster, checkout: Path, kafka: KafkaBroker, pipeline_name: str, lake: Path
+) -> None:
+    """I5, I8. With two workers; the copy is of two slices, which is what executors write."""
+    writer = ContractWriter(kafka.bootstrap_servers, pipeline_name)
+    written = [{"id": number, "body": random.Random(number).randbytes(ROW_BYTES // 2).hex()} for number in range(ROWS)]
+    writer.copy(
+        [(writer.relation("wide", [ColumnSpec("id", "int4"), ColumnSpec("body", "text")], relation_id=2), written)]
+    )
+    program = Program(kafka, pipeline_name, lake, checkout)
+    workers = [cluster.add_worker() for _ in range(2)]
+
+    with started_command_of_the_page(cluster, checkout, WALBRIDGE_LAKE__APPLIER="spark") as running:
+        wait_until(lambda: running.poll() is not None or (lake / "public" / "wide").exists(), "the plan", START_S)
+        workers[0].kill()
+        said = running.communicate(timeout=RUNS_S)[0]
+
+    assert running.returncode == 0, said
+    assert sorted(program.rows("wide")) == [(row["id"], row["body"]) for row in written]
+    history = DeltaTable(lake / "public" / "wide").history()
+    assert any("Apache-Spark" in each["engineInfo"] for each in history)
 
 
 def run_command_of_the_page(cluster: Cluster, checkout: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """The page's spark-submit, on this cluster, to the present end of the log."""
+    with started_command_of_the_page(cluster, checkout, **variables) as running:
+        said, _ = running.communicate(timeout=RUNS_S)
+    return subprocess.CompletedProcess([], running.returncode, said, "")
+
+
+@contextmanager
+def started_command_of_the_page(cluster: Cluster, checkout: Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """The same, killed should the block fail."""
     (command,) = blocks(PAGES["docs/commands.md"].split("\n## On a Spark cluster\n")[1])
     assert shlex.split(command)[0] == "spark-submit"
-    return subprocess.run(
-        ["bash", "-c", command.replace("spark://master:7077", cluster.url) + " --once"],
+    running = subprocess.Popen(
+        ["bash", "-c", "exec " + command.strip().replace("spark://master:7077", cluster.url) + " --once"],
         cwd=checkout,
         env=environment(
             {
@@ -121,8 +159,13 @@ def run_command_of_the_page(cluster: Cluster, checkout: Path, **variables: str) 
                 **variables,
             }
         ),
-        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=RUNS_S,
-        check=False,
     )
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.wait()

@@ -55,6 +55,20 @@ MISSING_IN_KAFKA = {
     ("group", "Read"): ("may not be read: ", "and READ group walbridge-"),
 }
 """What a start of the producer says without that right, and what of its remedy names the right."""
+FOUND_BY_CHECK = {
+    ("topic", "DescribeConfigs"): "grant Describe and DescribeConfigs on the topics",
+    ("topic", "Read"): "may not be read: ",
+    ("topic", "Write"): "rights: the topics of pipeline ",
+    ("transactional-id", "Write"): "rights: Kafka refuses transactional ids ",
+    ("group", "Read"): "and READ group walbridge-",
+}
+"""What ``walbridge check`` says meanwhile."""
+OF_THE_JOB = {
+    ("topic", "Read"): "the Spark job may not read ",
+    ("group", "Read"): "the Spark job may not read with group ",
+    ("topic", "Write"): "so it cannot ask for copies itself",
+}
+"""The same of the job's rights; the last is advice."""
 TOPICS = 4
 """That take records as large as a row may be: one table's, and three of all tables."""
 NO_ROLE = "grant the role what it lacks: walbridge init --admin-dsn does"
@@ -236,6 +250,7 @@ def test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints(locke
     run("init", "--admin-dsn", "user=postgres")
     assert "errors: 0" in run("check")
     running = producer.start_streaming()
+    _assert_rights(locked)
     locked.run_job()
     assert '"key": {"id": 1}' in run("tail", "public.t")
     assert "current since" in run("status")
@@ -260,6 +275,7 @@ def test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints(locke
     with locked.job():
         assert '"equal": true' in run("verify", "--json", "--timeout", str(START_S))
     assert "errors: 0" in run("check")
+    _assert_rights(locked)
     assert run("sql", "--json", "SELECT count(*) AS rows FROM t").splitlines()[0] == '{"rows": 2}'
     running.stop()
 
@@ -270,6 +286,13 @@ def test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints(locke
     )
     locked.grant(*_drop_right(rights))
     run("drop", "--yes")
+
+
+def _assert_rights(locked: Locked) -> None:
+    """As both programs log in."""
+    said = locked.run("check")
+    assert re.search(r"walbridge produce may write its \d topics, and open transactions", said), said
+    assert re.search(r"walbridge materialize may read its \d topics", said), said
 
 
 def _drop_right(rights: dict[tuple[str, str, str], AclBinding]) -> Iterator[AclBinding]:
@@ -294,6 +317,7 @@ def test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_
         with locked.without(rights[PRODUCER, kind, operation]):
             locked.producer.database.execute("INSERT INTO t SELECT max(id) + 1 FROM t")
             assert told in _refused(locked, words)
+            assert FOUND_BY_CHECK[kind, operation] in locked.run("check", code=2)
             if (kind, operation) == ("topic", "Write"):
                 progress = f"{locked.producer.name}.progress"
                 assert f"let walbridge's principal WRITE topic {progress}" in locked.run("copy", "t", code=2)
@@ -362,3 +386,33 @@ def test_topics_that_the_job_may_not_read_are_named_and_granting_it_mends_the_ne
         assert "Not authorized to access topics" in said
         assert "remedy: grant the job's principal Read on topics" in said
     locked.run_job()
+
+
+def test_rights_that_the_job_lacks_are_found_by_check_and_granting_them_mends_that(locked: Locked) -> None:
+    """Asked with its own login, and without a JVM."""
+    rights = locked.printed_rights()
+    locked.grant(*rights.values())
+    locked.run("init", "--admin-dsn", "user=postgres")
+    locked.producer.start_streaming()
+    for (kind, operation), words in OF_THE_JOB.items():
+        with locked.without(rights[JOB, kind, operation]):
+            said = locked.run("check", code=0 if operation == "Write" else 2)
+            assert words in said, said
+            assert "walbridge init --acls prints the command" in said
+    unseen = "the brokers' settings may not be seen"
+    assert unseen in locked.run("check")
+    cluster = ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL
+    of = AclOperation.DESCRIBE_CONFIGS, AclPermissionType.ALLOW
+    locked.grant(AclBinding(*cluster, f"User:{PRODUCER}", "*", *of))
+    assert unseen not in locked.run("check")
+    secret = Path(locked.producer.settings["kafka"]["spark_files"]["sasl.jaas.config"])
+    right = secret.read_text()
+    secret.write_text(secured.SCRAM.format(JOB, "wrong"))
+    said = locked.run("check", code=2)
+    assert "rights: as the Spark job: Kafka at" in said, said
+    assert "check [kafka.spark]: security.protocol, sasl.mechanism, sasl.jaas.config" in said
+    secret.unlink()
+    said = locked.run("check")
+    assert f"not asked as the Spark job: [kafka] spark_files: {secret} cannot be read" in said, said
+    secret.write_text(right)
+    _assert_rights(locked)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.test_table_trouble import barriers_of
+from tests.faults.test_unsaid_rows import check_copied
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.wait import wait_until
@@ -177,6 +178,23 @@ def test_root_is_left_where_partitions_came_and_went_with_rows(producer: Produce
     assert not left_at_rest(producer, "t")
 
 
+def test_unused_partition_that_goes_takes_nothing_along(producer: ProducerUnderTest) -> None:
+    producer.database.execute(TABLES)
+    tell(producer.database)
+    producer.database.execute(
+        "CREATE TABLE r_y PARTITION OF r FOR VALUES FROM (80) TO (90);"
+        "CREATE TABLE r_z PARTITION OF r FOR VALUES FROM (90) TO (99)"
+    )
+    publish(producer, NEWEST)
+    producer.start_streaming()
+    producer.check_equal()
+    for statement in ("DROP TABLE r_y", "ALTER TABLE r DETACH PARTITION r_z", "INSERT INTO r_z VALUES (90, 'alone')"):
+        producer.database.execute(statement)
+    producer.database.execute("INSERT INTO t VALUES (100, 1)")
+    producer.check_equal()
+    assert not left_at(producer, "r")
+
+
 def left_at_rest(producer: ProducerUnderTest, name: str) -> list[Barrier]:
     """While none runs."""
     with producer.topics() as topics:
@@ -259,3 +277,56 @@ def test_publication_that_had_another_name_for_a_while_is_asked_for_again_by_a_s
     telling.database.execute("INSERT INTO t VALUES (21, 1)")
     telling.check_equal()
     wait_until(lambda: "ddl_publication=" in running.log.split("event=streaming")[-1], "the last session to ask for it")
+
+
+WIDER = "ALTER TABLE {0} ALTER v TYPE bigint"
+WIDENED = {
+    "int to bigint": WIDER,
+    "several": "ALTER TABLE {0} ALTER v TYPE int8, ALTER f TYPE float8, ALTER s TYPE int",
+    "one by one": "ALTER TABLE {0} ALTER s TYPE int; ALTER TABLE {0} ALTER s TYPE bigint; INSERT INTO {0} VALUES (11)",
+    "rolled back before": "BEGIN; SAVEPOINT a; ALTER TABLE {0} ALTER v TYPE bigint USING v * 2; ROLLBACK TO a;"
+    f"{WIDER}; COMMIT",
+}
+NOT_WIDENED = {
+    "with a USING": "ALTER TABLE {0} ALTER v TYPE bigint USING v * 2",
+    "by a function": "DO $$BEGIN EXECUTE 'ALTER TABLE {0} ALTER v TYPE bigint U' || 'SING v * 2'@ END$$",
+    "within another": "CREATE FUNCTION f_{0}(a int) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN EXECUTE "
+    "'ALTER TABLE {0} ALTER v TYPE bigint U' || 'SING v * 2'@ RETURN true@ END$$; CREATE TABLE o_{0} (v int);"
+    "INSERT INTO o_{0} VALUES (1); ALTER TABLE o_{0} ADD CHECK (f_{0}(v))",
+    "to another kind": "ALTER TABLE {0} ALTER v TYPE smallint",
+    "of the key": "ALTER TABLE {0} ALTER id TYPE bigint",
+    "by way of an oid": "ALTER TABLE {0} ALTER v TYPE oid; ALTER TABLE {0} ALTER v TYPE bigint",
+    "beside a volatile default": "ALTER TABLE {0} ALTER v TYPE bigint, ADD r float DEFAULT random()",
+}
+
+
+@pytest.mark.parametrize("how", ["running", "stopped"])
+@pytest.mark.parametrize("major", [12, NEWEST])
+def test_numbers_that_are_cast_to_wider_ones_need_no_copy_where_that_is_told(
+    producer: ProducerUnderTest, producer_on: Callable[[int], ProducerUnderTest], major: int, how: str
+) -> None:
+    """I8: but with a USING, or where the command is not the only text that there is, values may be others."""
+    producer = producer_on(major) if major else producer
+    acts = {**WIDENED, **NOT_WIDENED}
+    tables = {f"t{number}": what for number, what in enumerate(acts)}
+    for name in tables:
+        producer.database.execute(
+            f"CREATE TABLE {name} (id int PRIMARY KEY, v int, f float4, s smallint, w text);"
+            f"INSERT INTO {name} SELECT i, 5 - i, i / 4.0, i FROM generate_series(1, 9) i"
+        )
+    tell(producer.database)
+    producer.publish(*tables)
+    running = producer.start_streaming()
+    producer.check_equal()
+    if how == "stopped":
+        running.stop()
+    for name, what in tables.items():
+        with producer.database.connect() as connection:
+            for each in acts[what].replace("{0}", name).split(";"):
+                connection.execute(each.replace("@", ";").encode())
+    if how == "stopped":
+        running = producer.start_streaming()
+    check_copied(producer, running, {name: what in NOT_WIDENED for name, what in tables.items()})
+    for name in tables:
+        producer.database.execute(f"UPDATE {name} SET w = 'x' WHERE id < 4; DELETE FROM {name} WHERE id = 5")
+    producer.check_equal()

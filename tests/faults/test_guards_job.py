@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from tests import contract_writer
 from tests.contract_events import Row, copied, copy_begin, copy_end
 from tests.contract_writer import ColumnSpec, ContractWriter, Event
 from tests.wait import wait_until
+from walbridge.check.lake import lake_findings
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import COPY_AGAIN, NEWER_WALBRIDGE, OperatorError
@@ -42,17 +44,23 @@ class Lake:
     table: RelationRecord
     patch: pytest.MonkeyPatch
 
-    def run(self, on_table_error: str = "stop") -> None:
-        settings = Settings(
+    def settings(self, on_table_error: str = "stop") -> Settings:
+        return Settings(
             name=self.writer.pipeline,
             kafka={"bootstrap_servers": self.writer.bootstrap_servers},  # type: ignore[arg-type]
             lake={"path": str(self.path), "visible_timeout_s": 1, "on_table_error": on_table_error},  # type: ignore[arg-type]
         )
-        job = Job(self.spark, settings, threading.Event())
+
+    def run(self, on_table_error: str = "stop") -> None:
+        job = Job(self.spark, self.settings(on_table_error), threading.Event())
         try:
             job.run(once=True)
         finally:
             job.close()
+
+    def said_by_check(self) -> list[str]:
+        """Of the table, where its copy is the remedy."""
+        return [each.text for each in lake_findings(self.settings()) if each.remedy == "walbridge copy public.t"]
 
     def insert(self) -> None:
         n = self.writer.cut_id
@@ -128,6 +136,13 @@ def settled(
 def _data_topic_made_anew(lake: Lake) -> None:
     lake.insert()
     lake.remake(lake.table.topic)
+
+
+def _folder_deleted(lake: Lake) -> None:
+    (entry,) = lake.published()
+    shutil.rmtree(lake.path / entry.path)
+    assert lake.said_by_check() == [f"the lake's table {entry.path} is gone: readers of public.t fail"]
+    lake.insert()
 
 
 def _corrupt_bytes(lake: Lake) -> None:
@@ -210,6 +225,7 @@ def test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was(settled: Lak
 TROUBLES: dict[str, tuple[Callable[[Lake], object], str, str]] = {
     "event bytes that were changed": (_corrupt_bytes, "quarantined", "though they say so: partition 0 offsets"),
     "data topic made anew": (_data_topic_made_anew, "quarantined", "are not visible after 1 s"),
+    "folder deleted": (_folder_deleted, "stale", "is gone"),
 }
 
 
@@ -227,6 +243,8 @@ def test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_
     assert (found.state, found.version, why in (found.why or "")) == (called, before.version, True)
     assert "secret words" not in (found.why or "")
     assert (beside.name, beside.state) == ("other", "current")
+    (said,) = settled.said_by_check()
+    assert said.startswith(f"table public.t is {called} since ")
     with pytest.raises(OperatorError, match=f"public.t is {called} since") as refusal:
         tables_at(settled.spark, str(settled.path))
     assert "walbridge copy public.t" in refusal.value.remedy
@@ -235,6 +253,7 @@ def test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_
     settled.copy_again({"id": 5, "v": "e"})
     settled.writer.send([Event(other, "c", 0x9000, 0, after={"id": 2, "v": "b"})])
     settled.run("quarantine")
+    assert settled.said_by_check() == []
     frames = tables_at(settled.spark, str(settled.path))
     assert [(row["id"], row["v"]) for row in frames["public.t"].collect()] == [(5, "e")]
     assert frames["public.other"].count() == 2

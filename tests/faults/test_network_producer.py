@@ -49,9 +49,11 @@ def _behind(producer: ProducerUnderTest, proxy: TcpProxy, silence_s: int) -> Non
 
 
 def _stream(producer: ProducerUnderTest) -> tuple[int, datetime]:
-    """The stream's connection as the server sees it, which is not the only one: its pid, its last status message."""
+    """The stream's connection as the server sees it, which is not the only one: its pid, its last status message; the
+    server's clock where none has come yet."""
     of_slot = "pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid WHERE s.slot_name = %s"
-    (row,) = producer.database.rows(f"SELECT r.pid, r.reply_time FROM {of_slot}", (producer.slot,))
+    query = f"SELECT r.pid, coalesce(r.reply_time, clock_timestamp()) FROM {of_slot}"
+    (row,) = producer.database.rows(query, (producer.slot,))
     return row
 
 

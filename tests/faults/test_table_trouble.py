@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.followed import settings_of
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
+from walbridge.check.finding import Finding, Severity
+from walbridge.check.verb import all_findings
 from walbridge.producer.copying.troubles import AGAIN_MAX
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import TableProgress
+from walbridge.tables.copy import copy
 
 pytestmark = pytest.mark.fault
 
@@ -129,6 +133,14 @@ def test_table_in_trouble_is_quarantined_at_once_where_settings_say_so(following
     following.database.execute(BACK.format(between="DELETE FROM u WHERE id = 1"))
     running.wait_for_log("table is quarantined")
     assert table(following, "u").state == "quarantined"
+
+    def said() -> list[Finding]:
+        return [each for each in all_findings(settings_of(following)) if "table public.u is quarantined" in each.text]
+
+    (found,) = said()
+    assert (found.severity, found.remedy) == (Severity.WARNING, "walbridge copy public.u")
+    assert copy(settings_of(following), ["public.u"], wait=True, say=print) == 0
+    assert said() == []
 
 
 REWRITES = {

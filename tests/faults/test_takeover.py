@@ -16,7 +16,7 @@ from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.slots import slot_lock
 from walbridge.producer.postgres.slots.slot_lock import SlotLock
 from walbridge.producer.postgres.source import Source
-from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.producer.start import start
 from walbridge.producer.waits import Waits
 from walbridge.schemas.errors import RetryableError

@@ -21,6 +21,7 @@ ROOT = """
     CREATE TABLE {0} (id int PRIMARY KEY, n int NOT NULL DEFAULT 7, v text) PARTITION BY RANGE (id);
     CREATE TABLE {0}_a PARTITION OF {0} FOR VALUES FROM (0) TO (10);
     CREATE TABLE {0}_b PARTITION OF {0} FOR VALUES FROM (10) TO (20);
+    CREATE TABLE {0}_z PARTITION OF {0} FOR VALUES FROM (90) TO (99);
     INSERT INTO {0} SELECT i, i, 'v' || i FROM generate_series(0, 19) i
 """
 BOUND = "FOR VALUES FROM (20) TO (30)"
@@ -41,6 +42,20 @@ MOVED = {
     "made and emptied": f"CREATE TABLE {{0}}_c PARTITION OF {{0}} {BOUND}; INSERT INTO {{0}} VALUES (20, 1, 'short');"
     "TRUNCATE {0}_c",
 }
+MOVED |= {
+    "empty, filled and dropped": "INSERT INTO {0} VALUES (90, 1, 'short'); DROP TABLE {0}_z",
+    "empty, filled and emptied": "INSERT INTO {0} VALUES (90, 1, 'short'); TRUNCATE {0}_z",
+    "emptied and filled": "TRUNCATE {0}_z; INSERT INTO {0} VALUES (90, 1, 'stays')",
+}
+UNUSED = {
+    "empty and dropped": "DROP TABLE {0}_z",
+    "empty and detached": "ALTER TABLE {0} DETACH PARTITION {0}_z; INSERT INTO {0}_z VALUES (90, 1, 'alone')",
+    "empty and emptied": "TRUNCATE {0}_z",
+    "empty and written anew": "VACUUM FULL {0}_z",
+    "made and dropped unused": f"CREATE TABLE {{0}}_c PARTITION OF {{0}} {BOUND}; UPDATE {{0}} SET n = 9 WHERE id = 1;"
+    "DROP TABLE {0}_c",
+}
+"""Of a partition of which no row ever came."""
 CONCURRENTLY = {"detached concurrently": "ALTER TABLE {0} DETACH PARTITION {0}_a CONCURRENTLY"}
 SAID = {
     "made": f"CREATE TABLE {{0}}_c PARTITION OF {{0}} {BOUND}; INSERT INTO {{0}} VALUES (20, 1, 'made')",
@@ -71,6 +86,9 @@ ATTRIBUTES = {
     "ALTER TYPE {0}_c ADD ATTRIBUTE m int": True,
     "ALTER TYPE {0}_c DROP ATTRIBUTE n": True,
     "ALTER TYPE {0}_c RENAME ATTRIBUTE n TO m": False,
+    "ALTER TYPE {0}_c ADD ATTRIBUTE m int; UPDATE {0} SET v = ROW('ok', 1, 2); ALTER TYPE {0}_c DROP ATTRIBUTE m": True,
+    "ALTER TYPE {0}_e RENAME VALUE 'ok' TO 'fine'; UPDATE {0} SET v = ROW('fine', 3);"
+    "ALTER TYPE {0}_e RENAME VALUE 'fine' TO 'ok'": True,
 }
 
 
@@ -87,11 +105,12 @@ def check_copied(producer: ProducerUnderTest, running: Running, wanted: Mapping[
     wait_until(lambda: running.log.count("table is copied") >= count, f"{count} copies")
     wait_until(lambda: states(producer) == {"current"}, "all to be current")
     producer.check_equal()
-    assert {name: "copy_begin" in barriers_of(producer, name) for name in wanted} == wanted
+    copied = {name: "copy_begin" in barriers_of(producer, name) for name in wanted}
+    assert copied == wanted, {each for each in wanted if copied[each] != wanted[each]}
 
 
 def tell_partitions(producer: ProducerUnderTest, acts: Mapping[str, str], how: str) -> None:
-    statements = {**SAID, **EMPTY, **acts}
+    statements = {**SAID, **EMPTY, **UNUSED, **acts}
     roots = {f"r{number}": each for number, each in enumerate(statements)}
     for name in roots:
         producer.database.execute(ROOT.format(name))
@@ -202,7 +221,7 @@ def test_tables_are_copied_anew_when_the_publication_names_them_otherwise(
     )
     wait_until(lambda: states(producer) == {"current", "dropped"}, "the others to be current")
     producer.database.execute("UPDATE p SET v = 'newer' WHERE id > 7")
-    wanted, left = {"public.p_a", "public.p_b"}, {"public.p"}
+    wanted, left = {"public.p_a", "public.p_b", "public.p_z"}, {"public.p"}
     if not via_root:
         wanted, left = left, wanted
     with producer.topics() as topics:

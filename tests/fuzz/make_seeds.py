@@ -16,7 +16,8 @@ from tests.fuzz.typed_writers import binary_writers, one_field, typed_writers
 from tests.producer.pgoutput import corpus, transcripts
 from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Insert, Relation, Unsent
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.avro.codec import CONTROL_RECORDS
 from walbridge.schemas.avro.framing import SINGLE_OBJECT
 from walbridge.schemas.control.cut import Barrier, Cut, Epoch, PartitionRange, TableChanges, encode_cut
@@ -86,7 +87,7 @@ def _values() -> Iterator[bytes]:
     for at, (writer, _) in enumerate(typed_writers()):
         for text in _TEXTS:
             try:
-                writer.copied(one_field(b"t", text), SOURCE, TS_MS)
+                writer.copied(one_field(b"t", text), SOURCE, writer.snapshot_source, TS_MS)
             except Exception:
                 continue
             yield bytes([at]) + text
@@ -111,7 +112,7 @@ def _binary_values() -> Iterator[bytes]:
     for at, (writer, _) in enumerate(binary_writers()):
         for data in _BINARY:
             try:
-                writer.copied(one_field(b"b", data), SOURCE, TS_MS)
+                writer.copied(one_field(b"b", data), SOURCE, writer.snapshot_source, TS_MS)
             except Exception:
                 continue
             yield bytes([at]) + data

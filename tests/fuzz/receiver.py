@@ -4,10 +4,13 @@ import json
 
 import fastavro
 
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
+from walbridge.producer.encoding.kafka_record import KafkaRecord
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.messages import Delete, Insert, Message, Relation, Update
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.avro.codec import decode_body
 from walbridge.schemas.errors import ProtocolError
 

@@ -101,7 +101,7 @@ def _value(writers: Sequence[TypedWriter], kind: bytes, data: bytes) -> None:
     """Both encoders write the same, or both refuse."""
     writer, schema = writers[data[0] % len(writers) if data else 0]
     row, rest = one_field(kind, data[1:]), plain_tails(TS_MS)["r"]
-    general = _tried(lambda: writer.copied(row, SOURCE, TS_MS).value)
+    general = _tried(lambda: writer.copied(row, SOURCE, writer.snapshot_source, TS_MS).value)
     plain = _tried(lambda: writer.plain(row, 0, writer.snapshot_source, SOURCE.encoded, -1, rest) or (None, None))
     assert (general is None) == (plain is None)
     if general is None or plain is None:
@@ -171,7 +171,9 @@ def event(data: bytes) -> None:
 
 def _event_of(seed: bytes) -> bytes:
     writer, _ = typed_writers()[seed[0]]
-    return (writer.copied(one_field(b"t", seed[1:]), SOURCE, TS_MS).value or b"")[SINGLE_OBJECT.body_at :]
+    return (writer.copied(one_field(b"t", seed[1:]), SOURCE, writer.snapshot_source, TS_MS).value or b"")[
+        SINGLE_OBJECT.body_at :
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.binary.types import BinaryFacts, TypeReaders
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.pg_types import BUILTIN_NAMES, TypeFacts
 

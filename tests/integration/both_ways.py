@@ -20,7 +20,8 @@ from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.replication_stream import ReplicationStream
 from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.table_reads.snapshot import Snapshot
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.table_description import announced, describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.position import Lsn
 

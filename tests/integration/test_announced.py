@@ -13,7 +13,7 @@ from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.catalog import published_tables, table_facts
 from walbridge.producer.postgres.connection import connect_sql
-from walbridge.producer.relations.relation_cache import announced
+from walbridge.producer.relations.table_description import announced
 
 TABLES = {
     "generated": "(id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED, v text)",

@@ -16,7 +16,8 @@ from walbridge.embedded.postgres import PostgresServer
 from walbridge.producer.encoding.binary.lines import binary_columns
 from walbridge.producer.encoding.binary.types import TypeReaders
 from walbridge.producer.encoding.interpreted import interpreting_transcoder
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter
+from walbridge.producer.encoding.kafka_record import KafkaRecord
+from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.encoding.transcoder import BinaryColumns, Transcoder, make_transcoder
 from walbridge.producer.pgoutput.decoder import decode_tuple
 from walbridge.producer.pgoutput.messages import Binary, Insert, Relation, RelationColumn

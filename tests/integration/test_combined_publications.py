@@ -15,14 +15,15 @@ import pytest
 from tests.fix_postgres import Database, new_database
 from tests.integration.publication_draws import GENERATED, SCHEMA, draw
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.producer.guards.publication_faults import combination_faults, unsent_operations
+from walbridge.producer.guards.unfit.publication_faults import combination_faults, unsent_operations
 from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple
 from walbridge.producer.pgoutput.messages import Delete, Insert, Relation, Truncate, Update
 from walbridge.producer.postgres.catalog import published_tables
 from walbridge.producer.postgres.connection import SqlConnection as Connection
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.publications.combined_publications import have_one_list
-from walbridge.verify.source import connected, snapshot
+from walbridge.verify.source import snapshot
+from walbridge.verify.source_connection import connected
 
 DRAWS = int(os.environ.get("DRAWS", "15"))
 Rows = dict[tuple[str, ...], tuple[Any, ...]]

@@ -22,6 +22,8 @@ from tests.schemas.strategies import column, table
 from tests.wait import wait_until
 from walbridge.producer.copying.visibility import Before
 from walbridge.producer.encoding.copied_rows import RowFormat
+from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, ChunkShown, ChunkWanted
+from walbridge.producer.postgres.copy_beside.encoded_chunk import chunk_answers, shape_of
 from walbridge.producer.postgres.copy_workers import worker as copy_worker
 from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers, worker_count
 from walbridge.producer.postgres.copy_workers.process import DEATHS_MAX
@@ -29,8 +31,6 @@ from walbridge.producer.postgres.copy_workers.protocol import Beginning, PieceWa
 from walbridge.producer.postgres.copy_workers.worker import Worker
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader
-from walbridge.producer.postgres.table_reads.copy_protocol import ChunkRead, ChunkShown, ChunkWanted
-from walbridge.producer.postgres.table_reads.encoded_chunk import chunk_answers, shape_of
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.producer.postgres.table_reads.pieces import PIECE_BYTES, Piece, pieces_of, read_by_pages
 from walbridge.producer.postgres.table_reads.snapshot import Snapshot, copy_statement

@@ -58,6 +58,6 @@ def test_events_carry_what_debezium_readers_expect(producer: ProducerUnderTest) 
         "table": "t",
         "snapshot": "false",
     }
-    assert (copied.source["snapshot"], copied.source["txId"], copied.position.ordinal) == ("true", None, -1)
+    assert (copied.source["snapshot"], copied.source["txId"], copied.position.ordinal) == ("last", None, -1)
     assert copied.position.commit_lsn <= inserted.position.commit_lsn
     assert inserted.source["ts_us"] // 1000 == inserted.source["ts_ms"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conformance import expected, scenario
+from tests.conformance import expected, record, scenario
 from tests.conformance.applied import Tables
+from tests.conformance.strangers import STRANGERS, read_by_a_stranger
 from tests.faults.followed import settings_of
 from tests.fix_producer import ProducerUnderTest
 from tests.json_reader import JsonReader
@@ -82,8 +84,11 @@ def test_reader_of_json_makes_the_tables_of_every_kind_of_change(in_json: Produc
     assert message == {"prefix": "audit", "content": "c2FpZA=="}
 
 
-def test_our_consumer_reads_everything_that_can_happen(producer: ProducerUnderTest) -> None:
-    """I8: copies beside the stream, a transaction in parts and columns that come and go as well; both ways to read."""
+def test_consumers_of_ours_and_of_strangers_read_everything_that_can_happen(
+    producer: ProducerUnderTest, tmp_path: Path
+) -> None:
+    """I8: copies beside the stream, a transaction in parts and columns that come and go as well; both ways to read. The
+    strangers are programs in Go and JavaScript that were written from the documents."""
     scenario.play(producer, format="json")
     wanted = expected.tables(producer.database, scenario.NAMES)
     kafka = {"bootstrap.servers": producer.kafka.bootstrap_servers, "group.id": f"{producer.name}-reader"}
@@ -97,6 +102,10 @@ def test_our_consumer_reads_everything_that_can_happen(producer: ProducerUnderTe
         there = [expected.event_line(event) for event in single]
     assert {line["operation"] for line in there} >= {"insert", "update", "delete", "truncate", "copy", "copy_end"}
     assert any(line["old_key"] for line in there)
+    record.write(tmp_path / "recorded", producer, scenario.NAMES)
+    for reader in STRANGERS.values():
+        done = read_by_a_stranger(reader, tmp_path / "recorded")
+        assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_other_format_in_the_settings_copies_each_table_into_another_topic_and_back(in_json: ProducerUnderTest) -> None:

@@ -15,7 +15,7 @@ from tests.integration.publication_draws import COLUMNS, GENERATED, SCHEMA, TABL
 from tests.integration.test_combined_publications import made, selected, taken
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.producer.guards.publication_faults import combination_faults, unsent_operations
+from walbridge.producer.guards.unfit.publication_faults import combination_faults, unsent_operations
 from walbridge.producer.postgres.catalog import published_tables
 from walbridge.producer.postgres.connection import SqlConnection as Connection
 from walbridge.producer.postgres.publications.combined_publications import have_one_list

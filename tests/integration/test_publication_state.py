@@ -9,16 +9,17 @@ import pytest
 
 from tests.fix_postgres import Database, new_database
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.producer.guards import replica_identity
-from walbridge.producer.guards.publication_faults import sends_by_order
-from walbridge.producer.guards.replica_identity import partition_faults
+from walbridge.producer.guards.unfit import replica_identity
+from walbridge.producer.guards.unfit.publication_faults import sends_by_order
+from walbridge.producer.guards.unfit.replica_identity import partition_faults
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.publications import publication
 from walbridge.producer.postgres.publications.combined_publications import NAMED_OTHERWISE
 from walbridge.producer.postgres.publications.publication import next_xid, publication_state, shown_xid
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.settings import Postgres, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Postgres
 
 
 def test_transaction_that_wrote_while_a_table_left_is_below_the_next_xid_and_keeps_the_oldest_back(

@@ -19,7 +19,8 @@ from tests.integration.oracle import Expected, expected_values, rendered
 from tests.integration.typed_columns import TypedColumn, array_of
 from tests.producer.avro_reader import envelope
 from walbridge.embedded.postgres import PostgresServer
-from walbridge.producer.encoding.record import RecordWriter, TransactionSource
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.pgoutput.messages import Delete, Insert, Relation
 from walbridge.schemas.control.metadata_record import RelationRecord
 
@@ -73,7 +74,7 @@ def _seen(database: Database, start: Any) -> Seen:
     (relation,) = (message for message in messages if isinstance(message, Relation))
     copy_version, stream_version = (relation_record(database, of) for of in (table, relation))
     copy_writer, stream_writer = (RecordWriter(version, "p", "db") for version in (copy_version, stream_version))
-    copies = (copy_writer.copied(row, SOURCE, TS_MS) for row in tuples)
+    copies = (copy_writer.copied(row, SOURCE, copy_writer.snapshot_source, TS_MS) for row in tuples)
     inserts = (message for message in messages if isinstance(message, Insert))
     changes = (record for message in inserts for record in stream_writer.insert(message, SOURCE, 0, TS_MS))
     return Seen(

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.spark_consumer import two_tables
-from tests.spark_consumer.delta import test_maintenance
+from tests.spark_consumer.delta.maintenance import test_maintenance
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.memory_topics import MemoryTopics
 from walbridge.spark_consumer.delta.manifest.writer import Manifest

@@ -28,7 +28,9 @@ from walbridge.producer.session.copies.state.reading import CopyReading
 from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
 from walbridge.producer.session.copies.steps import CopySteps
 from walbridge.producer.session.copies.table_copies import TableCopies
+from walbridge.producer.session.dropped_tables import DroppedTables
 from walbridge.producer.session.loop import Session
+from walbridge.producer.session.table_trouble import TableTrouble
 
 ANOTHER = TopicFound("another", 1)
 
@@ -49,15 +51,15 @@ NOTICED = {
         windows.test_change_that_the_snapshot_lacks_is_laid_over_the_rows,
     ),
     "a table that is dropped is read on": noticed(
-        Session._on_dropped, "if self._copies is not None:", "if False:",
+        TableTrouble.drop, "if self.copies is not None:", "if False:",
         altered.test_rows_of_a_table_that_is_dropped_while_they_are_read_do_not_enter,
     ),
     "a table that is copied is left out all the same": noticed(
-        Session._follow, "self._followed.add(relation_id)", "pass",
+        DroppedTables.follow, "self._followed.add(relation_id)", "pass",
         begin.test_changes_are_published_from_the_beginning_on_whatever_is_read,
     ),
     "what was left out once is left out for good": noticed(
-        Session._follow, "self._changes.dropped.take_back(relation_id)", "pass",
+        DroppedTables.follow, "self._left.discard(relation_id)", "pass",
         begin.test_changes_of_a_table_that_was_left_out_are_published_from_the_beginning_on,
     ),
     # When something may happen.

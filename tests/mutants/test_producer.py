@@ -12,10 +12,12 @@ from tests.producer import test_first_copy
 from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
 from tests.producer.copying import test_copy_state, test_next_epoch, test_visibility, test_window
 from tests.producer.encoding import test_interpreted, test_record
-from tests.producer.guards import test_altered_types, test_baseline, test_doubts, test_source_watch, test_start
+from tests.producer.guards import test_baseline, test_source_watch, test_start
+from tests.producer.guards.doubts import test_altered_types, test_doubts
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
 from tests.producer.postgres import test_replication_stream
-from tests.producer.postgres.table_reads import test_encoded_chunk, test_pieces, test_snapshot
+from tests.producer.postgres.copy_beside import test_encoded_chunk
+from tests.producer.postgres.table_reads import test_pieces, test_snapshot
 from tests.producer.relations import (
     announcements,
     test_catalogue_facts,
@@ -30,11 +32,9 @@ from tests.producer.session import (
     test_logical_messages,
     test_loop,
     test_prepared,
-    test_replay,
-    test_session_relations,
     test_streamed,
-    test_transaction,
 )
+from tests.producer.session.transactions import test_replay, test_session_relations, test_transaction
 from tests.producer.written_record import UNCHANGED
 from walbridge.producer import first_copy, first_copy_table
 from walbridge.producer.batch.cut_maker import CutMaker
@@ -47,17 +47,19 @@ from walbridge.producer.copying.window import Window, _LaidOver
 from walbridge.producer.encoding.interpreted import _Interpreter
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.first_copy_table import TableOfCopy
-from walbridge.producer.guards import altered_types, start
-from walbridge.producer.guards.added_values import AddedValues
+from walbridge.producer.guards import start
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
-from walbridge.producer.guards.doubts import Doubts
-from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.guards.doubts import altered_types
+from walbridge.producer.guards.doubts.added_values import AddedValues
+from walbridge.producer.guards.doubts.doubts import Doubts
+from walbridge.producer.guards.leaving_tables import LeavingTables
+from walbridge.producer.kafka import published_offsets
 from walbridge.producer.kafka.deliveries import Deliveries
-from walbridge.producer.kafka.publisher import Publisher
+from walbridge.producer.postgres.copy_beside import encoded_chunk
 from walbridge.producer.postgres.facts import RowVersion
 from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.postgres.table_reads import encoded_chunk, pieces, snapshot
-from walbridge.producer.relations import column_matching, relation_cache
+from walbridge.producer.postgres.table_reads import pieces, snapshot
+from walbridge.producer.relations import column_matching, table_description
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
 from walbridge.producer.relations.recorded_versions import RecordedVersions
 from walbridge.producer.relations.relation_cache import RelationCache
@@ -67,11 +69,12 @@ from walbridge.producer.session.changes import Changes
 from walbridge.producer.session.dropped_tables import DroppedTables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
+from walbridge.producer.session.keepalives import Keepalives
 from walbridge.producer.session.logical_messages import LogicalMessages
-from walbridge.producer.session.loop import Session
-from walbridge.producer.session.pending_transactions import PendingTransactions
-from walbridge.producer.session.session_relations import SessionRelations
-from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.producer.session.table_trouble import TableTrouble
+from walbridge.producer.session.transactions.pending_transactions import PendingTransactions
+from walbridge.producer.session.transactions.session_relations import SessionRelations
+from walbridge.producer.session.transactions.transaction import TransactionTracker
 
 NOTICED = {
     "what a publication left out before it was altered back passes unseen": Noticed(
@@ -119,7 +122,7 @@ NOTICED = {
         test_first_copy.test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_barriers,
     ),
     "a row that no worker could encode is not copied": Noticed(
-        Mutant(TableOfCopy.send_blocks, "self._send_row(tuple_of_line(line, columns))", "pass"),
+        Mutant(TableOfCopy._take_block, "self._take(other)", "pass"),
         test_first_copy.test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_barriers,
     ),
     "a piece that no worker could read is not copied": Noticed(
@@ -198,11 +201,11 @@ NOTICED = {
         test_column_matching.test_column_that_was_left_out_for_a_while_has_its_own_number,
     ),
     "facts of a column that was made anew are taken": Noticed(
-        Mutant(relation_cache.describe, "known is not None and known.attnum == number", "known is not None"),
+        Mutant(table_description.describe, "known is not None and known.attnum == number", "known is not None"),
         test_column_numbers.test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken,
     ),
     "the value of rows older than a column is not recorded": Noticed(
-        Mutant(relation_cache.describe, "_missing_value(typed, number, facts, versions)", "None"),
+        Mutant(table_description.describe, "_missing_value(typed, number, facts, versions)", "None"),
         test_column_numbers.test_value_of_older_rows_is_recorded_with_a_column_that_came_and_holds_on,
     ),
     "a column is remembered before what older rows have in it is told": Noticed(
@@ -214,7 +217,7 @@ NOTICED = {
         test_doubts.test_column_that_was_told_without_its_value_is_a_doubt,
     ),
     "the value of rows older than a column goes with a rewrite": Noticed(
-        Mutant(relation_cache._missing_value, "if recorded.attnum == number:", "if False:"),
+        Mutant(table_description._missing_value, "if recorded.attnum == number:", "if False:"),
         test_column_numbers.test_value_of_older_rows_is_recorded_with_a_column_that_came_and_holds_on,
     ),
     "two relations have one schema id": Noticed(
@@ -246,19 +249,19 @@ NOTICED = {
         test_cut_maker.test_table_that_left_is_told_and_its_writer_forgotten,
     ),
     "a table departs while an open transaction may hold changes of it": Noticed(
-        Mutant(SourceWatch._look, "now.oldest_xid >= self._left", "self._left"),
+        Mutant(LeavingTables.look, "oldest_xid >= self._left", "self._left"),
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
     "a table departs a byte early": Noticed(
-        Mutant(SourceWatch.take_dropped, "since <= lsn", "since <= lsn + 1"),
+        Mutant(LeavingTables.take, "since <= lsn", "since <= lsn + 1"),
         test_source_watch.test_table_that_left_is_gone_from_where_the_wal_stood_when_nobody_wrote_to_it_any_more,
     ),
     "a table that is gone stays current until nobody can hold changes of it": Noticed(
-        Mutant(SourceWatch._compare_storage, "dict.fromkeys(gone, _BEGINNING)", "{}"),
+        Mutant(LeavingTables.leave_at_once, "dict.fromkeys(relation_ids, _BEGINNING)", "{}"),
         test_source_watch.test_table_that_is_gone_from_the_catalogue_leaves_with_the_next_cut,
     ),
     "what comes of a table that is gone is taken for one that came": Noticed(
-        Mutant(Session._on_dropped, "relation_id in self._watch.gone", "False"),
+        Mutant(TableTrouble.drop, "relation_id in self._watch.gone", "False"),
         test_loop.test_what_still_comes_of_a_table_that_is_gone_is_left_out,
     ),
     "a type that one transaction altered behind its column is not doubted": Noticed(
@@ -355,7 +358,7 @@ NOTICED = {
         test_loop.test_batch_goes_to_the_end_of_its_last_transaction_and_its_rows_count_from_0,
     ),
     "a keepalive ends a batch inside a transaction": Noticed(
-        Mutant(Session._keepalive, "is_outside = self._transactions.open is None", "is_outside = True"),
+        Mutant(Keepalives.receive, "is_outside = self._transactions.open is None", "is_outside = True"),
         test_loop.test_batch_does_not_end_while_a_transaction_is_open,
     ),
     "a new version is read by the old one on the short way": Noticed(
@@ -453,7 +456,7 @@ NOTICED = {
         test_logical_messages.test_each_message_is_published_once_however_often_its_session_begins_before_it,
     ),
     "a hole in the offsets of a batch is taken": Noticed(
-        Mutant(Publisher.delivered_ranges, "first < 0 or last - first + 1 != records", "first < 0"),
+        Mutant(published_offsets.hole, "first < 0 or last - first + 1 != records", "first < 0"),
         partial(test_publisher_offsets.test_row_of_another_writer_between_ours_makes_the_batch_void, partitions=3),
     ),
     "a row that is not acknowledged counts": Noticed(

@@ -12,7 +12,7 @@ from tests.mutants.mutant import Mutant, Noticed
 from tests.mutants.runs import in_lake, over_metadata, over_topics, patched, tidied
 from tests.spark_consumer import two_tables
 from tests.spark_consumer.apply import test_existence
-from tests.spark_consumer.delta import test_maintenance, test_unnamed_files
+from tests.spark_consumer.delta.maintenance import test_maintenance, test_unnamed_files
 from tests.spark_consumer.delta.manifest import test_manifest_reader
 from tests.spark_consumer.in_memory import test_job_in_memory, test_unfit_records
 from tests.spark_consumer.kafka import test_counted_records, test_cuts_source, test_kafka_log, test_metadata_topic
@@ -25,8 +25,8 @@ from tests.spark_consumer.plan import (
 )
 from walbridge.schemas.control import cut
 from walbridge.spark_consumer import resumption
-from walbridge.spark_consumer.delta import unnamed_files
-from walbridge.spark_consumer.delta.maintenance import Maintenance
+from walbridge.spark_consumer.delta.maintenance import unnamed_files
+from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest import manifest_reader
 from walbridge.spark_consumer.job import Job
 from walbridge.spark_consumer.kafka import change_reader
@@ -34,7 +34,7 @@ from walbridge.spark_consumer.kafka.change_reader import PlannedRecords
 from walbridge.spark_consumer.kafka.cuts_source import CutsSource
 from walbridge.spark_consumer.kafka.kafka_log import KafkaLog
 from walbridge.spark_consumer.kafka.metadata_topic import MetadataTopic
-from walbridge.spark_consumer.plan import kept_cuts, lake_state, next_entries, plan
+from walbridge.spark_consumer.plan import cut_faults, kept_cuts, lake_state, next_entries, plan
 from walbridge.spark_consumer.plan.lake_state import LakeState
 from walbridge.spark_consumer.plan.segments import TableWalk
 from walbridge.spark_consumer.plan_runner import PlanRunner
@@ -61,7 +61,7 @@ NOTICED = {
         ),
     ),
     "holes in the ranges of a cut are not looked for": Noticed(
-        Mutant(plan.topic_faults, "torn := count_mismatch(", "torn := None and ("),
+        Mutant(cut_faults.topic_faults, "torn := count_mismatch(", "torn := None and ("),
         partial(
             test_cuts_that_fit.test_a_cut_that_does_not_fit_in_one_table_is_the_trouble_of_that_table,
             test_cuts_that_fit.OF_A_TABLE["a range has a hole"],
@@ -69,7 +69,9 @@ NOTICED = {
     ),
     "records that belong to no table are dropped": Noticed(
         Mutant(
-            plan.topic_faults, "in_partitions[topic] != in_tables[topic]", "in_partitions[topic] < in_tables[topic]"
+            cut_faults.topic_faults,
+            "in_partitions[topic] != in_tables[topic]",
+            "in_partitions[topic] < in_tables[topic]",
         ),
         partial(
             test_cuts_that_fit.test_a_cut_that_does_not_fit_is_told,

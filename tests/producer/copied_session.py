@@ -22,8 +22,7 @@ from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.encoding.copied_rows import CopiedBlock, RowFormat
 from walbridge.producer.encoding.transcoder import make_line_encoder
 from walbridge.producer.pgoutput.messages import Begin, Change, Commit, Insert, Relation, RelationColumn, Unsent, Update
-from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     Answer,
     ChunkRead,
     ChunkShown,
@@ -34,7 +33,8 @@ from walbridge.producer.postgres.table_reads.copy_protocol import (
     TableWanted,
     Wanted,
 )
-from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
+from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.producer.session.copies import arrival, whole_steps
@@ -44,7 +44,7 @@ from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import COPYING, TableCopy, TableProgress
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Topics
+from walbridge.schemas.settings_sections import Topics
 
 LATE, LATER = 16_400, 16_410
 """Tables that came after the copy."""

@@ -18,15 +18,17 @@ from tests.producer.streaming_progress import STREAMING, whole
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.encoding.copied_rows import EncodedRow
-from walbridge.producer.encoding.record import Headers
+from walbridge.producer.encoding.kafka_record import Headers
 from walbridge.producer.guards.altered_tables import AlteredTable
-from walbridge.producer.guards.doubts import Doubts
+from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.kafka.asked_topics import AskedTopics
 from walbridge.producer.kafka.control_topics import MetadataWriter
-from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
+from walbridge.producer.kafka.kafka_transaction import BatchAborted
+from walbridge.producer.kafka.publisher import ControlRecord, Publisher
 from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.kafka.topic_specs import TopicSpec
-from walbridge.producer.kafka.topics import AskedTopics, TopicAdmin
+from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection
@@ -286,10 +288,14 @@ class Watch:
         self.xid += 1
         return self.xid - 1
 
-    def sends_partitions_of(self, table: TableProgress) -> bool:
+    @property
+    def sent(self) -> Watch:
+        return self
+
+    def has_partitions_of(self, table: TableProgress) -> bool:
         return True
 
-    def sends_as_published(self, table: TableProgress) -> bool:
+    def is_as_published(self, table: TableProgress) -> bool:
         return True
 
     def refuse_foreign_rows(self, tables: Sequence[PublishedTable]) -> None:

@@ -14,15 +14,16 @@ from tests.producer.kept import ITEMS, ORDERS, Kept, catalogue, relation
 from tests.producer.pgoutput.encoder import encode_message, keepalive, tuple_data, xlog_data
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message
+from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
 from walbridge.producer.postgres.facts import TableFacts
-from walbridge.producer.postgres.table_reads.copy_reader import CopyReader
 from walbridge.producer.session.loop import Session
-from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Postgres, Producer, Settings, Topics
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Postgres, Producer, Topics
 
 Unknown = Literal["refuse", "stale"]
 OPTIONS = {"proto_version": "3", "streaming": "on", "two_phase": "true", "messages": "true"}

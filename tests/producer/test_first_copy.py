@@ -38,7 +38,8 @@ from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, QUARANTINED, STALE, TableProgress
 from walbridge.schemas.errors import OperatorError, RetryableError
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.settings import Postgres, Producer, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Postgres, Producer
 
 AT = Lsn(700)
 DATE = 1082
@@ -61,6 +62,7 @@ def published(relation_id: int, name: str) -> PublishedTable:
 
 
 HALVES = ((None, 5), (5, None))
+OF_TABLE = "first_in_data_collection", "last_in_data_collection"
 TABLES = [published(ORDERS, "orders"), published(ITEMS, "items")]
 
 
@@ -127,6 +129,9 @@ class Workers:
 
     @staticmethod
     def _spool(block: CopiedBlock) -> RowSpool:
+        """With the lines that are still needed."""
+        kept = [b"" if row is not None else line for row, line in zip(block.rows, block.lines, strict=True)]
+        block = block._replace(lines=kept)
         return cast(RowSpool, SimpleNamespace(blocks=lambda: iter([block]), close=lambda: None))
 
 
@@ -166,7 +171,8 @@ class Copy(Kept):
     def run(self, check_stop: Callable[[], None] = lambda: None) -> None:
         connection = cast(SqlConnection, self.source.now)
         self.source.now.info = self.source.snapshot.info = SimpleNamespace(server_version=180006)
-        watch = cast(SourceWatch, SimpleNamespace(baseline=self.baseline))
+        doubts = SimpleNamespace(with_empty_partitions=lambda table: table)
+        watch = cast(SourceWatch, SimpleNamespace(baseline=self.baseline, doubts=doubts))
         with self.peers():
             first_copy(self.settings, connection, ANEW, self.out, self.tables, watch, check_stop)
 
@@ -326,7 +332,35 @@ def test_everything_that_a_copy_writes_says_that_it_is_of_a_snapshot() -> None:
     """Also the row that goes the long way, and the truncate."""
     run = copied(b"1\t2020-01-01\n", b"2\tinfinity\n")
 
-    assert run.snapshots_of("p.public.orders") == ["true"] * 3
+    assert run.snapshots_of("p.public.orders") == ["true", "first", "last"]
+
+
+@pytest.mark.parametrize("rows_max", [1, 1000])
+@pytest.mark.parametrize(
+    ("orders", "items", "expected"),
+    [
+        ((), (), ([], [])),
+        ((1,), (), (["last"], [])),
+        ((1, 2, 3), (), (["first", "true", "last"], [])),
+        ((), (1, 2), ([], ["first", "last"])),
+        ((1,), (1,), (["first"], ["last"])),
+        ((1, 2), (1, 2, 3), (["first", OF_TABLE[1]], [OF_TABLE[0], "true", "last"])),
+    ],
+)
+def test_first_and_last_row_of_the_copy_and_of_each_table_say_so_in_debeziums_words(
+    orders: tuple[int, ...], items: tuple[int, ...], expected: tuple[list[str], list[str]], rows_max: int
+) -> None:
+    """The last is told before its table ends, also where empty tables follow."""
+    source = Source(*dates(*orders))
+    source.rows["items"] = [*dates(*items)]
+    run = copy_of(source=source, rows_max=rows_max)
+    run.run()
+
+    assert run.snapshots_of("p.public.orders")[1:] == expected[0]
+    assert run.snapshots_of("p.public.items")[1:] == expected[1]
+    for topic in ("p.public.orders", "p.public.items"):
+        assert [kind for of, kind, _ in run.barriers if of == topic] == ["copy_begin", "copy_end"]
+    assert [row[1]["id"] for row in run.rows_of("p.public.items")[1:]] == [*items]
 
 
 def test_large_rows_are_bounded_by_bytes_before_the_clock_is_asked() -> None:
@@ -388,7 +422,7 @@ def test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_
     infinite = b"6\tinfinity\n"
     orders: dict[tuple[str, int], list[bytes] | None] = {
         ("orders", 0): None,
-        ("orders", 5): [*dates(3, 4, 5, 7), infinite],
+        ("orders", 5): [*dates(3, 4), infinite, *dates(5, 7)],
         ("items", 0): dates(1, 2),
         ("items", 5): [],
     }
@@ -398,7 +432,8 @@ def test_tables_whose_pieces_come_in_any_order_hold_each_row_once_between_their_
     assert sorted(row[1]["id"] for row in run.rows_of("p.public.orders") if row[0] == "r") == [1, 2, 3, 4, 5, 6, 7]
     assert [row[1]["id"] for row in run.rows_of("p.public.items") if row[0] == "r"] == [1, 2]
     assert {row[2:] for topic in ("orders", "items") for row in run.rows_of(f"p.public.{topic}")} == {(AT, -1)}
-    assert set(run.snapshots_of("p.public.orders")) == {"true"}
+    told = [word for topic in ("orders", "items") for word in run.snapshots_of(f"p.public.{topic}") if word != "true"]
+    assert sorted(told) == ["first", OF_TABLE[0], "last", OF_TABLE[1]]
     for topic in ("p.public.orders", "p.public.items"):
         assert run.rows_of(topic)[0][0] == "t"
         assert [kind for of, kind, _ in run.barriers if of == topic] == ["copy_begin", "copy_end"]
@@ -485,7 +520,7 @@ def test_stop_inside_a_copy_leaves_it_unfinished() -> None:
         run.run(stop)
 
     assert run.last.progress.state == "copying"
-    assert sum(len(batch.rows) for batch in run.kafka.batches) == 1 + 100
+    assert sum(len(batch.rows) for batch in run.kafka.batches) == 1 + 99  # one is held back
 
 
 def test_baseline_of_the_snapshot_rides_in_the_progress_that_ends_the_copy() -> None:

@@ -7,10 +7,10 @@ from tests.producer.uncommitted_server import Change
 from walbridge.producer.pgoutput.decoder import decode_message, decode_tuple, decoders_for
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
 from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message, Origin, Relation, Truncate
-from walbridge.producer.session.pending_transactions import PendingTransactions
-from walbridge.producer.session.replay import Replay
-from walbridge.producer.session.session_relations import SessionRelations
-from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.session.transactions.pending_transactions import PendingTransactions
+from walbridge.producer.session.transactions.replay import Replay
+from walbridge.producer.session.transactions.session_relations import SessionRelations
+from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn
 

@@ -5,7 +5,9 @@ from typing import Any
 from tests.producer.avro_reader import envelope, record_of
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.schemas.strategies import column, table
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter, TransactionSource
+from walbridge.producer.encoding.kafka_record import KafkaRecord
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.pgoutput.messages import Delete, Field, Insert, Unsent, Update
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.table_schema import TableSchema

@@ -38,7 +38,7 @@ FOLLOWED: dict[str, str] = {
     ),
     "producer/errors/origins.py:foreign_rows_held": RING,
     "producer/errors/origins.py:foreign_rows_left_out": RING,
-    "producer/guards/publication_faults.py:archive_faults": (
+    "producer/guards/unfit/publication_faults.py:archive_faults": (
         "tests/end_to_end/test_archives.py::test_operations_that_no_archive_can_be_made_of_are_refused"
     ),
     "producer/guards/start.py:_refuse_other_database": OFFLINE
@@ -93,14 +93,18 @@ FOLLOWED: dict[str, str] = {
     "producer/errors/topics.py:may_not_write": LOCKED_KAFKA,
     "producer/kafka/instance.py:_refuse_definite": LOCKED_KAFKA,
     "producer/kafka/partition_log.py:_unreadable": LOCKED_KAFKA,
-    "producer/kafka/topics.py:_sorted": LOCKED_KAFKA,
-    "producer/postgres/connection.py:_by_text": NOT_TRUSTED,
-    "producer/postgres/connection.py:by_sqlstate": LOCKED_POSTGRES,
+    "producer/kafka/asked_topics.py:unanswered": LOCKED_KAFKA,
+    "producer/postgres/server_errors.py:by_text": NOT_TRUSTED,
+    "producer/postgres/server_errors.py:by_sqlstate": LOCKED_POSTGRES,
     "producer/postgres/connection.py:retry_at_start": NOT_TRUSTED,
     "producer/registry/refusals.py:registry_not_trusted": NOT_TRUSTED,
     "producer/errors/tables.py:key_lost": (
         "tests/faults/test_unfit_rows.py::"
         "test_table_that_loses_its_key_over_several_partitions_is_stale_until_it_has_one_again"
+    ),
+    "producer/errors/tables.py:key_replaced": (
+        "tests/faults/test_unfit_rows.py::"
+        "test_table_whose_key_was_replaced_unread_over_several_partitions_is_copied_again"
     ),
     "producer/errors/publications.py:named_otherwise": (
         "tests/faults/test_unsaid_rows.py::test_tables_are_copied_anew_when_the_publication_names_them_otherwise"
@@ -131,11 +135,11 @@ FOLLOWED: dict[str, str] = {
     "producer/follow.py:read_own_progress": (
         "tests/faults/test_guards.py::test_progress_that_was_emptied_under_a_producer_is_mended_as_its_refusal_says"
     ),
-    "producer/guards/partitions.py:identity_faults": SQL,
-    "producer/guards/partitions.py:unsent_faults": (
+    "producer/guards/unfit/partitions.py:identity_faults": SQL,
+    "producer/guards/unfit/partitions.py:unsent_faults": (
         "tests/faults/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
     ),
-    "producer/guards/publication_faults.py:shared_tree_fault": (
+    "producer/guards/unfit/publication_faults.py:shared_tree_fault": (
         "tests/integration/test_publication_state.py::"
         "test_tree_of_several_publications_is_refused_where_their_order_would_decide_under_which_name_it_comes"
     ),
@@ -166,7 +170,7 @@ FOLLOWED: dict[str, str] = {
     "producer/pgoutput/options.py:_too_old": (
         "tests/remedies/test_followed_settings.py::test_options_that_a_server_lacks_are_set_as_the_remedies_say"
     ),
-    "producer/postgres/connection.py:raise_for_result": UNDECODABLE,
+    "producer/postgres/server_errors.py:raise_for_result": UNDECODABLE,
     "producer/registry/refusals.py:schema_incompatible": (
         "tests/integration/test_confluent.py::"
         "test_schema_that_the_registrys_rule_forbids_is_its_tables_trouble_until_the_command_that_allows_it"
@@ -222,7 +226,7 @@ FOLLOWED: dict[str, str] = {
     + "test_who_may_not_grant_changes_nothing_until_the_remedy_is_followed",
     "walbridge/administrator.py:_write_secret": ADMINISTRATOR
     + "test_file_that_cannot_be_written_leaves_the_database_as_it_was",
-    "walbridge/check/session.py:session_findings": UNDECODABLE,
+    "walbridge/check/source/session.py:session_findings": UNDECODABLE,
     "walbridge/consumer/client.py:gone": (
         "tests/walbridge/consumer/test_events.py::"
         "test_topic_that_is_deleted_stops_who_has_not_read_it_to_its_end_and_nobody_else"
@@ -236,7 +240,7 @@ FOLLOWED: dict[str, str] = {
     "walbridge/consumer/client.py:refuse_remade": (
         "tests/walbridge/consumer/test_events.py::test_kept_offsets_of_a_topic_that_was_made_again_are_refused"
     ),
-    "walbridge/drop.py:_agreed": (
+    "walbridge/drop/verb.py:_agreed": (
         "tests/walbridge/test_drop.py::test_without_a_person_to_ask_nothing_is_removed_until_it_is_told_yes"
     ),
     "walbridge/runtime/heap.py:spark_share": (
@@ -254,7 +258,7 @@ FOLLOWED: dict[str, str] = {
     "walbridge/ui/verb.py:_refuse_doubles": UI,
     "walbridge/ui/verb.py:read_token": UI,
     "walbridge/ui/verb.py:serve": UI,
-    "walbridge/verify/source.py:of_its_tables": (
+    "walbridge/verify/source_connection.py:of_its_tables": (
         "tests/walbridge/verify/test_verify_refusals.py::test_a_role_that_may_not_read_is_the_operators"
     ),
 }

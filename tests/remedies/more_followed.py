@@ -11,7 +11,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/jvm/executors.py:_without_executors",
     ),
     "tests/end_to_end/test_security.py::test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints": (
-        "walbridge/drop.py:_delete_topics",
+        "walbridge/drop/verb.py:_delete_topics",
     ),
     "tests/end_to_end/test_security.py::"
     "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start": (
@@ -59,21 +59,21 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/faults/test_refusals_postgres.py::test_publication_that_is_missing_empty_or_dropped_is_refused": (
         "producer/errors/publications.py:publication_gone",
-        "producer/postgres/catalog.py:create_publication",
+        "producer/postgres/publications/new_publication.py:create_publication",
     ),
     "tests/faults/test_refusals_postgres.py::test_server_without_logical_wal_is_refused": (
         "producer/errors/servers.py:wal_level_too_low",
     ),
     "tests/faults/test_several_publications.py::"
     "test_publications_that_do_not_go_together_are_refused_before_there_is_a_slot_and_the_remedy_helps": (
-        "producer/guards/publication_faults.py:combination_faults",
-        "producer/guards/publication_faults.py:unsent_operations",
+        "producer/guards/unfit/publication_faults.py:combination_faults",
+        "producer/guards/unfit/publication_faults.py:unsent_operations",
     ),
     "tests/faults/test_split_transaction.py::test_half_published_transaction_that_reads_otherwise_is_refused": (
         "producer/errors/publications.py:split_differs",
     ),
     "tests/faults/test_table_copied_again.py::test_table_that_was_left_for_a_value_is_followed_again_by_its_remedy": (
-        "producer/encoding/record.py:insert",
+        "producer/errors/rows.py:values_not_sent",
     ),
     "tests/faults/test_takeover.py::test_second_producer_that_has_waited_ends_and_names_the_first_which_goes_on": (
         "producer/errors/servers.py:slot_has_producer",
@@ -199,7 +199,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/apply/existence.py:refuse_other_matches",
         "spark_consumer/apply/reshape.py:_refuse_rows",
         "spark_consumer/apply/unknown_values.py:refuse_missing",
-        "spark_consumer/delta/table.py:_commit_errors",
+        "spark_consumer/delta/table_faults.py:commit_errors",
         "spark_consumer/fold/kept_values.py:refuse_other_values",
         "spark_consumer/fold/shape.py:_refuse_renamed",
         "spark_consumer/kafka/change_reader.py:other_counts",
@@ -264,8 +264,8 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     ),
     "tests/walbridge/test_drop.py::test_slot_that_is_in_use_or_not_ours_stays_until_the_remedy_was_followed": (
         "producer/postgres/slots/slot.py:drop",
-        "walbridge/drop.py:_idle_slot",
-        "walbridge/drop.py:_refuse_others",
+        "walbridge/drop/verb.py:_idle_slot",
+        "walbridge/drop/verb.py:_refuse_others",
     ),
     "tests/walbridge/test_tail.py::test_logical_messages_are_shown_by_prefix_and_content": (
         "walbridge/tail.py:_events",
@@ -277,10 +277,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "walbridge/verify/rounds.py:_no_cut",
     ),
     "tests/walbridge/verify/test_verify_refusals.py::test_a_server_that_is_not_the_sources_is_named_in_the_dsn": (
-        "walbridge/verify/source.py:_connect",
+        "walbridge/verify/source_connection.py:_connect",
     ),
     "tests/walbridge/verify/test_verify_refusals.py::test_a_server_that_went_while_it_was_read_is_asked_again": (
-        "walbridge/verify/source.py:connected",
+        "walbridge/verify/source_connection.py:connected",
     ),
     "tests/walbridge/verify/test_verify_refusals.py::test_a_table_that_the_lake_lacks_is_the_operators": (
         "walbridge/verify/rounds.py:_trial",

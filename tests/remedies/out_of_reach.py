@@ -5,10 +5,10 @@ belong here.
 """
 
 OUT_OF_REACH: dict[str, str] = {
-    "producer/encoding/record.py:_keyless": (
+    "producer/errors/rows.py:key_not_sent": (
         "A server before 12.11, 13.7 or 14.3 leaves the value out; those that tests have do not."
     ),
-    "producer/encoding/record.py:_without_old_row": (
+    "producer/errors/rows.py:old_row_not_sent": (
         "A partition's identity is altered between two looks at it; the look tells the same (identity_faults)."
     ),
     "producer/errors/servers.py:another_runs": (
@@ -35,13 +35,13 @@ OUT_OF_REACH: dict[str, str] = {
     "producer/relations/relation_cache.py:remember": (
         "Two pipelines of one name write in a race; else the second is refused (control_topics.py:_taken)."
     ),
-    "producer/relations/tables.py:_unknown": (
+    "producer/relations/session_writers.py:_unknown": (
         "A change comes of a table that neither stream nor publication told of: a bug of ours or of the server."
     ),
     "producer/session/logical_messages.py:publish_outside": (
         "A message was left out though the options of its session say otherwise: a bug (see refuse_unfit_start)."
     ),
-    "producer/session/pending_transactions.py:_refuse_lost": (
+    "producer/session/transactions/pending_transactions.py:_refuse_lost": (
         "Somebody reads the slot past a prepare while the producer is stopped, and the slot stands where it was."
     ),
     "schemas/errors.py:unreadable_record": "What mends it is a version of walbridge that does not exist yet.",

@@ -6,7 +6,9 @@ import ast
 
 from tests.documents import ROOT
 from tests.remedies import followed
+from tests.remedies.findings import findings
 from tests.remedies.followed import NOT_FOLLOWED_YET
+from tests.remedies.followed_findings import FINDINGS_BY_TEST, UNMENDABLE
 from tests.remedies.more_followed import BY_TEST, MORE_FOLLOWED
 from tests.remedies.out_of_reach import OUT_OF_REACH
 from tests.remedies.sites import sites
@@ -14,6 +16,7 @@ from tests.remedies.sites import sites
 FOLLOWED = followed.FOLLOWED | MORE_FOLLOWED
 NOT_FOLLOWED_MAX = 0
 """Lowered with each that is followed."""
+UNMENDABLE_MAX = 6
 
 
 def test_each_place_that_names_a_remedy_is_known() -> None:
@@ -25,10 +28,19 @@ def test_each_place_that_names_a_remedy_is_known() -> None:
 
 
 def test_tests_that_follow_remedies_are_there() -> None:
-    for test in FOLLOWED.values():
+    for test in {*FOLLOWED.values(), *FINDINGS_BY_TEST}:
         path, _, name = test.partition("::")
         tree = ast.parse((ROOT / path).read_text())
         assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, test
+
+
+def test_each_finding_that_names_a_remedy_is_followed_by_a_test_or_cannot_be() -> None:
+    """Those of ``walbridge check``: a new one needs its line in ``followed_findings.py``."""
+    followed_by_test = [each for places in FINDINGS_BY_TEST.values() for each in places]
+    assert findings() == {*followed_by_test} | UNMENDABLE.keys()
+    assert len(findings()) == len(followed_by_test) + len(UNMENDABLE), "each is on one list, once"
+    assert all(reason.endswith(".") and len(reason.split()) >= 8 for reason in UNMENDABLE.values())
+    assert len(UNMENDABLE) == UNMENDABLE_MAX
 
 
 OUT_OF_REACH_MAX = 21

@@ -29,7 +29,8 @@ from walbridge.schemas.control.run_record import JOB, RUN, End, How
 from walbridge.schemas.control.run_record import Run as RunRecord
 from walbridge.schemas.errors import COPY_AGAIN, RetryableError, Superseded
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Lake, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Lake
 from walbridge.spark_consumer import other_job
 from walbridge.spark_consumer.delta.manifest.manifest_reader import open_table
 from walbridge.spark_consumer.delta.manifest.published import published_at

@@ -19,7 +19,7 @@ from tests.producer.relations.test_registry_ids import ORDERS as FRAMED
 from tests.producer.relations.test_registry_ids import ORDERS_2, at, framed_by, ids_of, version
 from tests.producer.session.copies.test_copies_whole import begun, describe, rows, whole
 from tests.producer.session.copies.told import KEYLESS
-from tests.producer.session.test_transaction_spool import payloads, spool_of
+from tests.producer.session.transactions.test_transaction_spool import payloads, spool_of
 from tests.remedies.test_followed_offline import refusal, settings
 from tests.schemas.strategies import column, table
 from tests.spark_consumer.events import column as lake_column
@@ -34,10 +34,11 @@ from walbridge.producer.kafka.topics import _partition_faults
 from walbridge.producer.pgoutput.options import OLDEST_SERVER, StreamWishes, start_options
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.producer.relations.relation_cache import RelationCache
-from walbridge.producer.session import transaction_spool
 from walbridge.producer.session.copies.state import record_queue
+from walbridge.producer.session.transactions import transaction_spool
 from walbridge.schemas.errors import KafkaAway, KafkaRefuses, OperatorError
-from walbridge.schemas.settings import Settings, Topics
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Topics
 from walbridge.schemas.topics import TOPIC_NAME_LENGTH_MAX, data_topic, free_topic
 from walbridge.tables.copy import refuse_first_copy, refuse_without_requests
 from walbridge.tables.keys import _refuse_other_than_current

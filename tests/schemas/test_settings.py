@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.settings import Settings, effective, flatten
+from walbridge.schemas.properties import flatten
+from walbridge.schemas.settings import Settings, effective
 from walbridge.schemas.settings_file import load_settings, refuse_unknown_variables
 
 SECRETS = """

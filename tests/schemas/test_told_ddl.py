@@ -22,10 +22,14 @@ from walbridge.schemas.told_ddl import (
 )
 
 REWRITTEN = {"v": 1, "event": REWRITE, "tag": "ALTER TABLE", "relation": 7, "file": 9, "reason": 4, "ancestors": [5]}
+TYPED = {"is_plain": True, "types": [[1, 23, -1]]}
 ROWS: list[tuple[dict[str, Any], ToldDdl]] = [
     (REWRITTEN, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9)),
     (REWRITTEN | {"reason": 8}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9, keeps_values=True)),
     (REWRITTEN | {"reason": 12}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9)),
+    (REWRITTEN | TYPED, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9, is_plain=True, types=frozenset({(1, 23, -1)}))),
+    (REWRITTEN | TYPED | {"is_plain": None}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9, types=frozenset({(1, 23, -1)}))),
+    (REWRITTEN | {"reason": 6, "is_plain": True}, ToldDdl(REWRITE, 7, frozenset({5, 7}), 9)),
     ({"v": 1, "event": END, "relation": 7, "file": 10}, ToldDdl(END, 7, file=10)),
     ({"v": 1, "event": DROP, "relations": [3, 4]}, ToldDdl(DROP, gone=frozenset({3, 4}))),
     (
@@ -58,7 +62,11 @@ def test_any_text_is_read_or_left_out(text: str) -> None:
     assert parse_told(text) is None
 
 
-@given(st.dictionaries(st.sampled_from([*REWRITTEN, "attached", "detached"]), st.integers() | st.text() | st.none()))
+@given(
+    st.dictionaries(
+        st.sampled_from([*REWRITTEN, *TYPED, "attached", "detached"]), st.integers() | st.text() | st.none()
+    )
+)
 def test_row_whose_fields_are_others_is_read_or_left_out(others: dict[str, Any]) -> None:
     told = parse_told(json.dumps(REWRITTEN | others))
     assert told is None or isinstance(told, ToldDdl)

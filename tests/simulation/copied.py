@@ -17,9 +17,7 @@ from tests.simulation.world import World
 from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.encoding.copied_rows import CopiedBlock, EncodedRow, RowFormat
 from walbridge.producer.encoding.transcoder import LineEncoder, make_line_encoder
-from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
-from walbridge.producer.postgres.publications.combined_publications import EVERY_TABLE
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     Answer,
     ChunkAltered,
     ChunkRead,
@@ -32,6 +30,8 @@ from walbridge.producer.postgres.table_reads.copy_protocol import (
     TableWanted,
     Wanted,
 )
+from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, TableFacts
+from walbridge.producer.postgres.publications.combined_publications import EVERY_TABLE
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.schemas.errors import RetryableError

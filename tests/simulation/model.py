@@ -23,7 +23,7 @@ from walbridge.schemas.control.cut import Cut, PartitionRange, chain_break, coun
 from walbridge.schemas.control.metadata_record import RelationRecord, decode_metadata
 from walbridge.schemas.control.progress_record import decode_progress, progress_key
 from walbridge.schemas.position import Position
-from walbridge.schemas.settings import Topics
+from walbridge.schemas.settings_sections import Topics
 from walbridge.schemas.topics import cuts_topic, data_topic, metadata_topic, progress_topic, transaction_topic
 
 SLOT = "s"

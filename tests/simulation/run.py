@@ -22,7 +22,8 @@ from walbridge.producer.postgres.requirements import stream_options
 from walbridge.schemas.control.progress_record import Progress, encode_progress
 from walbridge.schemas.control.table_progress import CURRENT, TableProgress, encode_table, table_key
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.settings import Postgres, Producer, Settings, Topics
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Postgres, Producer, Topics
 from walbridge.schemas.topics import cuts_topic, progress_topic
 
 BOOTS_MAX = 60

@@ -15,12 +15,12 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.follow import follow_once
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.session.fast_path import FastPath
-from walbridge.producer.session.loop import Session
-from walbridge.producer.session.pending_transactions import PendingTransactions
-from walbridge.producer.session.replay import Replay
-from walbridge.producer.session.session_relations import SessionRelations
-from walbridge.producer.session.transaction import TransactionTracker
-from walbridge.producer.session.transaction_spool import Spooled
+from walbridge.producer.session.keepalives import Keepalives
+from walbridge.producer.session.transactions.pending_transactions import PendingTransactions
+from walbridge.producer.session.transactions.replay import Replay
+from walbridge.producer.session.transactions.session_relations import SessionRelations
+from walbridge.producer.session.transactions.transaction import TransactionTracker
+from walbridge.producer.session.transactions.transaction_spool import Spooled
 
 pytestmark = pytest.mark.simulation
 SEEDS_MAX = 1_000
@@ -49,7 +49,7 @@ MUTANTS = {
         CutMaker._after_cut, "self._out.tracker.confirmable_lsn", "self._stream.received"
     ),
     "a keepalive is confirmed at once": Mutant(
-        Session._keepalive,
+        Keepalives.receive,
         "self._stream.note_received(frame.wal_end)",
         "self._stream.note_received(frame.wal_end); self._stream.confirm(frame.wal_end)",
     ),

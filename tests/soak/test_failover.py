@@ -10,11 +10,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.faults.followed import settings_of
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.postgres_versions import PostgresOfVersion
 from tests.standby import OF_PRIMARY, Standby, either, followed
 from tests.wait import wait_until
+from walbridge.check.finding import Finding
+from walbridge.check.verb import all_findings
 from walbridge.embedded.kafka import KafkaBroker
 
 pytestmark = pytest.mark.soak
@@ -95,8 +98,11 @@ def test_failover_to_a_standby_that_has_the_slot_is_followed_without_a_copy(
             if failover_later:
                 running.stop()
                 producer.settings["postgres"]["failover"] = True
+                producer.write_settings()
+                assert [each.remedy for each in _not_kept(producer)] == ["start walbridge produce again"]
                 running = producer.start_streaming()
                 assert "standbys keep the slot from now on" in running.log
+                assert _not_kept(producer) == []
             with Load(dsn) as load:
                 load.wait_for(BEFORE)
                 wait_until(lambda: standby.has_synchronised(producer.slot), "the standby to have the slot", 120)
@@ -116,6 +122,11 @@ def test_failover_to_a_standby_that_has_the_slot_is_followed_without_a_copy(
             running.stop()
     finally:
         producer.kill_all()
+
+
+def _not_kept(producer: ProducerUnderTest) -> list[Finding]:
+    """What check says of the slot."""
+    return [each for each in all_findings(settings_of(producer)) if "is not kept by standbys yet" in each.text]
 
 
 def _without_waiting(standby: Standby) -> None:

@@ -100,12 +100,15 @@ class Recorded:
     bootstrap_servers: str
 
 
-@pytest.fixture(scope="module")
-def recorded(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+@pytest.fixture(scope="module", params=["single-object", "json"])
+def recorded(
+    postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Recorded]:
     """Topics of ten thousand changes, on a broker that runs."""
     folder = tmp_path_factory.mktemp("recorded")
     with KafkaBroker() as broker, new_database(postgres) as database:
         producer = ProducerUnderTest(PIPELINE, database, broker, folder, as_command=True)
+        producer.settings["topics"] = {"format": request.param}
         try:
             changed(producer)
             record.write(folder, producer, ["public.orders"])

@@ -13,7 +13,7 @@ from deltalake.exceptions import DeltaError
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.two_tables import begun, cut_rows, shown, transfer
 from walbridge.schemas.errors import OperatorError
-from walbridge.spark_consumer.delta import maintenance
+from walbridge.spark_consumer.delta.maintenance import maintenance
 from walbridge.spark_consumer.delta.manifest import writer
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.table import LakeTable

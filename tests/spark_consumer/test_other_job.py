@@ -13,7 +13,8 @@ import pytest
 from walbridge.runtime.own_process import own_process
 from walbridge.schemas.control.run_record import JOB, RUN, End, How, Run
 from walbridge.schemas.errors import OperatorError, RetryableError, Superseded
-from walbridge.schemas.settings import Lake, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Lake
 from walbridge.spark_consumer import other_job
 from walbridge.spark_consumer.delta.manifest.status_files import LakeStatus
 from walbridge.spark_consumer.delta.manifest.writer import Manifest

@@ -24,6 +24,7 @@ from walbridge.embedded.postgres import PostgresServer
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.told_ddl import DROP, END, PARTITIONS, REWRITE, Attached, ToldDdl, parse_told
 
+INT4, INT8 = 23, 20
 NEWEST = 0
 """The shared server."""
 ROOT = """
@@ -72,10 +73,36 @@ def test_rewrite_is_told_with_the_file_that_it_replaces_and_its_end_with_the_new
 
     after = told_in.value(file)
     found = told_in.rows("SELECT told FROM walbridge.ddl_commands ORDER BY id")
+    types = frozenset({(1, INT4, -1), (2, INT4, -1)})
     assert [parse_told(text) for (text,) in found] == [
-        ToldDdl(REWRITE, table, frozenset({table}), before),
-        ToldDdl(END, table, file=after),
+        ToldDdl(REWRITE, table, frozenset({table}), before, types=types),
+        ToldDdl(END, table, file=after, types=types),
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "is_plain"),
+    [
+        ("ALTER TABLE t ALTER v TYPE bigint", True),
+        (" alter\ttable t\nalter v type bigint ; ", True),
+        ("ALTER TABLE t ALTER v TYPE bigint uSiNg v + 1", False),
+        ("ALTER TABLE t ALTER v TYPE bigint; SELECT 1", False),
+        ("/* of a tool */ ALTER TABLE t ALTER v TYPE bigint", False),
+        ("DO $$BEGIN ALTER TABLE t ALTER v TYPE bigint; END$$", False),
+        ("DO $$BEGIN EXECUTE 'ALTER TABLE t ALTER v TYPE bigint'; END$$", False),
+        ("ALTER TABLE u ADD CHECK (f(v))", False),
+    ],
+)
+def test_command_is_plain_where_its_text_is_all_that_is_done(told_in: Database, command: str, is_plain: bool) -> None:
+    """I8: what a function does stands nowhere."""
+    told_in.execute("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE u (v int); INSERT INTO u VALUES (1)")
+    told_in.execute(
+        "CREATE FUNCTION f(a int) RETURNS boolean LANGUAGE plpgsql AS "
+        "$$BEGIN EXECUTE 'ALTER TABLE t ALTER v TYPE bigint'; RETURN true; END$$"
+    )
+    told_in.execute(command)
+    (told,) = rows(told_in)
+    assert (told.is_plain, told.types) == (is_plain, frozenset({(1, INT4, -1), (2, INT8, -1)}))
 
 
 def test_partitions_that_come_and_go_are_told_with_whether_they_have_rows(told_in: Database) -> None:

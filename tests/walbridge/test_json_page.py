@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import re
-from collections.abc import Callable
-from types import ModuleType
+from dataclasses import replace
 from typing import Any
 
 from tests.documents import table
+from tests.walbridge.status.test_show import SLOT
+from tests.walbridge.status.test_standing import NOW
+from tests.walbridge.status.test_standing import standing as status_standing
+from tests.walbridge.status.test_words import LOST
 from walbridge.check import report as check_report
 from walbridge.check.finding import ok
-from walbridge.drop import Removal, Stay
+from walbridge.drop.removal import Removal, Stay
 from walbridge.init import Initialised
+from walbridge.producer.postgres.slots.slot_row import Prepared, Source
+from walbridge.schemas.control.run_record import LastWords
+from walbridge.schemas.control.table_progress import TableCopy
 from walbridge.schemas.position import Lsn
-from walbridge.status import show, words
+from walbridge.status import show
+from walbridge.status.standing import Copying, Lake, LeftOut, Published, TableState
 from walbridge.tables import copy, forget, standing
 from walbridge.tables.known import KnownTable
 from walbridge.verify import report as verify_report
@@ -25,17 +30,6 @@ from walbridge.verify import report as verify_report
 def documented(command: str) -> set[str]:
     """Dotted paths, as its table has them."""
     return {path for fields, *_ in table("docs/json.md", command) for path in re.findall(r"`\.([^`]+)`", fields)}
-
-
-def names(command: str) -> set[str]:
-    return {part.removesuffix("[]") for path in documented(command) for part in path.split(".")}
-
-
-def keys_of(module: ModuleType, wanted: Callable[[str], bool]) -> set[str]:
-    """Those of the objects that these functions of a module make."""
-    made = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.FunctionDef)]
-    objects = [each for node in made if wanted(node.name) for each in ast.walk(node) if isinstance(each, ast.Dict)]
-    return {str(key.value) for each in objects for key in each.keys if isinstance(key, ast.Constant)}
 
 
 def paths(value: Any, at: str = "") -> set[str]:
@@ -99,10 +93,37 @@ def test_fields_of_drop() -> None:
 
 
 def test_fields_of_tables() -> None:
-    assert keys_of(standing, lambda name: name == "as_json") | {"pipeline", "tables"} == names("tables")
+    copied = TableCopy(Lsn(1))
+    entry = standing.LakeEntry(7, "current", "public/t", 3)
+    shown = standing.TableStanding(7, "public.t", "current", "p.t", None, None, copied, 0.5, False, entry)
+
+    assert paths({"pipeline": "p", "tables": [standing.as_json(shown)]}) == documented("tables")
 
 
 def test_fields_of_status() -> None:
-    shown = keys_of(show, lambda name: name == "as_json" or name.endswith(("_json", "_answered")))
+    """What a peer that does not answer has besides is in the text: ``reason``. Each program has the same fields."""
+    words = LastWords(LOST, LOST)
+    there = replace(
+        status_standing(),
+        source=Source("18.1", 1_000, NOW, replace(SLOT, prepared=Prepared(2, "it's", 200))),
+        producer=words,
+        job=words,
+        verifier=words,
+    )
+    assert isinstance(there.published, Published)
+    assert isinstance(there.lake, Lake)
+    left, copying = LeftOut("public.u", 7, "why"), Copying("public.v", 1, 2, 0.5)
+    there = replace(
+        there,
+        published=replace(there.published, left_out=(left,), copying=(copying,)),
+        lake=replace(there.lake, tables=(TableState("public.t", "current", None),)),
+    )
+    printed = {_of_the_job(path) for path in paths(show.as_json(there))}
 
-    assert shown | keys_of(words, lambda name: name.endswith("_json")) == names("status") | {"reason"}
+    assert printed == documented("status")
+
+
+def _of_the_job(path: str) -> str:
+    """The page has what a program's run has in it for one of them, and once."""
+    path = re.sub(r"^programs\.\w+\.run\.", "programs.job.run.", path)
+    return re.sub(r"^programs\.\w+\.last_end\..*", "programs.job.last_end", path)

@@ -137,6 +137,57 @@ def key_dropped_and_made(stage: YearStage) -> None:
     stage.database.execute(f"ALTER TABLE {table} DROP id")
 
 
+def job_stopped_in_a_plan(stage: YearStage) -> None:
+    """By whoever stops a service, with much to do; also with no plan in work it ends in order."""
+    large_transaction(stage)
+    stage.pause(stage.dice.uniform(0, 6))
+    stage.job.keep_running()
+    stage.job.stop()
+
+
+def job_updated(stage: YearStage) -> None:
+    """As a rolling update does it: the new one is there before the old one is asked to end."""
+    stage.replace_job()
+
+
+def checkpoint_removed(stage: YearStage) -> None:
+    """Somebody tidies the lake, while its job is down."""
+    stage.job.kill()
+    shutil.rmtree(stage.lake / "_checkpoint", ignore_errors=True)
+
+
+def transaction_left_open(stage: YearStage) -> None:
+    """Somebody goes for lunch: nothing behind it may wait, and what it wrote is rolled back."""
+    with stage.database.connect() as connection, connection.transaction(force_rollback=True):
+        connection.execute(
+            "INSERT INTO pgbench_history (tid, bid, aid, delta) SELECT i, 1, i, 0 FROM generate_series(1, 500) i"
+        )
+        stage.pause(5)
+
+
+def identity_altered(stage: YearStage) -> None:
+    """Full, and back: old rows come whole meanwhile."""
+    for identity in ("FULL", "DEFAULT"):
+        stage.database.execute(f"ALTER TABLE pgbench_tellers REPLICA IDENTITY {identity}")
+        stage.database.execute("UPDATE pgbench_tellers SET tbalance = tbalance + 1 WHERE tid % 2 = 0")
+        stage.pause(1)
+
+
+def keys_changed(stage: YearStage) -> None:
+    """And back: what is a new row of one key is a deleted one of another."""
+    for step in (1_000_000, -1_000_000):
+        stage.database.execute(f"UPDATE pgbench_tellers SET tid = tid + {step}")
+
+
+def ddl_told_in_the_stream(stage: YearStage) -> None:
+    """Event triggers are made, and tell of a rewrite; then they are taken away."""
+    admin = ("--admin-dsn", stage.database.dsn)
+    stage.run("init", "--ddl-trigger", "--force", *admin)
+    stage.database.execute("ALTER TABLE pgbench_branches ALTER filler TYPE char(88) USING lower(coalesce(filler, 'B'))")
+    stage.pause(2)
+    stage.run("init", "--no-ddl-trigger", *admin)
+
+
 def _folder(stage: YearStage, table: str) -> Path:
     return stage.folder_of(table)
 
@@ -168,4 +219,11 @@ EVENTS: tuple[Event, ...] = (
     copied_on_request,
     all_copied_on_request,
     key_dropped_and_made,
+    job_stopped_in_a_plan,
+    job_updated,
+    checkpoint_removed,
+    transaction_left_open,
+    identity_altered,
+    keys_changed,
+    ddl_told_in_the_stream,
 )

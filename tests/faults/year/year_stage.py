@@ -38,11 +38,8 @@ class YearStage:
         self.config = folder / "walbridge.toml"
         self.config.write_text(_of_all_tables(settings_of(database, kafka, pipeline, lake)))
         self.attendant, self.habits = Attendant(database, self.config), Habits(dice, (*TABLES, LARGE))
-        self._folder, self._producers = folder, 0
-        self.producer = self._new_producer()
-        self.job: Program = AttendedProgram(
-            "Spark job", ["walbridge.spark_consumer", "--config", str(self.config)], folder, self.attendant
-        )
+        self._folder, self._producers, self._jobs = folder, 0, 0
+        self.producer, self.job = self._new_producer(), self._new_job()
         self._pgbench = Pgbench(database, folder, rate=20)
         self._is_loaded = False
 
@@ -91,6 +88,12 @@ class YearStage:
         self.producer.keep_running()
         first.stop()
 
+    def replace_job(self) -> None:
+        """Likewise; the second waits until the first says that it has ended."""
+        first, self.job = self.job, self._new_job()
+        self.job.keep_running()
+        first.stop()
+
     def set_partitions(self, count: int) -> None:
         """In the settings, and the producer starts with them."""
         self.producer.stop()
@@ -124,6 +127,11 @@ class YearStage:
         self._producers += 1
         arguments = ["walbridge.producer", "--config", str(self.config)]
         return AttendedProgram(f"producer {self._producers}", arguments, self._folder, self.attendant)
+
+    def _new_job(self) -> Program:
+        self._jobs += 1
+        arguments = ["walbridge.spark_consumer", "--config", str(self.config)]
+        return AttendedProgram(f"Spark job {self._jobs}", arguments, self._folder, self.attendant)
 
     def _is_begun(self) -> bool:
         return self.producer.said_since(0, "streaming")

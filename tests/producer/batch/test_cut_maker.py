@@ -9,7 +9,7 @@ import pytest
 from tests.producer.kept import ITEMS, ORDERS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import SPLIT, STREAMING, current
 from walbridge.producer.batch.cut_maker import CutMaker
-from walbridge.producer.kafka.publisher import BatchAborted
+from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.producer.pgoutput.messages import Begin
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.progress_record import Progress
@@ -217,9 +217,9 @@ def test_table_that_left_is_told_and_its_writer_forgotten() -> None:
     cuts = dropped_of({ORDERS: 300})
 
     assert cuts.dropped == [ORDERS]
-    assert cuts.tables.writer(ITEMS).topic == "p.public.items"
+    assert cuts.tables.writers.of(ITEMS).topic == "p.public.items"
     with pytest.raises(OperatorError):
-        cuts.tables.writer(ORDERS)
+        cuts.tables.writers.of(ORDERS)
 
 
 def test_table_whose_changes_may_still_come_is_not_said_to_be_dropped() -> None:

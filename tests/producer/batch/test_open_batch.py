@@ -12,11 +12,13 @@ from tests.producer.avro_reader import record_of
 from tests.producer.kept import SETTINGS, Kept
 from tests.producer.written_record import KEYED, Written
 from walbridge.producer.batch import open_batch
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter
-from walbridge.producer.kafka.publisher import BatchAborted
+from walbridge.producer.encoding.kafka_record import KafkaRecord
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.schemas.control.cut import Barrier, Cut, TableChanges
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.settings import Producer, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Producer
 
 RECORD = KafkaRecord(b"key", b"value")
 

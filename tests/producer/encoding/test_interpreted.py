@@ -17,7 +17,8 @@ from tests.producer.written_record import BIG, ID, KEYED, NAME, SOURCE, TS_MS
 from tests.schemas.strategies import table, tables
 from walbridge.producer.encoding import record as record_module
 from walbridge.producer.encoding.interpreted import interpreting_plain_encoder, interpreting_transcoder
-from walbridge.producer.encoding.record import KafkaRecord, RecordWriter
+from walbridge.producer.encoding.kafka_record import KafkaRecord
+from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.encoding.transcoder import make_plain_encoder, make_transcoder
 from walbridge.producer.pgoutput.messages import Insert, Unsent
 from walbridge.schemas.errors import ProtocolError

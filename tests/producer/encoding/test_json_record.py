@@ -19,7 +19,8 @@ from tests.schemas.strategies import table, tables
 from walbridge.producer.encoding import record as record_module
 from walbridge.producer.encoding.copied_rows import RowEncoder, RowFormat
 from walbridge.producer.encoding.json_record import JsonRecordWriter
-from walbridge.producer.encoding.record import NEW_KEY, OLD_KEY, KafkaRecord, RecordWriter, plain_tails, with_block
+from walbridge.producer.encoding.kafka_record import NEW_KEY, OLD_KEY, KafkaRecord
+from walbridge.producer.encoding.record import RecordWriter, plain_tails, with_block
 from walbridge.producer.errors.rows import row_too_large
 from walbridge.producer.pgoutput.messages import Delete, Insert, LogicalMessage, Unsent, Update
 from walbridge.producer.session.logical_messages import MessageWriter
@@ -66,7 +67,8 @@ def test_each_change_becomes_the_records_that_it_is_in_avro() -> None:
     both.check(lambda each: each.update(Update(1, None, None, OTHER), SOURCE, 3, TS_MS))
     deleted, gone = both.check(lambda each: each.delete(Delete(1, KEY, None), SOURCE, 3, TS_MS))
     assert (deleted.key, gone) == (b'{"id":1}', KafkaRecord(b'{"id":1}', None))
-    both.check(lambda each: [each.copied(ROW, SOURCE, TS_MS, is_incremental=True), each.copied(ROW, SOURCE, TS_MS)])
+    for word in ("incremental", "last"):
+        both.check(lambda each, word=word: [each.copied(ROW, SOURCE, each.source_part(word), TS_MS)])  # type: ignore[misc]
     both.check(
         lambda each: [
             each.truncate(SOURCE, 3, TS_MS, options=b"cascade"),
@@ -116,15 +118,16 @@ def test_plain_rows_are_what_the_general_way_makes_of_them(of: TableSchema, data
         assert (found is None) == bool(json.loads(record.value or b"")["exceptional"])
 
 
-def test_rows_that_a_copy_encoded_end_as_those_that_it_did_not(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("word", ["true", "incremental", "first", "first_in_data_collection", "last"])
+def test_rows_that_a_copy_encoded_end_as_those_that_it_did_not(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     monkeypatch.setattr("walbridge.producer.encoding.copied_rows.INTERPRETED_ROWS", 0)
     writer = Both(KEYED).json
-    block = RowEncoder(RowFormat(writer.relation, writer.snapshot_source)).block([b"1\ta name\tbig\n"])
+    block = RowEncoder(RowFormat(writer.relation, writer.source_part(word))).block([b"1\ta name\tbig\n"])
     end = SOURCE.encoded + long_bytes(-1) + plain_tails(TS_MS)["r"]
 
     rows, left = writer.ended([each for each in block.rows if each], end)
 
-    copied = writer.copied(ROW, SOURCE, TS_MS)
+    copied = writer.copied(ROW, SOURCE, writer.source_part(word), TS_MS)
     assert ([*rows], left) == ([(copied.key, copied.value)], b"")
 
 

@@ -23,13 +23,9 @@ from tests.producer.written_record import (
     UNCHANGED,
     Written,
 )
-from walbridge.producer.encoding.record import (
-    KafkaRecord,
-    RecordWriter,
-    TransactionSource,
-    event_count,
-    truncate_options,
-)
+from walbridge.producer.encoding.kafka_record import KafkaRecord, event_count, truncate_options
+from walbridge.producer.encoding.record import RecordWriter
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.pgoutput.messages import Delete, Field, Truncate, Update
 from walbridge.producer.pgoutput.tuple_data import encode_tuple, fill
 from walbridge.schemas.avro.codec import schema_id
@@ -106,7 +102,7 @@ def test_insert_without_an_unchanged_value_is_refused() -> None:
 
 def test_copied_row_is_an_r_before_every_change() -> None:
     written = Written(KEYED)
-    record = written.writer.copied(tuple_data(b"1", b"one", b""), SOURCE, TS_MS)
+    record = written.writer.copied(tuple_data(b"1", b"one", b""), SOURCE, written.writer.snapshot_source, TS_MS)
     (event,) = written.read([record])
 
     assert (event["op"], event["source"]["ordinal"], event["source"]["snapshot"]) == ("r", -1, "true")

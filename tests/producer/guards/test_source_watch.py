@@ -14,17 +14,21 @@ import pytest
 from tests.producer.kept import CONNECTION, ITEMS, ORDERS, SETTINGS, XID, Kept, catalogue, relation
 from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.guards import added_values, altered_tables, doubts, look_pace, source_watch
+from walbridge.producer.guards import altered_tables, look_pace, sent_changes, source_watch, taken_baseline
 from walbridge.producer.guards.baseline import Baseline
+from walbridge.producer.guards.doubts import added_values, doubts, partition_rows
 from walbridge.producer.guards.look_pace import INTERVAL_S
-from walbridge.producer.guards.source_watch import SourceWatch, refuse_unknown
+from walbridge.producer.guards.source_watch import SourceWatch
+from walbridge.producer.guards.topic_watch import refuse_unknown
+from walbridge.producer.guards.unfit import unfit_tables
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage, UsedType
 from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.errors import COPY_ALL, KafkaAway, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Producer, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Producer
 
 TOPICS = ("p.metadata", "p.cuts", "p.public.orders", "p.public.items")
 MEMBERS = {ORDERS: "*", ITEMS: "*"}
@@ -64,22 +68,24 @@ class Watched(Kept):
             return look
 
         with catalogue(type_facts=lambda *_: types or {}), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(source_watch, "publication_state", noted("publication", lambda: self.now))
-            patch.setattr(source_watch, "next_xid", noted("an xid is taken", lambda: self.next_xid))
+            for module in (source_watch, sent_changes, taken_baseline):
+                patch.setattr(module, "publication_state", noted("publication", lambda: self.now))
+            for module in (source_watch, sent_changes):
+                patch.setattr(module, "next_xid", noted("an xid is taken", lambda: self.next_xid))
             patch.setattr(source_watch, "ddl_publication", lambda *_: self.ddl_publication)
             patch.setattr(source_watch, "shown_xid", lambda *_: self.next_xid)
             patch.setattr(doubts, "with_generated_columns", lambda *_: self.generated)
-            patch.setattr(source_watch, "table_storages", lambda *_: self.storages)
+            patch.setattr(taken_baseline, "table_storages", lambda *_: self.storages)
             patch.setattr(doubts, "table_storages", lambda _, asked: self.storages_of(asked))
             patch.setattr(doubts, "insert_lsn", lambda *_: self.insert_lsn)
             patch.setattr(added_values, "added_columns", lambda *_: self.added)
             patch.setattr(doubts, "used_types", lambda *_: self.used)
-            patch.setattr(doubts, "are_empty", lambda _, asked: self.empty >= set(asked))
+            patch.setattr(partition_rows, "empty_of", lambda _, asked: self.empty & set(asked))
             patch.setattr(altered_tables, "tables_facts", lambda *_: ({}, None))
             patch.setattr(source_watch, "partition_trees", noted("partitions", list))
             patch.setattr(source_watch, "published_tables_unless_locked", noted("published", lambda: self.published))
-            patch.setattr(source_watch, "refuse_unreadable", noted("binary", lambda: None))
-            patch.setattr(source_watch, "refuse_unfit_identities", noted("identities", lambda: None))
+            patch.setattr(unfit_tables, "refuse_unreadable", noted("binary", lambda: None))
+            patch.setattr(unfit_tables, "refuse_unfit_identities", noted("identities", lambda: None))
             yield
 
     def storages_of(self, asked: Collection[int]) -> dict[int, TableStorage]:
@@ -114,7 +120,7 @@ def test_table_that_is_unfit_at_a_start_is_doubted_and_the_others_are_not() -> N
             raise reason
 
     with watched.seen(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source_watch, "refuse_unfit_identities", refuse)
+        patch.setattr(unfit_tables, "refuse_unfit_identities", refuse)
         watched.watched.open()
 
     assert watched.watched.doubts.take(END) == {ORDERS: reason}
@@ -404,15 +410,15 @@ def test_table_that_came_is_copied_behind_all_who_were_writing_then_where_the_se
 ) -> None:
     """I8. One that is current, and a member as before, may be copied at any time."""
     watched = opened()
-    watched.watched._connection = cast(Any, SimpleNamespace(info=SimpleNamespace(server_version=version)))
+    watched.watched.sent._connection = cast(Any, SimpleNamespace(info=SimpleNamespace(server_version=version)))
     table = watched.tracker.progress.tables[ORDERS]
     came = [replace(table, membership="16401@790"), replace(table, state=STALE)]
     watched.tracker.remember_tables({ORDERS: came[1]})
 
     with watched.seen():
-        assert [watched.watched.sends_as_published(each) for each in came] == [not waits, not waits]
+        assert [watched.watched.sent.is_as_published(each) for each in came] == [not waits, not waits]
         watched.tracker.remember_tables({ORDERS: table})
-        assert watched.watched.sends_as_published(table)
+        assert watched.watched.sent.is_as_published(table)
 
 
 def test_who_only_looks_asks_for_no_xid_because_of_it() -> None:

@@ -13,7 +13,8 @@ from walbridge.producer.errors.topics import TopicLost
 from walbridge.producer.guards import look_pace, topic_watch
 from walbridge.schemas.control.table_progress import GIVEN_UP
 from walbridge.schemas.errors import KafkaAway, OperatorError
-from walbridge.schemas.settings import Producer, Settings, Topics
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Producer, Topics
 
 TOPIC = "p.public.orders"
 

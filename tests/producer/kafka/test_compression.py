@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.topic_reader import TopicReader
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.producer.kafka.client_config import transactional_config
-from walbridge.schemas.settings import Compression, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Compression
 from walbridge.spark_consumer.kafka.kafka_client import FETCH_BYTES
 
 WAIT_S = 60

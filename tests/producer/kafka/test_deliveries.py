@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from walbridge.producer.kafka.deliveries import Deliveries, Span
+from walbridge.producer.kafka.deliveries import Deliveries
+from walbridge.producer.kafka.published_offsets import Span
 
 FAILED = KafkaError(KafkaError._MSG_TIMED_OUT)
 

@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.producer.kafka.instance import Instance
-from walbridge.producer.kafka.publisher import BatchAborted, Publisher
+from walbridge.producer.kafka.kafka_transaction import BatchAborted
+from walbridge.producer.kafka.publisher import Publisher
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings
 

@@ -13,9 +13,11 @@ from confluent_kafka import KafkaError
 from tests.producer.avro_reader import record_of
 from tests.producer.kafka.transactional_client import Broker, broker_of
 from tests.producer.written_record import KEYED
-from walbridge.producer.encoding.record import Headers
+from walbridge.producer.encoding.kafka_record import Headers
+from walbridge.producer.kafka import kafka_transaction
 from walbridge.producer.kafka import publisher as publishers
-from walbridge.producer.kafka.publisher import BatchAborted, ControlRecord, Publisher
+from walbridge.producer.kafka.kafka_transaction import BatchAborted
+from walbridge.producer.kafka.publisher import ControlRecord, Publisher
 from walbridge.schemas.control.cut import PartitionRange
 from walbridge.schemas.settings import Settings
 
@@ -220,7 +222,8 @@ def test_instance_that_committed_suspiciously_slowly_is_replaced(
 ) -> None:
     """Its client may have sent an EndTxn twice."""
     now_s = [100.0]
-    monkeypatch.setattr(publishers, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    for module in (kafka_transaction, publishers):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     with publishing(t=1) as (publisher, broker):
         broker.on_commit = lambda: now_s.__setitem__(0, now_s[0] + commit_s)
         publisher.commit(CONTROL)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from walbridge.producer.kafka.table_requests import TableRequests
-from walbridge.schemas.settings import Kafka, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Kafka
 
 
 def test_reader_of_requests_ends_with_its_session_while_the_broker_is_away() -> None:

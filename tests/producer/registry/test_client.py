@@ -11,7 +11,8 @@ from tests.producer.registry.answering import Answer, FirstRegistered, answering
 from tests.producer.registry.certificate import write_certificate
 from walbridge.producer.registry.client import Registry
 from walbridge.schemas.errors import OperatorError, RegistryAway
-from walbridge.schemas.settings import Settings, Topics
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Topics
 
 SCHEMA = '{"type": "string", "name": "hunter2"}'
 

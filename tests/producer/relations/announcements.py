@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.table_schema import TableSchema
 

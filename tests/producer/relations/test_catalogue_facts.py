@@ -16,7 +16,7 @@ from walbridge.producer.postgres import catalog
 from walbridge.producer.postgres.connection import SqlConnection, connect_sql
 from walbridge.producer.postgres.facts import TableFacts
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
-from walbridge.producer.relations.relation_cache import announced
+from walbridge.producer.relations.table_description import announced
 
 EPOCH = 1 << 32
 

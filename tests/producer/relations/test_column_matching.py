@@ -17,7 +17,8 @@ from walbridge.producer.relations.column_matching import (
     uncertain_columns,
     unidentified_columns,
 )
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, describe
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 
 

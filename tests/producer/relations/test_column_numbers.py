@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.producer.relations.announcements import (
@@ -22,7 +22,8 @@ from tests.schemas.strategies import ENUM_OID, USER_TYPES, numeric_typmod
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts
 from walbridge.producer.relations.column_matching import uncertain_columns, unfilled_columns
-from walbridge.producer.relations.relation_cache import RelationCache, describe
+from walbridge.producer.relations.relation_cache import RelationCache
+from walbridge.producer.relations.table_description import describe
 from walbridge.schemas.control.metadata_record import RelationRecord
 
 
@@ -140,6 +141,16 @@ def test_column_that_may_be_the_one_with_a_value_is_uncertain() -> None:
     columns = (*AB.columns, replace(catalogue(("d", 4), last=4).columns[0], missing_value="7"))
     versions = recorded((announcement("f", "a", "b"), AB))
     assert unfilled_columns(announcement("f", "a", "b", "c"), TableFacts("f", columns, 4), versions) == ["c"]
+
+
+def test_column_that_may_be_the_recorded_one_with_a_value_is_uncertain() -> None:
+    """I8: it was renamed behind what is told, so its own name tells nobody its number, and with it the value."""
+    added = announcement("d", "id", "x", "n")
+    now = with_value("7", "id", "x", "later")
+    versions = recorded(COPIED, (added, with_value("7", "id", "x", "n")))
+    gone = replace(now, columns=(now.columns[0], now.columns[2]))
+    assert unfilled_columns(announcement("d", "id", "n"), gone, versions) == ["n"]
+    assert unfilled_columns(added, now, versions) == []
 
 
 def test_facts_of_a_column_of_the_same_name_with_another_number_are_not_taken() -> None:
@@ -285,6 +296,7 @@ def now_of(columns: Valued, last: int) -> TableFacts:
 
 
 @given(STEPS, st.booleans())
+@example([("default", 0, True), ("drop", 0, True), ("rename", 0, False)], False)
 @settings(max_examples=300, deadline=None)
 def test_value_of_older_rows_is_right_or_in_doubt_and_never_in_doubt_for_who_keeps_up(
     steps: Steps, keeps_up: bool

@@ -7,7 +7,7 @@ import pytest
 from tests.producer.relations.announcements import AB, announcement, catalogue, facts, recorded, relation
 from walbridge.producer.pgoutput.messages import Relation
 from walbridge.producer.postgres.facts import TableFacts
-from walbridge.producer.relations.relation_cache import describe
+from walbridge.producer.relations.table_description import describe
 
 
 def key_of(announcement: Relation, known: TableFacts | None) -> list[str]:

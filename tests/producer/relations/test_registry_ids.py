@@ -17,7 +17,8 @@ from walbridge.schemas.avro.framing import CONFLUENT, SINGLE_OBJECT
 from walbridge.schemas.control.message_schema import message_relation
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError, RegistryAway
-from walbridge.schemas.settings import Settings, Topics
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Topics
 
 AWAY = "http://127.0.0.1:1"
 ORDERS = table(column("id", 23, is_key=True), column("note", 25))

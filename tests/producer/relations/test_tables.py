@@ -13,7 +13,8 @@ from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, Table
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.settings import Postgres, Settings, Topics
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Postgres, Topics
 
 MORE = RelationColumn(False, "more", INT4, -1)
 
@@ -39,32 +40,32 @@ def test_schema_is_in_the_metadata_topic_before_anything_is_written_with_it() ->
     kept = received(ORDERS)
 
     assert kept.happened == ["metadata", "expect public.orders"]
-    assert kept.metadata.records == [kept.tables.writer(ORDERS).relation]
+    assert kept.metadata.records == [kept.tables.writers.of(ORDERS).relation]
 
 
 def test_relation_that_is_repeated_writes_nothing_and_needs_no_barrier() -> None:
     """ANALYZE repeats it too."""
     kept = received(ORDERS)
-    kept.tables.take_shape_barrier(ORDERS)
+    kept.tables.writers.take_shape_barrier(ORDERS)
     received(ORDERS, into=kept)
 
     assert len(kept.metadata.records) == 1
-    assert not kept.tables.take_shape_barrier(ORDERS)
+    assert not kept.tables.writers.take_shape_barrier(ORDERS)
 
 
 def test_version_that_is_known_from_an_earlier_process_is_not_written_again() -> None:
     later = received(ORDERS, into=restarted(received(ORDERS)))
 
     assert later.metadata.records == []
-    assert later.tables.writer(ORDERS).relation == later.cache.newest_of(ORDERS)
+    assert later.tables.writers.of(ORDERS).relation == later.cache.newest_of(ORDERS)
 
 
 def test_first_event_of_each_version_in_a_session_gets_one_barrier() -> None:
     kept = received(ORDERS)
-    asked = [kept.tables.take_shape_barrier(ORDERS) for _ in range(2)]
+    asked = [kept.tables.writers.take_shape_barrier(ORDERS) for _ in range(2)]
     with catalogue():
         kept.tables.receive(relation(ORDERS, MORE), {ORDERS}, XID)
-    asked += [kept.tables.take_shape_barrier(ORDERS) for _ in range(2)]
+    asked += [kept.tables.writers.take_shape_barrier(ORDERS) for _ in range(2)]
 
     assert asked == [True, False, True, False]
 
@@ -74,7 +75,7 @@ def test_new_version_is_written_with_from_its_relation_on() -> None:
     with catalogue():
         kept.tables.receive(relation(ORDERS, MORE), {ORDERS}, XID)
 
-    assert [column.name for column in kept.tables.writer(ORDERS).relation.table.columns] == ["id", "note", "more"]
+    assert [column.name for column in kept.tables.writers.of(ORDERS).relation.table.columns] == ["id", "note", "more"]
 
 
 def test_change_of_a_table_without_its_copy_is_refused_when_it_comes_and_not_before() -> None:
@@ -83,14 +84,14 @@ def test_change_of_a_table_without_its_copy_is_refused_when_it_comes_and_not_bef
     with catalogue():
         kept.tables.receive(relation(ITEMS), {ORDERS}, XID)
 
-    assert (kept.happened, kept.tables.take_shape_barrier(ITEMS)) == ([], False)
+    assert (kept.happened, kept.tables.writers.take_shape_barrier(ITEMS)) == ([], False)
     with pytest.raises(OperatorError, match="after the copy"):
-        kept.tables.writer(ITEMS)
+        kept.tables.writers.of(ITEMS)
 
 
 def test_change_of_a_relation_that_was_not_announced_is_refused() -> None:
     with pytest.raises(OperatorError, match="did not announce"):
-        Kept().tables.writer(ORDERS)
+        Kept().tables.writers.of(ORDERS)
 
 
 def test_new_session_knows_no_table_until_it_is_announced_again() -> None:
@@ -100,10 +101,10 @@ def test_new_session_knows_no_table_until_it_is_announced_again() -> None:
         kept.tables.receive(relation(ITEMS), {ORDERS}, XID)
     kept.tables.forget_session(CONNECTION)
 
-    assert not kept.tables.take_shape_barrier(ORDERS)
+    assert not kept.tables.writers.take_shape_barrier(ORDERS)
     for relation_id in (ORDERS, ITEMS):
         with pytest.raises(OperatorError, match="did not announce"):
-            kept.tables.writer(relation_id)
+            kept.tables.writers.of(relation_id)
 
 
 def test_catalogue_is_asked_after_those_who_alter_the_table_are_through() -> None:
@@ -132,7 +133,7 @@ def test_renamed_table_goes_on_in_its_topic_with_a_version_of_its_new_name(is_la
     kept = restarted(received(ORDERS)) if is_later else received(ORDERS)
     renamed(kept, "archive")
 
-    written = kept.tables.writer(ORDERS).relation
+    written = kept.tables.writers.of(ORDERS).relation
     assert (written.table.qualified_name, written.topic) == ("public.archive", "p.public.orders")
     assert written == kept.metadata.records[-1]
 
@@ -140,10 +141,10 @@ def test_renamed_table_goes_on_in_its_topic_with_a_version_of_its_new_name(is_la
 def test_keys_of_a_renamed_table_keep_their_bytes() -> None:
     """I3: they choose the partition."""
     kept = received(ORDERS)
-    before = kept.tables.writer(ORDERS).relation
+    before = kept.tables.writers.of(ORDERS).relation
     renamed(kept, "archive")
     renamed(kept, "third")
-    after = kept.tables.writer(ORDERS).relation
+    after = kept.tables.writers.of(ORDERS).relation
 
     assert (after.key_schema_id, after.key_schema) == (before.key_schema_id, before.key_schema)
     assert after.schema_id != before.schema_id
@@ -166,7 +167,7 @@ def test_two_tables_that_change_names_keep_their_topics_and_have_schemas_of_thei
         for relation_id, name in names.items():
             kept.tables.receive(relation(relation_id, name=name), {ORDERS, ITEMS}, XID)
 
-    writers = [kept.tables.writer(each).relation for each in (ORDERS, ITEMS)]
+    writers = [kept.tables.writers.of(each).relation for each in (ORDERS, ITEMS)]
     assert [writer.topic for writer in writers] == ["p.public.orders", "p.public.items"]
     records = [record for record in kept.metadata.records if isinstance(record, RelationRecord)]
     assert len({record.schema_id for record in records}) == len(records) == 4
@@ -179,8 +180,8 @@ def test_name_that_the_catalogue_told_counts_when_the_relation_of_before_is_read
     received(ORDERS, into=kept)
 
     assert writer is not None
-    assert kept.tables.writer(ORDERS) is writer
-    assert not kept.tables.take_shape_barrier(ORDERS)
+    assert kept.tables.writers.of(ORDERS) is writer
+    assert not kept.tables.writers.take_shape_barrier(ORDERS)
 
 
 def test_table_whose_name_another_one_gets_is_told_once() -> None:
@@ -224,7 +225,7 @@ def test_table_that_lost_its_key_on_one_partition_goes_on() -> None:
     with catalogue():
         later.tables.receive(relation(identity="n"), {ORDERS}, XID)
 
-    assert not later.tables.writer(ORDERS).has_key
+    assert not later.tables.writers.of(ORDERS).has_key
 
 
 def published(relation_id: int, name: str) -> PublishedTable:
@@ -245,7 +246,7 @@ def test_copy_needs_no_shape_barriers_since_it_begins_with_its_own() -> None:
         writers, _ = kept.tables.prepare_copy([published(ORDERS, "orders"), published(ITEMS, "items")], CONNECTION)
 
     assert [writer.topic for writer in writers] == ["p.public.orders", "p.public.items"]
-    assert [kept.tables.take_shape_barrier(each) for each in (ORDERS, ITEMS)] == [False, False]
+    assert [kept.tables.writers.take_shape_barrier(each) for each in (ORDERS, ITEMS)] == [False, False]
     assert len(kept.metadata.records) == 2
 
 

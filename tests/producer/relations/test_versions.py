@@ -10,7 +10,8 @@ from tests.producer.relations.announcements import INT4, PLACE, TEXT, facts, ver
 from tests.schemas.strategies import ENUM_OID, USER_TYPES, column, numeric_typmod, table, tables
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace, announced, describe
+from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
+from walbridge.producer.relations.table_description import announced, describe
 from walbridge.schemas.control.metadata_record import RelationRecord, TypeRecord, decode_metadata, encode_metadata
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.pg_types import TypeFacts

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.producer.uncommitted_session import Session
-from walbridge.producer.session.transaction_spool import Spool
-from walbridge.schemas.settings import Producer, Settings
+from walbridge.producer.session.transactions.transaction_spool import Spool
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Producer
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from tests.producer.uncommitted_server import TABLES, Server
 from tests.producer.uncommitted_session import Session
-from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.schemas.errors import OperatorError, ProtocolError
-from walbridge.schemas.settings import Producer, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Producer
 
 _tables = st.lists(st.sampled_from(TABLES), max_size=3)
 _place = st.integers(0, 5)

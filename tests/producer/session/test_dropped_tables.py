@@ -10,7 +10,8 @@ from tests.producer.streaming_progress import current
 from tests.producer.written_record import KEYED, Written
 from walbridge.producer.batch.open_batch import OpenBatch
 from walbridge.producer.batch.progress import ProgressTracker
-from walbridge.producer.encoding.record import TransactionSource, UnknownValue
+from walbridge.producer.encoding.transaction_source import TransactionSource
+from walbridge.producer.errors.rows import UnknownValue
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.pgoutput.messages import Begin, Delete, Insert, Truncate, Update
@@ -18,8 +19,8 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.dropped_tables import DroppedTables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
-from walbridge.producer.session.session_relations import SessionRelations
-from walbridge.producer.session.transaction import OpenTransaction, TransactionTracker
+from walbridge.producer.session.transactions.session_relations import SessionRelations
+from walbridge.producer.session.transactions.transaction import OpenTransaction, TransactionTracker
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.control.table_progress import STALE, TableProgress
 from walbridge.schemas.position import Lsn, Position

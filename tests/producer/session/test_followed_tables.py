@@ -9,7 +9,7 @@ from walbridge.producer.pgoutput.messages import Begin
 from walbridge.producer.relations.tables import Tables
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.followed_tables import FollowedTables
-from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.schemas.position import Lsn
 
 ROOT, PLAIN, FOREIGN = 1, 2, 9

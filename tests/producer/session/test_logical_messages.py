@@ -14,7 +14,7 @@ import pytest
 from tests.producer.kept import Kept
 from tests.producer.streaming_progress import SPLIT, STREAMING
 from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.encoding.record import TransactionSource
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.errors.rows import row_too_large
 from walbridge.producer.pgoutput.messages import LogicalMessage
 from walbridge.producer.relations.tables import Tables
@@ -26,7 +26,8 @@ from walbridge.schemas.control.metadata_record import RelationRecord, decode_met
 from walbridge.schemas.control.progress_record import Progress, Split
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Postgres, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Postgres
 
 RELATION = message_relation("p-1")
 MESSAGE = LogicalMessage(True, Lsn(0x200), "app", b"\xff\x00")

@@ -25,12 +25,12 @@ from walbridge.producer.pgoutput.messages import (
     Unsent,
     Update,
 )
-from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.progress_record import Progress, Split, decode_progress, encode_progress
 from walbridge.schemas.control.table_progress import STALE
 from walbridge.schemas.position import Lsn, Position
-from walbridge.schemas.settings import Topics
+from walbridge.schemas.settings_sections import Topics
 
 
 def test_batch_goes_to_the_end_of_its_last_transaction_and_its_rows_count_from_0() -> None:

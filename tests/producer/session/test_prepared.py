@@ -15,7 +15,7 @@ from walbridge.producer.pgoutput.messages import (
     RollbackPrepared,
     StreamStart,
 )
-from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings

@@ -14,7 +14,7 @@ from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, Table
 from walbridge.producer.registry.refusals import UnfitSchema
 from walbridge.producer.session.fast_path import FastPath
 from walbridge.producer.session.renamed_tables import RenamedTables
-from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.schemas.control.cut import Barrier, TableChanges
 from walbridge.schemas.position import Lsn, Position
 
@@ -76,7 +76,7 @@ def test_name_that_the_catalogue_told_has_a_version_in_the_same_topic_and_a_barr
     session.kept_watch.renamed = {ORDERS: ARCHIVE}
     (changes,) = session.cut()
 
-    version = session.tables.writer(ORDERS).relation
+    version = session.tables.writers.of(ORDERS).relation
     assert (version.topic, version.table.qualified_name) == ("p.public.orders", "public.archive")
     barrier = Barrier("shape", Position(STREAMING.end_lsn, 0), version.schema_id)
     assert (changes.relation_id, changes.topic, changes.barriers) == (ORDERS, "p.public.orders", (barrier,))
@@ -128,7 +128,7 @@ def test_table_whose_name_another_one_has_got_is_asked_for_in_the_same_cut(
     if told:
         (table,) = cut.tables
         assert table.relation_id == ORDERS
-        assert session.tables.writer(ORDERS).relation.table.qualified_name in told
+        assert session.tables.writers.of(ORDERS).relation.table.qualified_name in told
     else:
         assert cut.tables == ()
 
@@ -138,7 +138,7 @@ def altered(session: Renaming, *names: str) -> AlteredTable:
     columns = tuple(
         ColumnFacts(name, 23, -1, place, False, place == 1, place == 1, None) for place, name in enumerate(names, 1)
     )
-    known = session.tables.announced_last(ORDERS)
+    known = session.tables.writers.announced_last(ORDERS)
     assert known is not None
     table = PublishedTable(ORDERS, "public", "orders", "d", names, None, False)
     return AlteredTable(known, table, TableFacts("d", columns, len(names)), {}, Lsn(0))
@@ -149,7 +149,7 @@ def test_columns_that_the_catalogue_told_have_a_version_and_a_barrier_at_the_end
     session.kept_watch.altered = {ORDERS: altered(session, "id", "new")}
     (changes,) = session.cut()
 
-    version = session.tables.writer(ORDERS).relation
+    version = session.tables.writers.of(ORDERS).relation
     assert [column.name for column in version.table.columns] == ["id", "new"]
     barrier = Barrier("shape", Position(STREAMING.end_lsn, 0), version.schema_id)
     assert (changes.relation_id, changes.topic, changes.barriers) == (ORDERS, "p.public.orders", (barrier,))

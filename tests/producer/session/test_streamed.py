@@ -24,7 +24,7 @@ from walbridge.producer.pgoutput.messages import (
     StreamStart,
     StreamStop,
 )
-from walbridge.producer.session.transaction_spool import Spool
+from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.schemas.errors import ProtocolError
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings

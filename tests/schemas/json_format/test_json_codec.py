@@ -221,9 +221,24 @@ def test_event_has_the_fields_of_the_envelope_behind_the_schema_id() -> None:
     event = json.loads(json_codec(record).value(inserted(record, b"1")[1]))
     fields = [each["name"] for each in json.loads(record.value_schema)["fields"]]
 
-    assert list(event) == ["schema_id", *fields]
+    assert [name for name in event if name not in ("ts_us", "ts_ns")] == ["schema_id", *fields]
     assert event["schema_id"] == record.schema_id
     assert event["source"]["commit_lsn"] == event["source"]["lsn"] == 0x1_0000_0010
+
+
+def test_event_tells_its_times_in_debeziums_units_as_well_and_is_read_without_them() -> None:
+    """Events of a version that did not tell them are read as ever."""
+    record = json_record(ID)
+    codec, avro = json_codec(record), inserted(record, b"1")[1]
+    event = json.loads(codec.value(avro))
+    ms, us = event["ts_ms"], event["source"]["ts_us"]
+
+    assert (event["ts_us"], event["ts_ns"], event["source"]["ts_ns"]) == (ms * 1_000, ms * 1_000_000, us * 1_000)
+    assert [*event][[*event].index("ts_ms") :][:3] == ["ts_ms", "ts_us", "ts_ns"]
+    for finer in ("ts_us", "ts_ns"):
+        del event[finer]
+    del event["source"]["ts_ns"]
+    assert codec.avro_value(json.dumps(event).encode()) == avro
 
 
 def test_content_of_a_message_is_base64() -> None:

@@ -12,7 +12,8 @@ from tests.spark_consumer.events import column, relation
 from walbridge.spark_consumer.apply.merge import key_merge, keyless_merge, missing_sql, same_key, same_root
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
-from walbridge.spark_consumer.delta.table import LakeTable, scratch_table
+from walbridge.spark_consumer.delta.scratch_table import scratch_table
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.fold import root_name
 from walbridge.spark_consumer.fold.keyless import same_row
 from walbridge.spark_consumer.fold.schema_join import place_name

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from walbridge.spark_consumer.delta.log_files import commit_name
+from walbridge.spark_consumer.delta.maintenance.log_files import commit_name
 from walbridge.spark_consumer.delta.table import PROPERTIES
 
 

@@ -11,9 +11,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.spark_consumer.delta.marked_rows import mark
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.delta import maintenance
 from walbridge.spark_consumer.delta.commit import RESTORE, Commit, Matches
-from walbridge.spark_consumer.delta.maintenance import Maintenance
+from walbridge.spark_consumer.delta.maintenance import maintenance
+from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.table import LakeTable, Merge
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry

@@ -15,7 +15,9 @@ from walbridge.schemas.errors import OperatorError, TableError
 from walbridge.spark_consumer.delta import table as table_module
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
-from walbridge.spark_consumer.delta.table import ConcurrentCommit, LakeTable, Merge, VersionGone, scratch_table
+from walbridge.spark_consumer.delta.scratch_table import scratch_table
+from walbridge.spark_consumer.delta.table import LakeTable, Merge
+from walbridge.spark_consumer.delta.table_faults import ConcurrentCommit, VersionGone
 from walbridge.spark_consumer.fold.shape import TableShape
 
 SHAPE = TableShape(relation([column("Id", "int4", is_key=True), column('q"uo.te')]))

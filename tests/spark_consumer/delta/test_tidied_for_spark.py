@@ -10,11 +10,11 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.fs import DeltaStorageHandler
 from pyspark.sql import SparkSession
 
-from tests.spark_consumer.delta.test_maintenance import Clock, publish
+from tests.spark_consumer.delta.maintenance.test_maintenance import Clock, publish
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.delta import log_trim, maintenance
-from walbridge.spark_consumer.delta.log_files import LogFiles, contents_at
-from walbridge.spark_consumer.delta.maintenance import Maintenance
+from walbridge.spark_consumer.delta.maintenance import log_trim, maintenance
+from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, contents_at
+from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.table import PROPERTIES, VECTORS
 from walbridge.spark_consumer.plan.kept_cuts import Retention

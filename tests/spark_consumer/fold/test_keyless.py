@@ -14,7 +14,8 @@ from tests.spark_consumer.events import Log, column, relation
 from tests.spark_consumer.world import MULTISET, MultisetWorld, Row, Text, canonical
 from walbridge.spark_consumer.delta.columns import LakeField, arrow_schema
 from walbridge.spark_consumer.delta.commit import Commit
-from walbridge.spark_consumer.delta.table import LakeTable, scratch_table
+from walbridge.spark_consumer.delta.scratch_table import scratch_table
+from walbridge.spark_consumer.delta.table import LakeTable
 from walbridge.spark_consumer.fold.keyless import kept_rows_sql, missing_rows_sql, row_deltas
 from walbridge.spark_consumer.fold.schema_join import events, place_name
 from walbridge.spark_consumer.fold.shape import STRUCT, TableShape

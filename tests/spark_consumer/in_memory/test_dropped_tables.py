@@ -25,9 +25,9 @@ from walbridge.schemas.position import Lsn, Position
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import progress_topic
 from walbridge.spark_consumer import plan_runner
-from walbridge.spark_consumer.delta import maintenance
+from walbridge.spark_consumer.delta.maintenance import maintenance
+from walbridge.spark_consumer.delta.maintenance.purge import Purge
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
-from walbridge.spark_consumer.delta.purge import Purge
 from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry, by_name
 
 FOLDER = Path("public", "accounts")

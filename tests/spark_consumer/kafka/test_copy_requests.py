@@ -9,7 +9,8 @@ import pytest
 
 from walbridge.schemas.control.table_request import COPY, request_of
 from walbridge.schemas.errors import OperatorError, TableError
-from walbridge.schemas.settings import Lake, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Lake
 from walbridge.spark_consumer.kafka.copy_requests import AGAIN_MAX, WITHIN_S, CopyRequests
 from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 

@@ -7,7 +7,8 @@ import pytest
 from tests.spark_consumer.plan.cuts import EPOCH, HEAD, changes, cut, numbered, part
 from walbridge.schemas.control.cut import Cut, PartitionRange
 from walbridge.spark_consumer.plan.copy_from import CopyFrom, CopyShape
-from walbridge.spark_consumer.plan.plan import cut_fault, make_plan, topic_faults
+from walbridge.spark_consumer.plan.cut_faults import cut_fault, topic_faults
+from walbridge.spark_consumer.plan.plan import make_plan
 
 FAULTY = {
     "a cut is missing": (cut(1), cut(3)),

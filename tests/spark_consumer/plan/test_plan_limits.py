@@ -8,13 +8,8 @@ from hypothesis import strategies as st
 from tests.spark_consumer.plan.cuts import EPOCH, HEAD, at, changes, cut, numbered, part
 from walbridge.schemas.control.cut import Barrier, PartitionRange
 from walbridge.schemas.control.message_schema import MESSAGES_RELATION_ID
-from walbridge.spark_consumer.plan.plan import (
-    SEGMENTS_MAX,
-    TXN_STRIDE,
-    cut_fault,
-    make_plan,
-    take_cuts,
-)
+from walbridge.spark_consumer.plan.cut_faults import cut_fault
+from walbridge.spark_consumer.plan.plan import SEGMENTS_MAX, TXN_STRIDE, make_plan, take_cuts
 
 
 def test_a_plan_takes_at_least_one_cut_however_large() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from walbridge.check import verb
+from walbridge.check import reached
 
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "ANSWER_S", 60.0)
+    monkeypatch.setattr(reached, "ANSWER_S", 60.0)

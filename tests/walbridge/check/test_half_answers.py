@@ -9,7 +9,7 @@ import pytest
 
 from tests.fix_postgres import Database
 from tests.walbridge.check.stack import Stack
-from walbridge.check import verb
+from walbridge.check import reached
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
 from walbridge.producer.postgres import catalog
@@ -50,9 +50,9 @@ def test_progress_that_could_not_be_read_makes_no_finding_about_the_slot(
     def fails(*arguments: Any) -> None:
         raise failure
 
-    monkeypatch.setattr(verb, question, fails)
+    monkeypatch.setattr(reached, question, fails)
 
-    assert not_checked(initialised, "Kafka") == ["topics", "session", "slot", "lake"]
+    assert not_checked(initialised, "Kafka") == ["topics", "rights", "session", "slot", "lake"]
     assert not initialised.says("says nothing of it")
     assert not [each for each in initialised.findings() if "pg_drop_replication_slot" in (each.remedy or "")]
 

@@ -22,14 +22,15 @@ from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from tests.walbridge.check.stack import Stack
-from walbridge.check import check, verb
+from walbridge.check import check, reached
 from walbridge.check.finding import Finding, Severity
+from walbridge.check.source import slot
 from walbridge.embedded.jars import set_jars
 from walbridge.embedded.java import find_java
 from walbridge.embedded.kafka import KafkaBroker
 from walbridge.init import initialise
 from walbridge.schemas.errors import COPY_AGAIN, COPY_ALL, NEW_PIPELINE, START_BROKER
-from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic
+from walbridge.schemas.topics import cuts_topic, metadata_topic, progress_topic, status_topic
 
 AREAS = [
     "server",
@@ -38,6 +39,7 @@ AREAS = [
     "tables",
     "broker",
     "topics",
+    "rights",
     "session",
     "slot",
     "lake",
@@ -163,6 +165,13 @@ def test_each_topic_that_would_lose_what_must_be_kept_is_an_error_of_its_own(str
         configure(streamed, topic, key, right)
     wait_until(lambda: not streamed.says("walbridge made it"), "the findings to go away")
 
+    configure(streamed, status_topic(name), "cleanup.policy", "delete")
+    silent = settled(streamed, "without it nobody is told when and why walbridge produce ended")
+    assert silent.severity is Severity.ADVICE
+    assert f"--topic {status_topic(name)} --add-config cleanup.policy=compact;" in str(silent.remedy)
+    configure(streamed, status_topic(name), "cleanup.policy", "compact")
+    wait_until(lambda: not streamed.says("nobody is told"), "the finding to go away")
+
 
 def test_topics_that_grew_or_went_are_told_and_a_slot_that_was_taken_is_an_error(streamed: Stack) -> None:
     name, client = streamed.name, admin(streamed)
@@ -225,6 +234,22 @@ def test_newcomer_is_told_to_init_and_then_nothing_is_left_to_do_before_the_star
     assert stack.says("server, slot and progress fit together (cut 0, creating)")
 
 
+def test_producer_that_was_stopped_is_started_as_two_findings_say(
+    streamed: Stack, producer: ProducerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``walbridge produce``."""
+    monkeypatch.setattr(slot, "MUCH_WAL_BYTES", -1)
+    (stopped,) = [each for each in streamed.findings() if each.area == "programs"]
+    unread = streamed.found("and nobody reads it")
+
+    assert (stopped.severity, stopped.remedy) == (Severity.ADVICE, "walbridge produce")
+    assert unread.severity is Severity.WARNING
+    assert str(unread.remedy).startswith("walbridge produce; or")
+    producer.start_streaming()
+    wait_until(lambda: not streamed.says("and nobody reads it"), "the slot to be read")
+    wait_until(lambda: streamed.says("walbridge produce runs"), "the producer to say that it runs")
+
+
 def test_control_topic_with_more_partitions_is_an_error(stack: Stack) -> None:
     initialise(stack.settings, "reader", lambda line: None)
     cuts = cuts_topic(stack.name)
@@ -249,10 +274,12 @@ def test_topic_that_the_broker_would_refuse_is_an_error_before_anything_is_made(
     assert "replication factor" in refused[0].text
     assert refused[0].remedy == "mend [topics] or the name, or grant CREATE on it to walbridge's principal"
     assert stack.found("new topics get 3 replicas, but there is 1 broker").severity is Severity.ERROR
+    stack.sections["topics"] = {"replication_factor": 1}
+    assert not stack.says("could not be made")
 
 
 def test_without_a_broker_all_the_rest_is_still_checked(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "ANSWER_S", 0.2)
+    monkeypatch.setattr(reached, "ANSWER_S", 0.2)
     stack.sections["kafka"] = {"bootstrap_servers": "127.0.0.1:1"}
 
     findings = stack.findings()
@@ -268,12 +295,14 @@ def test_without_a_broker_all_the_rest_is_still_checked(stack: Stack, monkeypatc
         for each in findings
         if each.text == "not checked: Kafka does not answer" and each.area not in OF_SETTINGS
     ]
-    assert unknown == ["topics", "session", "slot", "lake"]
+    assert unknown == ["topics", "rights", "session", "slot", "lake"]
     assert stack.says("may replicate")
+    stack.sections["kafka"] = {}
+    assert not [each for each in stack.findings() if each.severity is Severity.ERROR]
 
 
 def test_without_postgres_all_the_rest_is_still_checked(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "ANSWER_S", 0.2)
+    monkeypatch.setattr(reached, "ANSWER_S", 0.2)
     stack.sections["postgres"] = {"dsn": "host=127.0.0.1 port=1 dbname=d user=u password=hunter2"}
 
     findings = stack.findings()

@@ -12,8 +12,10 @@ from tests.fix_postgres import Database
 from tests.wait import wait_until
 from tests.walbridge.check.postgres_states import NAME, PREPARED, ROLE_STATES, SERVER_STATES, STATES, TABLE, State
 from tests.walbridge.check.stack import Stack, statements
-from walbridge.check import slot as slot_check
+from walbridge.administrator import prepare, take_ddl_trigger_away
 from walbridge.check.finding import Severity
+from walbridge.check.source import slot as slot_check
+from walbridge.ddl_trigger import TRIGGERS
 from walbridge.embedded.kafka import KafkaBroker
 
 
@@ -152,9 +154,41 @@ def test_wal_that_an_idle_slot_holds_back_is_told_in_bytes(stack: Stack, monkeyp
     assert found.remedy == "walbridge produce; or, if the pipeline is no longer wanted, walbridge drop"
 
 
-def test_table_that_settings_name_and_the_publication_lacks_is_a_warning(stack: Stack) -> None:
+def test_tables_that_settings_name_and_nobody_publishes_are_corrected_there(stack: Stack) -> None:
     stack.sections["postgres"]["publication_tables"] = [NAME, "orders"]
+    stack.sections["topics"] = {"cleanup": {"public.odd": "compact"}}
 
-    found = stack.found("does not publish public.orders, which publication_tables names")
+    lacking = stack.found("does not publish public.orders, which publication_tables names")
+    unknown = stack.found("[topics.cleanup] names public.odd, which is not published")
 
-    assert (found.area, found.severity) == ("publication", Severity.WARNING)
+    assert (lacking.area, lacking.severity) == ("publication", Severity.WARNING)
+    assert str(lacking.remedy).startswith("mend [postgres] publication_tables; or")
+    assert (unknown.severity, unknown.remedy) == (Severity.WARNING, "correct the name, or leave it out")
+    stack.sections["postgres"]["publication_tables"] = [NAME]
+    stack.sections["topics"] = {}
+    assert {"publication", "tables"}.isdisjoint(area for area, _ in stack.troubles())
+
+
+def test_half_of_the_event_triggers_is_a_warning_until_both_commands_of_the_finding_are_run(reader: Stack) -> None:
+    admin = f"{reader.database.dsn} user=postgres"
+
+    def told(*, tells_ddl: bool) -> None:
+        if tells_ddl:
+            prepare(reader.settings, admin, print, None, tells_ddl=True, force=False)
+        else:
+            take_ddl_trigger_away(reader.settings, admin, print, None)
+
+    told(tells_ddl=True)
+    assert reader.says("DDL is told in the stream, by publication")
+    (trigger, *_) = sorted(TRIGGERS.values())
+    reader.psql(f"DROP EVENT TRIGGER {trigger};")
+
+    found = reader.found("DDL is not told in the stream, or not all of it")
+
+    assert found.remedy == (
+        "walbridge init --no-ddl-trigger --admin-dsn ..., then walbridge init --ddl-trigger --admin-dsn ..."
+    )
+    told(tells_ddl=False)
+    told(tells_ddl=True)
+    assert reader.says("DDL is told in the stream, by publication")
+    told(tells_ddl=False)

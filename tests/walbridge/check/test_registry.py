@@ -9,7 +9,8 @@ from tests.producer.relations.test_registry_ids import ORDERS, framed_by
 from walbridge.check.finding import ok
 from walbridge.check.registry import registry
 from walbridge.schemas.errors import OperatorError, RegistryAway
-from walbridge.schemas.settings import Settings, Topics
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Topics
 
 
 def settings(url: str) -> Settings:

@@ -14,7 +14,8 @@ from walbridge.producer.kafka.topic_specs import control_topics
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.relations.relation_cache import RelationCache, TopicPlace
 from walbridge.schemas.control.metadata_record import RelationRecord
-from walbridge.schemas.settings import Kafka, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Kafka
 
 A = replace(table(column("id", 23, is_key=True)), relation_id=16_390, namespace="public", name="a")
 

@@ -34,7 +34,7 @@ def partitions() -> list[list[KafkaRecord]]:
     """Of topics whose records have keys."""
     found: dict[tuple[str, int], list[KafkaRecord]] = {}
     for record in RECORDS:
-        if record.topic not in CONTROL:
+        if not record.topic.endswith(CONTROL):
             found.setdefault((record.topic, record.partition), []).append(record)
     return [each for each in found.values() if any(record.key for record in each)]
 

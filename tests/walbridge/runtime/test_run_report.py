@@ -18,7 +18,8 @@ from walbridge.runtime.left_words import LeftWords
 from walbridge.runtime.run_report import RunReport
 from walbridge.schemas.control.run_record import END, JOB, RUN, End, How, Run
 from walbridge.schemas.errors import OperatorError, RetryableError, Superseded
-from walbridge.schemas.settings import Metrics, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Metrics
 
 
 class Kept:

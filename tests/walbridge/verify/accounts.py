@@ -10,7 +10,8 @@ from pydantic import SecretStr
 
 from tests.fix_postgres import Database
 from tests.walbridge.verify.handmade_lake import HandmadeLake
-from walbridge.schemas.settings import Lake, Postgres, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Lake, Postgres
 from walbridge.verify import verify
 
 FAR_AHEAD = 2**60

@@ -14,7 +14,8 @@ import pytest
 
 from walbridge.quantities import duration_s
 from walbridge.schemas.errors import OperatorError, WalbridgeError
-from walbridge.schemas.settings import Metrics, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Metrics
 from walbridge.verify import service
 from walbridge.verify.errors import NotPublished, TableNotCompared
 from walbridge.verify.metrics import (

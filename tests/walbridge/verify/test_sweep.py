@@ -14,7 +14,7 @@ from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.verify import sweep as module
 from walbridge.verify.report import TableResult
 from walbridge.verify.rounds import compare_on
-from walbridge.verify.source import connected
+from walbridge.verify.source_connection import connected
 from walbridge.verify.sweep import Rewritten, sweep
 
 ROWS = 3_000

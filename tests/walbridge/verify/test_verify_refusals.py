@@ -14,12 +14,14 @@ from tests.fix_postgres import Database
 from tests.walbridge.verify.accounts import ACCOUNT_TYPES, ACCOUNTS, FAR_AHEAD, accounts, settings_of, verdict
 from tests.walbridge.verify.handmade_lake import HandmadeLake
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.settings import Lake, Postgres, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Lake, Postgres
 from walbridge.verify import verify
 from walbridge.verify.errors import NotPublished, TableNotCompared
 from walbridge.verify.lake import Lake as PublishedLake
 from walbridge.verify.rounds import compare_on
-from walbridge.verify.source import Connection, Source, connected, of_its_tables, snapshot
+from walbridge.verify.source import Source, snapshot
+from walbridge.verify.source_connection import Connection, connected, of_its_tables
 
 
 def test_a_lake_without_a_published_cut_is_the_operators(database: Database, handmade: HandmadeLake) -> None:

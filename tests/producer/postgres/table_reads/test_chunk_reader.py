@@ -12,11 +12,12 @@ from psycopg.conninfo import make_conninfo
 from tests.fix_postgres import Database
 from tests.wait import wait_until
 from walbridge.producer.pgoutput.decoder import decode_tuple
-from walbridge.producer.postgres.connection import TableLocked
 from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.server_errors import TableLocked
 from walbridge.producer.postgres.table_reads import chunk_reader
-from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader, KeyRange
+from walbridge.producer.postgres.table_reads.chunk_reader import ChunkReader
 from walbridge.producer.postgres.table_reads.key_order import Bound, KeyUnreadable, key_order, printed_keys
+from walbridge.producer.postgres.table_reads.key_range import KeyRange
 from walbridge.schemas.errors import OperatorError, RetryableError
 
 NO_LIMIT = 10**9

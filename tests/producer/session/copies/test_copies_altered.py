@@ -20,7 +20,7 @@ from tests.producer.kept import ORDERS
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.session.copies.told import BEGIN, KEYLESS, TRUNCATE
 from walbridge.producer.pgoutput.messages import Insert
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     ChunkAltered,
     Failed,
     TablesFound,

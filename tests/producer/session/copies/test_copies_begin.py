@@ -23,7 +23,7 @@ from tests.producer.kept import ORDERS
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.streaming_progress import SPLIT
 from walbridge.producer.pgoutput.messages import Insert
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     ChunkAltered,
     ChunkWanted,
     Failed,

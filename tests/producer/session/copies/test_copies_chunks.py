@@ -27,14 +27,14 @@ from tests.producer.copied_session import (
 from tests.producer.kept import ITEMS, ORDERS
 from tests.producer.session.copies.told import BEGIN, END
 from walbridge.producer.copying.visibility import Before
-from walbridge.producer.kafka.publisher import BatchAborted
+from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.producer.pgoutput.messages import Begin, Commit
-from walbridge.producer.postgres.table_reads.copy_protocol import ChunkWanted, Failed, TablesFound, TableWanted
+from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkWanted, Failed, TablesFound, TableWanted
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.schemas.control.table_progress import QUARANTINED
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Producer
+from walbridge.schemas.settings_sections import Producer
 
 
 def test_table_is_copied_chunk_by_chunk_and_is_current_behind_its_last_row() -> None:

@@ -8,7 +8,7 @@ from tests.producer.copied_session import XID, announcement, copied, copying, fo
 from tests.producer.session.copies.told import END, TRUNCATE
 from walbridge.producer.copying import copy_state
 from walbridge.producer.pgoutput.messages import Unsent
-from walbridge.producer.postgres.table_reads.copy_protocol import Failed, TablesFound
+from walbridge.producer.postgres.copy_beside.copy_protocol import Failed, TablesFound
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.schemas.errors import RetryableError
 

@@ -26,9 +26,9 @@ from tests.producer.copied_session import (
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.session.copies.state.test_requested_tables import CURRENT, Asked
 from tests.producer.session.copies.told import TRUNCATE
-from walbridge.producer.kafka.publisher import BatchAborted
+from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.producer.pgoutput.messages import Delete, Unsent
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     ChunkAltered,
     ChunkWanted,
     TablesFound,

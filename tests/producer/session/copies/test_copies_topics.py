@@ -9,7 +9,7 @@ import pytest
 from tests.producer.copied_session import COPIED, LATE, LATER, found
 from tests.producer.kept import Kept
 from walbridge.producer.kafka.topic_found import TopicFound
-from walbridge.producer.postgres.table_reads.copy_protocol import TableFound
+from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound
 from walbridge.producer.session.copies.start import CopyStart
 from walbridge.schemas.control.table_progress import DROPPED, GIVEN_UP, TableProgress
 from walbridge.schemas.position import Lsn

@@ -11,7 +11,7 @@ import pytest
 from tests.producer.copied_session import LATE, XID, Copied, announcement, copied, copying, found, insert, row, shown
 from tests.producer.kept import ITEMS
 from tests.producer.session.copies.told import KEYLESS, TRUNCATE
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     ChunkAltered,
     Failed,
     RowsRead,
@@ -25,7 +25,7 @@ from walbridge.producer.session.copies.state import record_queue
 from walbridge.schemas.control.table_progress import QUARANTINED
 from walbridge.schemas.errors import RetryableError
 from walbridge.schemas.position import Lsn
-from walbridge.schemas.settings import Topics
+from walbridge.schemas.settings_sections import Topics
 
 
 @contextmanager

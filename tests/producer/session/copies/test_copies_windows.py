@@ -23,7 +23,7 @@ from tests.producer.copied_session import (
 from tests.producer.pgoutput.encoder import tuple_data
 from tests.producer.session.copies.told import BEGIN, END, TRUNCATE
 from walbridge.producer.pgoutput.messages import Delete, Unsent
-from walbridge.producer.postgres.table_reads.copy_protocol import (
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
     ChunkShown,
     ChunkWanted,
     Failed,

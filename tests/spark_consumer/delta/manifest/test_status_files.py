@@ -13,7 +13,8 @@ from deltalake.exceptions import DeltaError
 
 from walbridge.schemas.control.run_record import END, JOB, RUN, End, How, Run
 from walbridge.schemas.errors import RetryableError
-from walbridge.schemas.settings import Lake, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Lake
 from walbridge.spark_consumer.delta.manifest.status_files import LakeStatus
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 

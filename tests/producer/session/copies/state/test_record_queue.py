@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from walbridge.producer.encoding.record import KafkaRecord
+from walbridge.producer.encoding.kafka_record import KafkaRecord
 from walbridge.producer.session.copies.state import record_queue
 from walbridge.producer.session.copies.state.record_queue import QueueFull, RecordQueue
 

@@ -12,7 +12,7 @@ import pytest
 from tests.producer.copied_session import COPIED, LATE, LATER, Copied, announcement, copied, copying, found, published
 from tests.producer.copied_session import insert as inserted
 from walbridge.producer.kafka.table_requests import RequestsRead, TableRequests
-from walbridge.producer.postgres.table_reads.copy_protocol import Failed, TablesFound, TablesWanted, TableWanted
+from walbridge.producer.postgres.copy_beside.copy_protocol import Failed, TablesFound, TablesWanted, TableWanted
 from walbridge.schemas.control.progress_record import lost_option
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.control.table_request import ALL_TABLES, COPY, FORGET, TableRequest, read_until, to_copy

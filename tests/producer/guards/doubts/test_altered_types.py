@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from walbridge.producer.guards.altered_types import altered_tables, is_altered_since, is_printed_otherwise, new_types
+from walbridge.producer.copying.visibility import Snapshot
+from walbridge.producer.guards.doubts.altered_types import (
+    altered_tables,
+    is_altered_since,
+    is_printed_otherwise,
+    new_types,
+)
 from walbridge.producer.postgres.facts import RowVersion, TableFile, TableStorage, UsedType
 
 LONG = TableFile(1, 100, 50, 3)
@@ -42,6 +48,29 @@ def test_type_is_new_where_no_column_was_of_it_and_the_table_was_looked_at() -> 
 def test_type_is_altered_where_a_row_of_it_may_be_younger_than_the_columns(fact: RowVersion, expected: bool) -> None:
     """I8: rows may have come between. The command of a row that was stamped since is not known."""
     assert is_altered_since(replace(USED, facts=(*USED.facts, fact))) is expected
+
+
+@pytest.mark.parametrize(
+    ("xid", "ended_below", "seen", "expected"),
+    [
+        (745, 740, None, True),
+        (739, 740, None, False),
+        (745, 740, Snapshot(746, 749, frozenset()), False),
+        (745, 740, Snapshot(745, 749, frozenset({745})), True),
+        (745, 740, Snapshot(746, 752, frozenset()), True),
+    ],
+)
+def test_type_is_altered_by_a_transaction_with_a_lower_number_that_may_have_ended_behind_the_column(
+    xid: int, ended_below: int, seen: Snapshot | None, expected: bool
+) -> None:
+    """I8: a look tells of columns that came behind it only."""
+    used = replace(USED, facts=(RowVersion(xid, 0),), ended_below=ended_below)
+    assert is_altered_since(used, seen) is expected
+
+
+def test_type_that_is_as_it_was_made_was_not_altered() -> None:
+    for made in (RowVersion(745, 3, is_first=True), RowVersion(751, 3, is_first=True)):
+        assert not is_altered_since(replace(USED, facts=(made,), ended_below=740))
 
 
 def test_type_and_column_of_long_ago_are_as_they_were_copied() -> None:

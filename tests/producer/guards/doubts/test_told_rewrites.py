@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from walbridge.producer.guards.told_rewrites import ToldRewrites
+import pytest
+
+from walbridge.producer.guards.doubts.told_rewrites import ToldRewrites, keeps_values, reads_otherwise
 from walbridge.producer.postgres.facts import TableFile
 
 TABLE = 16_400
@@ -57,3 +59,29 @@ def test_what_is_told_before_the_catalogue_shows_it_is_kept_until_it_does() -> N
 
 def test_files_that_lead_in_a_circle_end() -> None:
     assert not told((1, 2), (2, 1)).explain(FIRST, replace(FIRST, file=3))
+
+
+BEFORE = frozenset({(1, 23, -1), (2, 21, -1), (3, 700, -1), (4, 1700, 786440)})
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ({(1, 20, -1), (2, 23, -1), (3, 701, -1), (4, 1700, 786440)}, True),
+        ({(1, 20, -1), (5, 25, -1)}, True),
+        ({(1, 21, -1)}, False),
+        ({(1, 26, -1)}, False),
+        ({(1, 701, -1)}, False),
+        ({(4, 1700, -1)}, False),
+        (set(), False),
+    ],
+)
+def test_casts_to_wider_numbers_keep_every_value(now: set[tuple[int, int, int]], expected: bool) -> None:
+    assert keeps_values(BEFORE, frozenset(now)) is expected
+
+
+def test_integer_that_is_called_an_oid_reads_otherwise() -> None:
+    """I8: -1 is another number there, and no row is rewritten."""
+    assert reads_otherwise(BEFORE, frozenset({(1, 26, -1)}))
+    assert not reads_otherwise(BEFORE, frozenset({(1, 20, -1), (3, 26, -1), (9, 26, -1)}))
+    assert not reads_otherwise(BEFORE, frozenset())

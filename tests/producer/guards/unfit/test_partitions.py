@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from walbridge.producer.guards.partitions import identity_faults, unsent_faults
+from walbridge.producer.guards.unfit.partitions import identity_faults, unsent_faults
 from walbridge.producer.postgres.facts import Partition
 
 KEY = frozenset({"id", "day"})

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from walbridge.producer.postgres.catalog import create_publication
-from walbridge.producer.postgres.connection import by_sqlstate, classified, raise_for_result, walsender_query
+from walbridge.producer.postgres.connection import walsender_query
+from walbridge.producer.postgres.publications.new_publication import create_publication
+from walbridge.producer.postgres.server_errors import by_sqlstate, classified, raise_for_result
 from walbridge.schemas.errors import COPY_ALL, OperatorError, RetryableError, StreamLost
 
 SAID = 'invalid input syntax for type integer: "canary"'

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.producer.guards.test_source_watch import END, Watched
-from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, XID, catalogue, relation
-from walbridge.producer.guards.rewrites import as_text
+from tests.producer.kept import INT4, ITEMS, ORDERS, SETTINGS, TEXT, XID, catalogue, relation
+from walbridge.producer.guards.doubts.rewrites import as_text
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
 from walbridge.producer.postgres.facts import (
     AddedColumn,
@@ -41,10 +41,53 @@ def doubted(watched: Watched, *files: TableFile, labels: frozenset[str] = frozen
     return ORDERS in watched.watched.doubts.take(END)
 
 
-def test_partition_that_was_born_as_one_is_no_doubt_and_known_from_then_on() -> None:
+def test_partition_that_was_born_as_one_is_no_doubt_and_takes_no_rows_along_before_it_is_announced() -> None:
+    """The server announces it before its first change; what is remembered says so in the next session, too."""
     watched = partitioned()
     assert not doubted(watched, FIRST, SECOND)
+    assert f"{SECOND.relation_id}:{SECOND.relation_id}:0:2::705:u" in remembered(watched)
+    assert not doubted(watched, FIRST)
+
+
+def test_partition_takes_rows_along_once_it_was_announced() -> None:
+    """I8: that is remembered with its first change, and it is not unused again in that session."""
+    watched = partitioned()
+    assert not doubted(watched, FIRST, SECOND)
+    watched.watched.doubts.announce(SECOND.relation_id)
+    assert ":u" not in remembered(watched)
+    assert not doubted(watched, FIRST, SECOND)
+    assert ":u" not in remembered(watched)
     assert doubted(watched, FIRST)
+
+
+def test_unused_partition_that_is_emptied_is_no_doubt_unless_it_is_announced_afterwards() -> None:
+    """I8: its rows may be of before, and gone."""
+    emptied = replace(SECOND, file=20_010)
+    watched = partitioned()
+    assert not doubted(watched, FIRST, SECOND)
+    assert not doubted(watched, FIRST, emptied)
+    assert not doubted(watched, FIRST, replace(emptied, file=20_011))
+    watched.watched.doubts.announce(SECOND.relation_id)
+    assert watched.watched.doubts.take(END).keys() == {ORDERS}
+
+
+def test_partition_is_unused_where_it_is_empty_when_its_root_is_copied() -> None:
+    """But not in a session that heard of it, or of prepared transactions: they announce what may never be published."""
+    for two_phase, announced, expected in ((False, (), ":u"), (True, (), ""), (False, (FIRST.relation_id,), "")):
+        postgres = SETTINGS.postgres.model_copy(update={"two_phase": two_phase})
+        watched = Watched(SETTINGS.model_copy(update={"postgres": postgres}))
+        watched.storages = {ORDERS: TableStorage((ROOT, FIRST, SECOND))}
+        watched.open()
+        watched.empty = {FIRST.relation_id}
+        for each in announced:
+            watched.watched.doubts.announce(each)
+        with watched.seen():
+            table = watched.watched.doubts.with_empty_partitions(watched.tracker.progress.tables[ORDERS])
+        assert table.storage == f"{ORDERS}:0:0:2:: 20001:20001:0:2::700{expected} 20002:20002:0:2::705"
+
+
+def remembered(watched: Watched) -> str:
+    return str(watched.tracker.progress.tables[ORDERS].storage)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from walbridge.check.ddl import ddl_findings
 from walbridge.check.finding import Severity
+from walbridge.check.source.ddl import ddl_findings
 from walbridge.ddl_trigger import TRIGGERS, DdlStanding
 
 ALL = tuple(sorted(TRIGGERS.values()))

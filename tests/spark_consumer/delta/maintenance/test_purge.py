@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.spark_consumer.delta.test_maintenance import Clock
+from tests.spark_consumer.delta.maintenance.test_maintenance import Clock
 from tests.spark_consumer.delta.test_tidied_for_spark import PATH, Marked
 from walbridge.schemas.settings import Settings
 from walbridge.spark_consumer.apply.head import is_untouched
-from walbridge.spark_consumer.delta import maintenance
-from walbridge.spark_consumer.delta import purge as purge_module
-from walbridge.spark_consumer.delta.maintenance import Maintenance
-from walbridge.spark_consumer.delta.purge import MARKED_SHARE, MarkedFile, Outcome, Portion, Purge, portion
+from walbridge.spark_consumer.delta.maintenance import maintenance
+from walbridge.spark_consumer.delta.maintenance import purge as purge_module
+from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance
+from walbridge.spark_consumer.delta.maintenance.purge import MARKED_SHARE, MarkedFile, Outcome, Portion, Purge, portion
 from walbridge.spark_consumer.delta.table import LakeTable
 
 SIZE = 100

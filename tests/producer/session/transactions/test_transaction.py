@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.producer.pgoutput.encoder import xlog_data
-from walbridge.producer.encoding.record import TransactionSource
+from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES
 from walbridge.producer.pgoutput.messages import Begin, Commit, Origin
-from walbridge.producer.session.transaction import TransactionTracker
+from walbridge.producer.session.transactions.transaction import TransactionTracker
 from walbridge.schemas.control.progress_record import Split
 from walbridge.schemas.errors import OperatorError, ProtocolError
 from walbridge.schemas.position import Lsn

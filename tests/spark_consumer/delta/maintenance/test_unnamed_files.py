@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walbridge.spark_consumer.delta.unnamed_files import FileLives
+from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileLives
 
 FILES = [f"part-{n}.parquet" for n in range(5)]
 

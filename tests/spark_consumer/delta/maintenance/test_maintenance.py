@@ -11,10 +11,10 @@ from deltalake import DeltaTable, write_deltalake
 from structlog.testing import capture_logs
 
 from walbridge.schemas.settings import Settings
-from walbridge.spark_consumer.delta import maintenance
 from walbridge.spark_consumer.delta.columns import LakeField
 from walbridge.spark_consumer.delta.commit import WITHOUT_DATA_CHANGE, Commit
-from walbridge.spark_consumer.delta.maintenance import Maintenance, small_file_count
+from walbridge.spark_consumer.delta.maintenance import maintenance
+from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance, small_file_count
 from walbridge.spark_consumer.delta.manifest.manifest_reader import published_rows
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.table import LakeTable

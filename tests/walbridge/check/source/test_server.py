@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from walbridge.check.finding import Severity, exit_code
-from walbridge.check.server import ServerFacts, server_findings
+from walbridge.check.source.server import ServerFacts, server_findings
 
 HEALTHY = ServerFacts(
     version="18.4",

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, wal_start
-from walbridge.producer.session import transaction_spool as spools
-from walbridge.producer.session.transaction_spool import BUFFERED_BYTES_MAX, PIECE_BYTES, Spool, Spooled
+from walbridge.producer.session.transactions import transaction_spool as spools
+from walbridge.producer.session.transactions.transaction_spool import BUFFERED_BYTES_MAX, PIECE_BYTES, Spool, Spooled
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.settings import Producer, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Producer
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def spool_of(folder: Path, limit_bytes: int = 2**30) -> Spool:
@@ -143,8 +144,9 @@ def test_process_that_ends_leaves_nothing(tmp_path: Path) -> None:
 
 _DIES = """
 import os, sys
-from walbridge.producer.session.transaction_spool import Spool
-from walbridge.schemas.settings import Producer, Settings
+from walbridge.producer.session.transactions.transaction_spool import Spool
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Producer
 spool = Spool(Settings(producer=Producer(spool_dir=sys.argv[1])))
 spool.open()
 spool.add().append(1, b"x" * 2**20)

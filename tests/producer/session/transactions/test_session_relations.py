@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.producer.kept import INT4, ORDERS, relation
 from walbridge.producer.pgoutput.messages import Relation, RelationColumn
-from walbridge.producer.session.session_relations import SessionRelations
+from walbridge.producer.session.transactions.session_relations import SessionRelations
 
 OLD = relation()
 NEW = relation(ORDERS, RelationColumn(False, "more", INT4, -1))

@@ -8,10 +8,11 @@ import pytest
 
 from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import ITEMS, ORDERS, SETTINGS
-from walbridge.producer.guards import foreign_rows
+from walbridge.producer.guards.unfit import foreign_rows
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.errors import OperatorError
-from walbridge.schemas.settings import Postgres, Settings
+from walbridge.schemas.settings import Settings
+from walbridge.schemas.settings_sections import Postgres
 
 
 def _settings(origin: str, *, copy: bool = False) -> Settings:

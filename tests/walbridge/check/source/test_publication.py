@@ -1,4 +1,4 @@
-"""Judgements of a publication and of its tables."""
+"""Judgements of a publication: what it publishes, and what it leaves out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
-from walbridge.check.published import PublicationFacts, TableCase, combined, judged, publication_findings
+from walbridge.check.source.publication import PublicationFacts, combined, publication_findings
 from walbridge.producer.postgres.facts import Membership, PublishedTable
 from walbridge.schemas.settings import Settings
 
@@ -20,41 +20,6 @@ EVERYTHING = PublicationFacts(
     has_partitioned=False,
 )
 ORDERS = PublishedTable(1, "public", "orders", "d", ("id",), None, is_partitioned=False)
-KEYED = TableCase(
-    "public.t",
-    '"public"."t"',
-    replica_identity="d",
-    has_key=True,
-    changes=0,
-)
-ALTER = 'ALTER TABLE "public"."t"'
-ADD_KEY, FULL = f"{ALTER} ADD PRIMARY KEY (...);", f"{ALTER} REPLICA IDENTITY FULL;"
-NO_IDENTITY = "public.t has no replica identity: Postgres refuses UPDATE and DELETE of it"
-TABLES: dict[str, tuple[dict[str, Any], list[Finding]]] = {
-    "key": ({}, []),
-    "unique index": ({"replica_identity": "i"}, []),
-    "key and FULL": ({"replica_identity": "f"}, []),
-    "no key": ({"has_key": False}, [advice("tables", NO_IDENTITY, f"{ADD_KEY} or {FULL}")]),
-    "no key, but updates": (
-        {"has_key": False, "changes": 1200},
-        [warning("tables", f"{NO_IDENTITY}; it had 1,200 of them", f"{ADD_KEY} or {FULL}")],
-    ),
-    "key that is not announced": (
-        {"replica_identity": "n"},
-        [advice("tables", NO_IDENTITY, f"{ALTER} REPLICA IDENTITY DEFAULT;")],
-    ),
-    "FULL without a key": (
-        {"replica_identity": "f", "has_key": False},
-        [
-            advice(
-                "tables",
-                "public.t has identity FULL and no key: an update searches the whole lake table, and its topic has "
-                "one partition",
-                ADD_KEY,
-            )
-        ],
-    ),
-}
 ALL = "insert, update, delete, truncate"
 PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[PublishedTable], list[Finding]]] = {
     "all is published": (EVERYTHING, {}, [ORDERS], [ok("publication", f"walbridge publishes {ALL} of 1 table")]),
@@ -144,15 +109,6 @@ PUBLICATIONS: dict[str, tuple[PublicationFacts | None, dict[str, Any], list[Publ
         ],
     ),
 }
-
-
-@pytest.mark.parametrize(("changes", "wanted"), TABLES.values(), ids=TABLES)
-def test_table_is_judged_by_its_identity_key_and_filter(changes: dict[str, Any], wanted: list[Finding]) -> None:
-    assert list(judged(replace(KEYED, **changes), EVERYTHING)) == wanted
-
-
-def test_table_without_identity_is_no_matter_where_only_inserts_are_published() -> None:
-    assert list(judged(replace(KEYED, has_key=False), replace(EVERYTHING, kinds=("insert", "truncate")))) == []
 
 
 @pytest.mark.parametrize(("facts", "settings", "tables", "wanted"), PUBLICATIONS.values(), ids=PUBLICATIONS)

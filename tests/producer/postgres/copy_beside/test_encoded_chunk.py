@@ -16,11 +16,11 @@ from tests.producer.postgres.table_reads.test_snapshot import published
 from tests.producer.written_record import ID, NAME
 from walbridge.producer.copying.visibility import Before
 from walbridge.producer.encoding.copied_rows import CopiedBlock, RowFormat
+from walbridge.producer.postgres.copy_beside.copy_protocol import ChunkRead, ChunkWanted
+from walbridge.producer.postgres.copy_beside.encoded_chunk import chunk_answers, shape_of
 from walbridge.producer.postgres.copy_workers.pool import Answered, CopyWorkers
 from walbridge.producer.postgres.copy_workers.protocol import RangeWanted, RowsHanded
 from walbridge.producer.postgres.table_reads.chunk_reader import TableRead
-from walbridge.producer.postgres.table_reads.copy_protocol import ChunkRead, ChunkWanted
-from walbridge.producer.postgres.table_reads.encoded_chunk import chunk_answers, shape_of
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.schemas.errors import RetryableError

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark_consumer.delta.long_log import LongLog
-from walbridge.spark_consumer.delta import log_trim, slim_checkpoint
 from walbridge.spark_consumer.delta.folder import put_object
-from walbridge.spark_consumer.delta.log_files import LogFiles, checkpoint_name, commit_name, contents_at
-from walbridge.spark_consumer.delta.log_trim import LogTrim
+from walbridge.spark_consumer.delta.maintenance import log_trim, slim_checkpoint
+from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, checkpoint_name, commit_name, contents_at
+from walbridge.spark_consumer.delta.maintenance.log_trim import LogTrim
 
 NOW = datetime.now(UTC)
 COMMITS = 205

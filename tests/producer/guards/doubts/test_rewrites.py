@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from walbridge.producer.guards.altered_types import is_printed_otherwise, new_types
-from walbridge.producer.guards.rewrites import (
+from walbridge.producer.guards.doubts.altered_types import is_printed_otherwise, new_types
+from walbridge.producer.guards.doubts.rewrites import (
     added_columns,
     as_text,
     by_relation,

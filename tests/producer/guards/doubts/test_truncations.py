@@ -8,7 +8,7 @@ import pytest
 
 from tests.producer.guards.test_source_watch import Watched
 from tests.producer.kept import ITEMS, ORDERS
-from walbridge.producer.guards import truncations
+from walbridge.producer.guards.doubts import truncations
 from walbridge.producer.postgres.facts import TableFile, TableStorage
 from walbridge.schemas.position import Lsn
 

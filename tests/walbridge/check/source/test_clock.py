@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from walbridge.check.clock import skew_findings, skew_s
+from walbridge.check.source.clock import skew_findings, skew_s
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from walbridge.check.finding import Finding, Severity, advice, error, ok, warning
-from walbridge.check.slot import MUCH_WAL_BYTES, SlotCase, failover_findings, guard_findings, slot_findings
+from walbridge.check.source.slot import MUCH_WAL_BYTES, SlotCase, failover_findings, guard_findings, slot_findings
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.producer.postgres.requirements import stream_options
 from walbridge.schemas.control.progress_record import Progress
