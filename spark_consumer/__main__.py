@@ -8,7 +8,8 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 
 import structlog
@@ -19,6 +20,7 @@ from walbridge.runtime.health import STOPPED
 from walbridge.runtime.http_endpoint import HttpEndpoint
 from walbridge.runtime.logs import FORMATS, configure_logs
 from walbridge.runtime.run_report import RunReport
+from walbridge.runtime.stop_signals import STOP_SIGNALS, ignore_handlers, set_on_stop_signals
 from walbridge.schemas.control.run_record import JOB
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.errors import report as say
@@ -74,7 +76,7 @@ def _run(settings: Settings, *, once: bool) -> None:
 
 def _materialize(settings: Settings, metrics: JobMetrics, report: RunReport, *, once: bool) -> None:
     stop = threading.Event()
-    _stop_on_signals(stop)
+    set_on_stop_signals(stop)
     with StopInTime(stop, report, lambda: metrics.open_plan):
         preflight(settings, stop)
         spark = None if stop.is_set() else _session(settings, stop)
@@ -94,13 +96,10 @@ def _materialize(settings: Settings, metrics: JobMetrics, report: RunReport, *, 
 def _session(settings: Settings, stop: threading.Event) -> SparkSession | None:
     """None: a stop was asked for meanwhile, which waits for no JVM to come up."""
     try:
-        _stop_on_signals(stop, at_once=True)
-        spark = _started(settings, stop)
-        # Spark's Python side takes Ctrl-C for itself when it starts.
-        _stop_on_signals(stop)
+        with _raising_on_signals():  # Spark's Python side takes Ctrl-C for itself when it starts
+            return _started(settings, stop)
     except _StopAsked:
         return None
-    return spark
 
 
 def _started(settings: Settings, stop: threading.Event) -> SparkSession | None:
@@ -168,14 +167,17 @@ class _StopAsked(BaseException):
     """No error, and nobody's to sort."""
 
 
-def _stop_on_signals(stop: threading.Event, *, at_once: bool = False) -> None:
+@contextmanager
+def _raising_on_signals() -> Iterator[None]:
     def ask(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-        if at_once:
-            raise _StopAsked
+        raise _StopAsked
 
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
+    for each in STOP_SIGNALS:
+        signal.signal(each, ask)
+    try:
+        yield
+    finally:
+        ignore_handlers()
 
 
 if __name__ == "__main__":

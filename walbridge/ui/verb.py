@@ -4,13 +4,12 @@ In: settings of one or several pipelines, an address, where a token is. Out: the
 """
 
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 
+from walbridge.runtime.stop_signals import set_on_stop_signals
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import ENV_PREFIX, Settings
 from walbridge.ui.kept_points import KeptPoints
@@ -48,12 +47,7 @@ def serve(
             remedy=f"{_MAKE_ONE}; or leave --host out, so that only this machine can read",
         )
     is_over = threading.Event()
-
-    def receive(number: int, frame: FrameType | None) -> None:
-        is_over.set()
-
-    signal.signal(signal.SIGTERM, receive)
-    signal.signal(signal.SIGINT, receive)
+    set_on_stop_signals(is_over)
     kept = [None if keep is None else KeptPoints(keep, each.name) for each in pipelines]
     watchers = [Watcher(each, interval_s, is_over, day) for each, day in zip(pipelines, kept, strict=True)]
     with UiServer(host, port, Pages(lambda: [each.view for each in watchers]), token) as server:

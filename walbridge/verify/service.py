@@ -10,13 +10,11 @@ is told, and the next one is compared. A server that is away ends a run; the nex
 """
 
 import os
-import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from functools import partial
-from types import FrameType
 
 import structlog
 
@@ -24,6 +22,7 @@ from walbridge.producer.kafka.status_topic import StatusTopic
 from walbridge.runtime.health import STOPPED
 from walbridge.runtime.http_endpoint import HttpEndpoint
 from walbridge.runtime.run_report import RunReport
+from walbridge.runtime.stop_signals import set_on_stop_signals
 from walbridge.schemas.control.run_record import VERIFIER
 from walbridge.schemas.control.table_request import TableRequest
 from walbridge.schemas.errors import OperatorError, RetryableError
@@ -75,12 +74,7 @@ def verify_every(
     service = Service(settings, every_s, tables, timeout_s or TIMEOUT_S, metrics, is_over)
     report = RunReport(settings, VERIFIER, StatusTopic(settings, VERIFIER), lambda: metrics.told)
     endpoint = where.host, where.verify_port, metrics.registry, metrics.health, "verify_port"
-
-    def receive(number: int, frame: FrameType | None) -> None:
-        is_over.set()
-
-    signal.signal(signal.SIGTERM, receive)
-    signal.signal(signal.SIGINT, receive)
+    set_on_stop_signals(is_over)
     with report, HttpEndpoint(*endpoint) as http:
         log.info("metrics", host=where.host, port=http.port)
         report.begin()
