@@ -17,11 +17,11 @@ from walbridge.producer.metrics import ProducerMetrics
 from walbridge.producer.pipeline import Pipeline
 from walbridge.producer.postgres.slots.wal_watch import WalWatch
 from walbridge.producer.session.transactions.transaction_spool import spool_parent
-from walbridge.runtime.crash_report import report_bug
-from walbridge.runtime.health import STOPPED
-from walbridge.runtime.http_endpoint import HttpEndpoint
 from walbridge.runtime.logs import FORMATS, LEVELS, configure_logs
-from walbridge.runtime.run_report import RunReport
+from walbridge.runtime.monitoring.health import STOPPED
+from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
+from walbridge.runtime.reports.crash_report import report_bug
+from walbridge.runtime.reports.run_report import RunReport
 from walbridge.schemas.control.run_record import PRODUCER
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.errors import report as say

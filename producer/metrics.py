@@ -22,7 +22,7 @@ from walbridge.producer.postgres.slots.wal_watch import WalWatch
 from walbridge.producer.session.copies.state.copy_progress import CopyStanding
 from walbridge.producer.session.transactions.pending_transactions import PendingTransactions
 from walbridge.producer.source_gauges import SourceGauges
-from walbridge.runtime.health import (
+from walbridge.runtime.monitoring.health import (
     STARTING,
     STOPPED,
     WAITING,
@@ -32,7 +32,7 @@ from walbridge.runtime.health import (
     Health,
     Pulse,
 )
-from walbridge.runtime.registry import StateGauge, free_bytes, new_registry, show_start
+from walbridge.runtime.monitoring.registry import StateGauge, free_bytes, new_registry, show_start
 from walbridge.schemas.control.cut import Cut
 from walbridge.schemas.errors import KafkaAway, RegistryAway, RetryableError
 

@@ -15,11 +15,11 @@ from types import FrameType
 import structlog
 from pyspark.sql import SparkSession
 
-from walbridge.runtime.crash_report import report_bug
-from walbridge.runtime.health import STOPPED
-from walbridge.runtime.http_endpoint import HttpEndpoint
 from walbridge.runtime.logs import FORMATS, configure_logs
-from walbridge.runtime.run_report import RunReport
+from walbridge.runtime.monitoring.health import STOPPED
+from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
+from walbridge.runtime.reports.crash_report import report_bug
+from walbridge.runtime.reports.run_report import RunReport
 from walbridge.runtime.stop_signals import STOP_SIGNALS, ignore_handlers, set_on_stop_signals
 from walbridge.schemas.control.run_record import JOB
 from walbridge.schemas.errors import OperatorError

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from walbridge.runtime.health import STARTING, STOPPED, WAITING, WAITING_FOR_KAFKA, Health, Pulse
-from walbridge.runtime.registry import StateGauge, free_bytes, new_registry, show_start
+from walbridge.runtime.monitoring.health import STARTING, STOPPED, WAITING, WAITING_FOR_KAFKA, Health, Pulse
+from walbridge.runtime.monitoring.registry import StateGauge, free_bytes, new_registry, show_start
 from walbridge.spark_consumer.plan.manifest_row import CutRow
 from walbridge.spark_consumer.plan.plan import Plan
 

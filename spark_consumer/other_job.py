@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from walbridge.runtime.own_process import is_alive
+from walbridge.runtime.reports.own_process import is_alive
 from walbridge.schemas.control.run_record import SILENT_S, Run
 from walbridge.schemas.errors import RetryableError, Superseded
 from walbridge.spark_consumer.delta.manifest.status_files import LakeStatus

@@ -19,7 +19,7 @@ from typing import Self
 import structlog
 
 from walbridge.runtime.logs import close_bars
-from walbridge.runtime.run_report import RunReport
+from walbridge.runtime.reports.run_report import RunReport
 from walbridge.spark_consumer.plan.plan import Plan
 
 FINISH_S = 2.0

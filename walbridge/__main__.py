@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from walbridge.cli import app
 from walbridge.extras import MissingPackage, missing_package
-from walbridge.runtime.crash_report import report_bug
+from walbridge.runtime.reports.crash_report import report_bug
 from walbridge.schemas.errors import OperatorError, RetryableError, back_again, report
 
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from walbridge.producer.kafka.status_topic import newest_runs
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.runtime.left_words import LeftWords
-from walbridge.runtime.own_process import is_alive
+from walbridge.runtime.reports.left_words import LeftWords
+from walbridge.runtime.reports.own_process import is_alive
 from walbridge.schemas.control.run_record import JOB, PRODUCER, VERIFIER, LastWords, Run, last_words
 from walbridge.schemas.errors import WalbridgeError
 from walbridge.schemas.settings import Settings

@@ -16,7 +16,7 @@ from walbridge.producer.kafka.client_config import client_config, refusing_prope
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topic_specs import status_topic_spec
 from walbridge.producer.kafka.topics import TopicAdmin
-from walbridge.runtime.run_report import WRITE_S
+from walbridge.runtime.reports.run_report import WRITE_S
 from walbridge.schemas.control.run_record import END, PRODUCER, RUN, Run, decode_run, encode_run, record_key
 from walbridge.schemas.errors import KafkaAway, ProtocolError
 from walbridge.schemas.settings import Settings

@@ -52,7 +52,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a program. ``process``: its identity on its machine (``runtime/own_process.py``)."""
+    """One run of a program. ``process``: its identity on its machine (``runtime/reports/own_process.py``)."""
 
     program: str
     pipeline: str

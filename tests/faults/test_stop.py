@@ -13,7 +13,7 @@ from tests.wait import wait_until
 from walbridge.producer import waits
 from walbridge.producer.kafka import instance
 from walbridge.producer.postgres.slots import wal_watch
-from walbridge.runtime import run_report
+from walbridge.runtime.reports import run_report
 
 pytestmark = pytest.mark.fault
 # How long a stop takes measures the machine: asked is that it comes at all, and in the middle of the work.

@@ -246,7 +246,7 @@ FOLLOWED: dict[str, str] = {
     "walbridge/runtime/heap.py:spark_share": (
         "tests/remedies/test_followed_settings.py::test_share_of_memory_is_written_as_the_remedy_writes_it"
     ),
-    "walbridge/runtime/http_endpoint.py:__init__": (
+    "walbridge/runtime/monitoring/http_endpoint.py:__init__": (
         "tests/remedies/test_followed_settings.py::test_port_that_is_taken_is_set_to_0"
     ),
     "walbridge/sql/lake_catalog.py:_refuse_schema": (

@@ -17,10 +17,10 @@ from confluent_kafka import Producer
 
 from walbridge.producer.kafka.client_config import client_config, refusing_properties
 from walbridge.producer.pgoutput.options import StreamWishes, start_options
-from walbridge.runtime.health import Health
 from walbridge.runtime.heap import spark_share
-from walbridge.runtime.http_endpoint import HttpEndpoint
-from walbridge.runtime.registry import new_registry
+from walbridge.runtime.monitoring.health import Health
+from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
+from walbridge.runtime.monitoring.registry import new_registry
 from walbridge.schemas.dsn import refuse_unclear_dsn
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.settings import Settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from walbridge.runtime.own_process import own_process
+from walbridge.runtime.reports.own_process import own_process
 from walbridge.schemas.control.run_record import JOB, RUN, End, How, Run
 from walbridge.schemas.errors import OperatorError, RetryableError, Superseded
 from walbridge.schemas.settings import Settings

@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 import pytest
 import structlog
 
-from walbridge.runtime import run_report
+from walbridge.runtime.reports import run_report
 from walbridge.spark_consumer import stop_in_time
 from walbridge.spark_consumer.stop_in_time import StopInTime
 

@@ -17,7 +17,7 @@ from importlib.resources import files
 from socket import AF_INET6
 from typing import Self
 
-from walbridge.runtime.http_endpoint import CLIENT_TIMEOUT_S, QuietServer
+from walbridge.runtime.monitoring.http_endpoint import CLIENT_TIMEOUT_S, QuietServer
 from walbridge.schemas.errors import OperatorError
 from walbridge.ui.page import View, list_page, pipeline_page
 

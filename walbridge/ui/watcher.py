@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from walbridge.runtime.crash_report import bug_place
+from walbridge.runtime.reports.crash_report import bug_place
 from walbridge.schemas.settings import Settings
 from walbridge.status.look import look
 from walbridge.ui.history import Event, History

@@ -8,7 +8,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from walbridge.runtime.left_words import leave, left_paths
+from walbridge.runtime.reports.left_words import leave, left_paths
 from walbridge.schemas.settings import Settings
 from walbridge.verify.report import TableResult, as_fields
 

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from prometheus_client import Counter, Gauge
 
-from walbridge.runtime.health import STARTING, STOPPED, Health, Pulse
-from walbridge.runtime.registry import StateGauge, new_registry, show_start
+from walbridge.runtime.monitoring.health import STARTING, STOPPED, Health, Pulse
+from walbridge.runtime.monitoring.registry import StateGauge, new_registry, show_start
 from walbridge.verify.report import TableResult
 
 COMPARING, RESTING, WAITING_FOR_PEERS = "comparing", "resting", "waiting for its peers"

@@ -19,9 +19,9 @@ from functools import partial
 import structlog
 
 from walbridge.producer.kafka.status_topic import StatusTopic
-from walbridge.runtime.health import STOPPED
-from walbridge.runtime.http_endpoint import HttpEndpoint
-from walbridge.runtime.run_report import RunReport
+from walbridge.runtime.monitoring.health import STOPPED
+from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
+from walbridge.runtime.reports.run_report import RunReport
 from walbridge.runtime.stop_signals import set_on_stop_signals
 from walbridge.schemas.control.run_record import VERIFIER
 from walbridge.schemas.control.table_request import TableRequest

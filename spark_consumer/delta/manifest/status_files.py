@@ -10,7 +10,7 @@ from pathlib import Path
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 
-from walbridge.runtime.run_report import WRITE_S
+from walbridge.runtime.reports.run_report import WRITE_S
 from walbridge.runtime.whole_file import replace_file
 from walbridge.schemas.control.run_record import END, JOB, RUN, Run, decode_run, encode_run
 from walbridge.schemas.errors import ProtocolError, RetryableError

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from tests.spark_consumer.memory_pipeline import job_over
 from tests.spark_consumer.two_tables import begun, published_history, transfer
 from tests.wait import wait_until
-from walbridge.runtime.health import Pulse
+from walbridge.runtime.monitoring.health import Pulse
 from walbridge.spark_consumer import plan_runner
 from walbridge.spark_consumer.jvm import spark_progress
 from walbridge.spark_consumer.jvm.spark_progress import SparkProgress, hearing

@@ -15,7 +15,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from walbridge.runtime.health import Health
+from walbridge.runtime.monitoring.health import Health
 from walbridge.schemas.errors import OperatorError
 
 CLIENT_TIMEOUT_S = 5

@@ -18,9 +18,9 @@ from typing import Protocol, Self
 
 import structlog
 
-from walbridge.runtime.crash_report import bug_place
-from walbridge.runtime.left_words import LeftWords
-from walbridge.runtime.own_process import is_alive, own_process
+from walbridge.runtime.reports.crash_report import bug_place
+from walbridge.runtime.reports.left_words import LeftWords
+from walbridge.runtime.reports.own_process import is_alive, own_process
 from walbridge.schemas.control.run_record import END, RENEW_S, RUN, End, How, Run, last_words
 from walbridge.schemas.errors import EXIT_BUG, EXIT_OPERATOR, OperatorError, Superseded, WalbridgeError
 from walbridge.schemas.settings import Settings

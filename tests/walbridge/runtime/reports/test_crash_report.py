@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from walbridge import __main__ as command
 from walbridge.producer import __main__ as producer_program
 from walbridge.producer.pipeline import Pipeline
-from walbridge.runtime.crash_report import report_bug
+from walbridge.runtime.reports.crash_report import report_bug
 from walbridge.schemas import settings
 from walbridge.schemas.errors import EXIT_BUG, RetryableError
 from walbridge.spark_consumer import __main__ as job_program

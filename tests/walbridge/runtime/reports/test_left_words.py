@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from walbridge.runtime import left_words
-from walbridge.runtime.left_words import LeftWords
+from walbridge.runtime.reports import left_words
+from walbridge.runtime.reports.left_words import LeftWords
 from walbridge.runtime.whole_file import replace_file
 from walbridge.schemas.control.run_record import JOB, PRODUCER, End, How, Run
 from walbridge.schemas.settings import Settings

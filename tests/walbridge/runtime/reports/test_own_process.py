@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 
-from walbridge.runtime.own_process import is_alive, own_process
+from walbridge.runtime.reports.own_process import is_alive, own_process
 
 
 def test_process_lives_until_it_ends() -> None:
-    code = "from walbridge.runtime.own_process import own_process; print(own_process(), flush=True); input()"
+    code = "from walbridge.runtime.reports.own_process import own_process; print(own_process(), flush=True); input()"
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with child:
         assert child.stdout is not None

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import Counter
 
-from walbridge.runtime.health import Health
-from walbridge.runtime.http_endpoint import HttpEndpoint
-from walbridge.runtime.registry import new_registry
+from walbridge.runtime.monitoring.health import Health
+from walbridge.runtime.monitoring.http_endpoint import HttpEndpoint
+from walbridge.runtime.monitoring.registry import new_registry
 from walbridge.schemas.errors import OperatorError
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.wait import wait_until
-from walbridge.runtime import run_report
-from walbridge.runtime.left_words import LeftWords
-from walbridge.runtime.run_report import RunReport
+from walbridge.runtime.reports import run_report
+from walbridge.runtime.reports.left_words import LeftWords
+from walbridge.runtime.reports.run_report import RunReport
 from walbridge.schemas.control.run_record import END, JOB, RUN, End, How, Run
 from walbridge.schemas.errors import OperatorError, RetryableError, Superseded
 from walbridge.schemas.settings import Settings
@@ -116,7 +116,7 @@ def test_bug_is_told_by_its_place_and_not_by_its_words(settings: Settings, place
     end = place.records[END].end
     assert end is not None
     assert (end.how, end.exit_code) == (How.BUG, 1)
-    assert "ValueError in walbridge/runtime/test_run_report.py" in (end.what or "")
+    assert "ValueError in runtime/reports/test_run_report.py" in (end.what or "")
     assert "canary" not in f"{end}"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from walbridge.runtime.health import STARTING, STOPPED, WAITING, Pulse
+from walbridge.runtime.monitoring.health import STARTING, STOPPED, WAITING, Pulse
 
 STALLED_AFTER_S = 300.0
 
