@@ -23,6 +23,7 @@ from walbridge.producer.postgres.slots import slot
 from walbridge.producer.postgres.source import Source
 from walbridge.producer.relations.binary_support import naming_unreadable
 from walbridge.producer.session.loop import Session
+from walbridge.producer.session.parts import SessionParts
 from walbridge.producer.session.transactions.transaction_spool import Spool, spool_parent
 from walbridge.producer.start import Parts
 from walbridge.producer.waits import Waits
@@ -91,11 +92,12 @@ def follow_once(
             CopyReader(dsn, postgres.publication_names, folder, settings.producer.copy_workers) as reader,
             TableRequests(settings, read_until(progress) or 0) as requests,
         ):
-            session = Session(settings, stream, parts.tables, parts.out, watch, spool, server.version, reader, requests)
-            metrics.watch_pending(session.pending)
-            metrics.watch_copies(lambda: session.copy_standings)
+            of_session = SessionParts(settings, stream, parts.tables, parts.out, watch, spool, server.version)
+            copies = of_session.copy_with(reader, requests)
+            metrics.watch_pending(of_session.pending)
+            metrics.watch_copies(lambda: copies.progress.standings)
             try:
-                session.run(lambda: _should_stop(source, waits))
+                Session(of_session).run(lambda: _should_stop(source, waits))
             except StreamLost as lost:
                 lost.is_in_wal = True
                 raise

@@ -1,6 +1,6 @@
 """One session of the stream: frames to rows in the open batch, batches to Kafka, LSNs confirmed.
 
-In: a started ``ReplicationStream`` and the tables. Out: Kafka transactions. Returns when asked to
+In: the parts, with a started ``ReplicationStream``. Out: Kafka transactions. Returns when asked to
 stop; raises RetryableError when Postgres or Kafka went away, and nothing is lost: the next session
 begins at the floor of the progress that Kafka holds.
 
@@ -12,23 +12,14 @@ What Postgres says meanwhile waits in the socket, while status messages keep it 
 from collections.abc import Callable
 from functools import partial
 
-from walbridge.producer.batch.open_batch import OpenBatch
-from walbridge.producer.guards.source_watch import SourceWatch
-from walbridge.producer.kafka.table_requests import TableRequests
 from walbridge.producer.pgoutput.decoder import decode_message
 from walbridge.producer.pgoutput.frames import XLOG_DATA_HEADER_BYTES, decode_keepalive, sent_us
 from walbridge.producer.pgoutput.messages import Begin, Commit, LogicalMessage, Message, Origin, Relation, Type
-from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
-from walbridge.producer.postgres.replication_stream import ReplicationStream
-from walbridge.producer.relations.tables import Tables
-from walbridge.producer.session.copies.state.copy_progress import CopyStanding
 from walbridge.producer.session.dropped_tables import Change
 from walbridge.producer.session.outdated_session import refuse_outdated
 from walbridge.producer.session.parts import SessionParts
 from walbridge.producer.session.transactions.pending_transactions import PENDING_MESSAGES
-from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.producer.waits import PATIENCE_S
-from walbridge.schemas.settings import Settings
 
 _XLOG_DATA = ord("w")
 WAIT_S = 1.0
@@ -39,34 +30,15 @@ UNPUBLISHED_MAX = 1_000
 class Session:
     """State of one START_REPLICATION."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        stream: ReplicationStream,
-        tables: Tables,
-        out: OpenBatch,
-        watch: SourceWatch,
-        spool: Spool,
-        server_version: int,
-        reader: CopyReader | None = None,
-        requests: TableRequests | None = None,
-    ) -> None:
-        self._stream, self._tables, self._out = stream, tables, out
-        parts = SessionParts(settings, stream, tables, out, watch, spool, server_version)
-        if reader is not None:
-            parts.copy_with(reader, requests)
+    def __init__(self, parts: SessionParts) -> None:
+        self._stream, self._tables, self._out = parts.stream, parts.tables, parts.out
         self._decoders, self._transactions, self._fast_path = parts.decoders, parts.transactions, parts.fast_path
-        self.pending, self._replay, self._announced = parts.pending, parts.replay, parts.announced
+        self._pending, self._replay, self._announced = parts.pending, parts.replay, parts.announced
         self._changes, self._ddl, self._messages = parts.changes, parts.ddl, parts.messages
         self._cuts, self._ends, self._boundaries = parts.cuts, parts.ends, parts.boundaries
         self._keepalives, self._copies = parts.keepalives, parts.copies
-        self._read: Callable[[], bytes | None] = stream.read
-        self._wait_s = min(WAIT_S, settings.producer.idle_cut_interval_ms / 1000, self._ends.age_max_s)
-
-    @property
-    def copy_standings(self) -> tuple[CopyStanding, ...]:
-        """How far each copy beside the stream is; another thread may ask."""
-        return () if self._copies is None else self._copies.progress.standings
+        self._read: Callable[[], bytes | None] = parts.stream.read
+        self._wait_s = min(WAIT_S, parts.settings.producer.idle_cut_interval_ms / 1000, self._ends.age_max_s)
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Follow the stream until asked to stop, then return at the next batch boundary.
@@ -102,8 +74,8 @@ class Session:
             if out.batch.row_count >= out.split_rows or out.batch.byte_count >= out.split_bytes:
                 self._ends.split()
             return
-        if self.pending.takes is not None:
-            self.pending.takes(data)
+        if self._pending.takes is not None:
+            self._pending.takes(data)
             return
         message = decode_message(data[XLOG_DATA_HEADER_BYTES:], self._decoders)
         if isinstance(message, Change):

@@ -53,7 +53,7 @@ class SessionParts:
         server_version: int,
     ) -> None:
         limits, progress = settings.producer, out.tracker.progress
-        self._settings, self._stream, self._tables, self._out = settings, stream, tables, out
+        self.settings, self.stream, self.tables, self.out = settings, stream, tables, out
         self._watch, self._spool = watch, spool
         self.decoders = decoders_for(progress.options)
         self.transactions = TransactionTracker(
@@ -110,22 +110,23 @@ class SessionParts:
         self._renamed.tell(lsn)
         self._trouble.end_at(lsn)
 
-    def copy_with(self, reader: CopyReader, requests: TableRequests | None) -> None:
+    def copy_with(self, reader: CopyReader, requests: TableRequests | None) -> TableCopies:
         """Have tables copied beside the stream."""
         dropped, leave = self.changes.dropped, partial(self._trouble.leave, is_mended_by_copy=False)
         self.copies = TableCopies(
-            self._settings,
-            self._stream,
-            self._tables,
-            self._out,
+            self.settings,
+            self.stream,
+            self.tables,
+            self.out,
             self._watch,
             reader,
-            CopyRecords(self._out, self._tables, self.cuts, self._stream.keep_alive, leave),
-            RequestedTables(self._out.tracker, self._watch, requests),
-            queue=partial(RecordQueue.beside, self._settings, self._spool),
+            CopyRecords(self.out, self.tables, self.cuts, self.stream.keep_alive, leave),
+            RequestedTables(self.out.tracker, self._watch, requests),
+            queue=partial(RecordQueue.beside, self.settings, self._spool),
             follow=dropped.follow,
             leave_out=dropped.add,
             is_told_since=self.followed.is_told_since,
         )
         self.changes.copies, self._trouble.copies = self.copies, self.copies
         dropped.on_left_out = self.copies.notice
+        return self.copies

@@ -17,6 +17,7 @@ from walbridge.producer.pgoutput.messages import Begin, Commit, Insert, Message
 from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
 from walbridge.producer.postgres.facts import TableFacts
 from walbridge.producer.session.loop import Session
+from walbridge.producer.session.parts import SessionParts
 from walbridge.producer.session.transactions.transaction_spool import Spool
 from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.cut import Cut
@@ -28,6 +29,7 @@ from walbridge.schemas.settings_sections import Postgres, Producer, Topics
 Unknown = Literal["refuse", "stale"]
 OPTIONS = {"proto_version": "3", "streaming": "on", "two_phase": "true", "messages": "true"}
 COPIED = replace(STREAMING, tables=current(ORDERS, ITEMS), options=OPTIONS)
+SERVER = 180006
 BEGIN = Begin(Lsn(500), 7, 77)
 COMMIT = Commit(Lsn(500), Lsn(540), 7)
 
@@ -65,16 +67,10 @@ class Streamed(Kept):
         self.facts: dict[int, TableFacts] = {}
         """What the catalogue knows of tables."""
         with catalogue():
-            self.session = Session(
-                self.settings,
-                self.stream,
-                self.tables,
-                self.out,
-                self.watch,
-                self.spool,
-                server_version=180006,
-                reader=reader,
-            )
+            parts = SessionParts(self.settings, self.stream, self.tables, self.out, self.watch, self.spool, SERVER)
+            if reader is not None:
+                parts.copy_with(reader, None)
+            self.session = Session(parts)
 
     def feed(self, *messages: Message | bytes) -> None:
         """Frames arrive, and all of them are taken."""
