@@ -22,7 +22,7 @@ from walbridge.producer.guards.start import (
     refuse_start,
     refuse_unfit_start,
 )
-from walbridge.producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress
+from walbridge.producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress, refuse_overtaken
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.kafka.topic_specs import control_topics
@@ -93,7 +93,7 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     tracker = ProgressTracker(progress or new_progress(settings, server))
     out = OpenBatch(settings, publisher, metadata, tracker)
     out.on_committed = metrics.batch_committed
-    publisher.on_replaced = out.refuse_overtaken
+    publisher.on_replaced = lambda: refuse_overtaken(settings, tracker.progress)
     found = slot.inspect(connection, settings.postgres.slot)
     # Again: until it was fenced, another producer published what was not yet WAL when we asked first.
     server = source.identify()

@@ -17,8 +17,7 @@ from walbridge.producer.encoding.kafka_record import Headers, KafkaRecord
 from walbridge.producer.encoding.record import RecordWriter, plain_tails
 from walbridge.producer.encoding.transaction_source import TransactionSource
 from walbridge.producer.errors.rows import row_too_large
-from walbridge.producer.kafka.control_topics import MetadataWriter, read_progress
-from walbridge.producer.kafka.kafka_transaction import BatchAborted
+from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import ControlRecord, Publisher
 from walbridge.producer.kafka.topic_specs import record_limit
 from walbridge.runtime.kill_points import kill_point
@@ -87,17 +86,6 @@ class OpenBatch:
         self.ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
         self.plain_tails = plain_tails(self.ts_ms, self._origin_lsn)
         self.is_open = True
-
-    def refuse_overtaken(self) -> None:
-        """A new instance fences the one before, whosever it was: what that one published is in Kafka already,
-        and rows that follow our own progress would be there twice (I4). From here on nobody else can add to it.
-
-        Raises:
-            BatchAborted: the newest progress is not ours.
-        """
-        found, own = read_progress(self._settings), self.tracker.progress
-        if found is None or (found.epoch, found.cut_id) != (own.epoch, own.cut_id):
-            raise BatchAborted("another producer published for this pipeline meanwhile")
 
     def set_origin(self, origin_lsn: bytes) -> None:
         """Set the origin LSN of the rows from here on. It changes with nearly every replicated transaction."""

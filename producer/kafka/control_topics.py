@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from walbridge.producer.kafka.client_config import client_config, refusing_properties
 from walbridge.producer.kafka.instance import SERVE_S, Instance
+from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.producer.kafka.partition_log import PartitionLog
 from walbridge.producer.kafka.topic_specs import message_bytes_max
 from walbridge.schemas.control.metadata_record import (
@@ -143,6 +144,18 @@ def read_progress(settings: Settings) -> Progress | None:
         if newest:
             raise _taken(settings, next(iter(newest.values())))
         return slot_progress(log, settings)
+
+
+def refuse_overtaken(settings: Settings, own: Progress) -> None:
+    """A new instance fences the one before, whosever it was: what that one published is in Kafka already,
+    and rows that follow our own progress would be there twice (I4). From here on nobody else can add to it.
+
+    Raises:
+        BatchAborted: the newest progress is not ours.
+    """
+    found = read_progress(settings)
+    if found is None or (found.epoch, found.cut_id) != (own.epoch, own.cut_id):
+        raise BatchAborted("another producer published for this pipeline meanwhile")
 
 
 def slot_progress(log: PartitionLog, settings: Settings, *, all_tables: bool = True) -> Progress | None:

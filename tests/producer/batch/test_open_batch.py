@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
 from tests.producer.avro_reader import record_of
 from tests.producer.kept import SETTINGS, Kept
 from tests.producer.written_record import KEYED, Written
-from walbridge.producer.batch import open_batch
 from walbridge.producer.encoding.kafka_record import KafkaRecord
 from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.kafka.kafka_transaction import BatchAborted
@@ -60,29 +55,6 @@ def test_progress_is_ours_only_after_kafka_has_committed_it() -> None:
         kept.out.close(None)
 
     assert (kept.tracker.progress, kept.tracker.confirmable_lsn) == (kept.progress, 200)
-
-
-@pytest.mark.parametrize(
-    ("newest", "goes_on"),
-    [
-        pytest.param({}, True, id="its own"),
-        pytest.param({"options": {"another": "option"}}, True, id="its own, before a fact that the next one tells"),
-        pytest.param({"cut_id": 5}, False, id="of one more cut"),
-        pytest.param({"cut_id": 3}, False, id="of one cut less: the broker has lost some"),
-        pytest.param({"consistent_point": Lsn(900)}, False, id="of another copy"),
-        pytest.param(None, False, id="none"),
-    ],
-)
-def test_replaced_instance_goes_on_where_the_newest_progress_is_its_own(
-    monkeypatch: pytest.MonkeyPatch, newest: dict[str, Any] | None, *, goes_on: bool
-) -> None:
-    """I4: another producer, which the new instance has fenced, may have published the same changes."""
-    kept = Kept()
-    found = None if newest is None else replace(kept.progress, **newest)
-    monkeypatch.setattr(open_batch, "read_progress", lambda settings: found)
-
-    with nullcontext() if goes_on else pytest.raises(BatchAborted, match="another producer published"):
-        kept.out.refuse_overtaken()
 
 
 def test_cut_counts_the_rows_of_each_table_in_every_batch() -> None:

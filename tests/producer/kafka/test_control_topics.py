@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.log_ends import LogEnds
-from tests.producer.streaming_progress import current, whole
+from tests.producer.streaming_progress import STREAMING, current, whole
 from walbridge.control_records import newest_progress
 from walbridge.embedded.kafka import KafkaBroker
-from walbridge.producer.kafka import partition_log
-from walbridge.producer.kafka.control_topics import read_progress
+from walbridge.producer.kafka import control_topics, partition_log
+from walbridge.producer.kafka.control_topics import read_progress, refuse_overtaken
+from walbridge.producer.kafka.kafka_transaction import BatchAborted
 from walbridge.schemas.control.progress_record import Progress, encode_progress
 from walbridge.schemas.control.table_progress import STALE, TableProgress
 from walbridge.schemas.errors import COPY_AGAIN, KafkaAway, OperatorError
+from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.topics import progress_topic
 
@@ -210,3 +213,25 @@ def test_between_two_reads_the_broker_is_asked_for_nothing(settings: Settings) -
 
         assert [message.key() for message in log.read(0)] == [OURS.key]
         assert not log._consumer.assignment()
+
+
+@pytest.mark.parametrize(
+    ("newest", "goes_on"),
+    [
+        pytest.param({}, True, id="its own"),
+        pytest.param({"options": {"another": "option"}}, True, id="its own, before a fact that the next one tells"),
+        pytest.param({"cut_id": 5}, False, id="of one more cut"),
+        pytest.param({"cut_id": 3}, False, id="of one cut less: the broker has lost some"),
+        pytest.param({"consistent_point": Lsn(900)}, False, id="of another copy"),
+        pytest.param(None, False, id="none"),
+    ],
+)
+def test_replaced_instance_goes_on_where_the_newest_progress_is_its_own(
+    monkeypatch: pytest.MonkeyPatch, newest: dict[str, Any] | None, *, goes_on: bool
+) -> None:
+    """I4: another producer, which the new instance has fenced, may have published the same changes."""
+    found = None if newest is None else replace(STREAMING, **newest)
+    monkeypatch.setattr(control_topics, "read_progress", lambda settings: found)
+
+    with contextlib.nullcontext() if goes_on else pytest.raises(BatchAborted, match="another producer published"):
+        refuse_overtaken(Settings(), STREAMING)
