@@ -16,6 +16,7 @@ from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.guards.altered_tables import AlteredTable, AlteredTables
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
 from walbridge.producer.guards.doubts.doubts import Doubts
+from walbridge.producer.guards.doubts.memberships import Memberships
 from walbridge.producer.guards.leaving_tables import LeavingTables
 from walbridge.producer.guards.look_pace import LookPace
 from walbridge.producer.guards.new_names import NewNames
@@ -76,6 +77,7 @@ class SourceWatch:
         self.gone: set[int] = set()
         """Tables that are gone from the catalogue."""
         self.doubts = Doubts(settings, connection, tables, tracker)
+        self._memberships = Memberships(connection, tables, tracker, self.doubts)
         self._publications = settings.postgres.publication_names
         self._altered = AlteredTables(self._publications, connection, tables)
         self.sent = SentChanges(settings, connection, tables, tracker)
@@ -174,7 +176,7 @@ class SourceWatch:
         refuse_lost_publications(progress, names, now)
         gone = baseline.dropped(names, now)
         self._leaving.come_back(now.members.keys())
-        self.doubts.compare_publication(baseline, now)
+        self._memberships.compare(baseline, now)
         # Before the files: what clears a value of older rows there is then in them, if the columns do not show it.
         self._altered.look_if_due(progress.relation_ids)
         self._shown, self._looks_singly = _snapshot_of(now), 0
@@ -248,7 +250,7 @@ class SourceWatch:
         if now.missing_operations:
             self.look()  # which refuses that
         if baseline.is_of(now):
-            self.doubts.compare_publication(baseline.of_table(relation_id), now)
+            self._memberships.compare(baseline.of_table(relation_id), now)
         self._compare_storage([relation_id], _snapshot_of(now))
 
     def _compare_storage(self, relation_ids: Iterable[int], snapshot: Snapshot | None) -> None:

@@ -61,6 +61,10 @@ class RecordedVersions:
         """``schema.table`` by relation id."""
         return {record.table.relation_id: record.table.qualified_name for record in self.newest(relation_ids)}
 
+    def name(self, relation_id: int) -> str:
+        """The same of one, also where nothing of it was ever recorded."""
+        return self.names([relation_id]).get(relation_id, f"relation {relation_id}")
+
     def had_name(self, relation_ids: Iterable[int], name: str) -> bool:
         """Whether one of these relations was last recorded under this name."""
         return name in self.names(relation_ids).values()

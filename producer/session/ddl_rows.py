@@ -126,7 +126,7 @@ class DdlRows:
         return types if len(types) == len(numbered) else frozenset()
 
     def _name(self, relation_id: int) -> str:
-        return self._tables.versions.names([relation_id]).get(relation_id, f"relation {relation_id}")
+        return self._tables.versions.name(relation_id)
 
 
 def _told(relation: Relation, change: Insert) -> ToldDdl | None:

@@ -1,8 +1,8 @@
 """Tables that are followed and may not equal the source any more: which, and why.
 
-In: the publication, the tables' files, partitions and types as they are, compared with what progress remembers. Out:
-what the next cut has to say (``session/table_trouble.py``). Nothing is remembered of a table in doubt before its next
-copy begins, so that a doubt which no cut told is found again after a restart (I7, I8).
+In: the tables' files, partitions and types as they are, compared with what progress remembers; what others find
+(``memberships.py``). Out: what the next cut has to say (``session/table_trouble.py``). Nothing is remembered of a table
+in doubt before its next copy begins, so that a doubt which no cut told is found again after a restart (I7, I8).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -12,12 +12,6 @@ from types import MappingProxyType
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.copying.visibility import Snapshot
-from walbridge.producer.errors.publications import (
-    generated_columns_changed,
-    membership_changed,
-    named_otherwise,
-    publication_altered,
-)
 from walbridge.producer.errors.tables import (
     RewriteTold,
     column_added_with_values,
@@ -27,7 +21,6 @@ from walbridge.producer.errors.tables import (
     partitions_changed,
     table_rewritten,
 )
-from walbridge.producer.guards.baseline import GENERATED_OPTION, Baseline
 from walbridge.producer.guards.doubts import altered_types, rewrites
 from walbridge.producer.guards.doubts.added_values import AddedValues
 from walbridge.producer.guards.doubts.partition_rows import PartitionRows
@@ -37,7 +30,7 @@ from walbridge.producer.guards.doubts.truncations import Truncations
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, TableFile, TableStorage
 from walbridge.producer.postgres.publications.combined_publications import operations_in
-from walbridge.producer.postgres.publications.publication import insert_lsn, with_generated_columns
+from walbridge.producer.postgres.publications.publication import insert_lsn
 from walbridge.producer.postgres.table_files import table_storages
 from walbridge.producer.postgres.used_types import used_types
 from walbridge.producer.relations.tables import Tables
@@ -132,24 +125,6 @@ class Doubts:
     def take_of(self, relation_id: int) -> OperatorError | None:
         """Why this table is not current, told once."""
         return self._doubted.pop(relation_id, None)
-
-    def compare_publication(self, baseline: Baseline, now: PublicationState) -> None:
-        """Whether tables are members for another reason, or with other columns, or were meanwhile."""
-        changed, followed = baseline.changed(now), set(self._tracker.progress.relation_ids)
-        otherwise = baseline.named_otherwise(now) & followed
-        self.add({each: named_otherwise([*now.oids], self._name(each)) for each in otherwise})
-        self.add({each: membership_changed(changed[each], self._name(each)) for each in changed.keys() & followed})
-        if baseline.has_other_generated_columns(now):
-            concerned = with_generated_columns(self._connection, self._tracker.progress.relation_ids)
-            self.add(
-                {each: generated_columns_changed([*now.oids], self._name(each)) for each in concerned},
-                {GENERATED_OPTION: str(now.generated_columns)},
-            )
-        altered = baseline.altered(now)
-        self.add({each: publication_altered(altered[each], self._name(each)) for each in altered.keys() & followed})
-        if new := {each: token for each, token in baseline.unversioned(now).items() if each not in self._doubted}:
-            tables = self._tracker.progress.tables
-            self._tracker.remember_tables({each: replace(tables[each], membership=new[each]) for each in new})
 
     def announce(self, relation_id: int) -> None:
         """The server announces any relation. Raises as ``add``."""
@@ -302,4 +277,4 @@ class Doubts:
         return from_text((table.storage if table is not None else None) or "")
 
     def _name(self, relation_id: int) -> str:
-        return self._tables.versions.names([relation_id]).get(relation_id, f"relation {relation_id}")
+        return self._tables.versions.name(relation_id)

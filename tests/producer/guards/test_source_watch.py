@@ -16,7 +16,7 @@ from tests.producer.streaming_progress import STREAMING, current
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.guards import altered_tables, look_pace, sent_changes, source_watch, taken_baseline
 from walbridge.producer.guards.baseline import Baseline
-from walbridge.producer.guards.doubts import added_values, doubts, partition_rows
+from walbridge.producer.guards.doubts import added_values, doubts, memberships, partition_rows
 from walbridge.producer.guards.look_pace import INTERVAL_S
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.topic_watch import refuse_unknown
@@ -74,7 +74,7 @@ class Watched(Kept):
                 patch.setattr(module, "next_xid", noted("an xid is taken", lambda: self.next_xid))
             patch.setattr(source_watch, "ddl_publication", lambda *_: self.ddl_publication)
             patch.setattr(source_watch, "shown_xid", lambda *_: self.next_xid)
-            patch.setattr(doubts, "with_generated_columns", lambda *_: self.generated)
+            patch.setattr(memberships, "with_generated_columns", lambda *_: self.generated)
             patch.setattr(taken_baseline, "table_storages", lambda *_: self.storages)
             patch.setattr(doubts, "table_storages", lambda _, asked: self.storages_of(asked))
             patch.setattr(doubts, "insert_lsn", lambda *_: self.insert_lsn)

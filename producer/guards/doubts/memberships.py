@@ -1,0 +1,52 @@
+"""Tables that are members of the publications for another reason than before, or with other columns, or were meanwhile.
+
+In: the baseline in progress, and the publications as they are. Out: doubts, and what is known of memberships that
+earlier code wrote down without the transactions that made them.
+"""
+
+from dataclasses import replace
+
+from walbridge.producer.batch.progress import ProgressTracker
+from walbridge.producer.errors.publications import (
+    generated_columns_changed,
+    membership_changed,
+    named_otherwise,
+    publication_altered,
+)
+from walbridge.producer.guards.baseline import GENERATED_OPTION, Baseline
+from walbridge.producer.guards.doubts.doubts import Doubts
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import PublicationState
+from walbridge.producer.postgres.publications.publication import with_generated_columns
+from walbridge.producer.relations.tables import Tables
+
+
+class Memberships:
+    """Those of one session."""
+
+    def __init__(self, connection: SqlConnection, tables: Tables, tracker: ProgressTracker, doubts: Doubts) -> None:
+        self._connection, self._name = connection, tables.versions.name
+        self._tracker, self._doubts = tracker, doubts
+
+    def compare(self, baseline: Baseline, now: PublicationState) -> None:
+        """Whether those of the baseline are as they were.
+
+        Raises:
+            OperatorError: settings say that a doubt stops all.
+        """
+        changed, followed = baseline.changed(now), set(self._tracker.progress.relation_ids)
+        otherwise = baseline.named_otherwise(now) & followed
+        doubts = self._doubts
+        doubts.add({each: named_otherwise([*now.oids], self._name(each)) for each in otherwise})
+        doubts.add({each: membership_changed(changed[each], self._name(each)) for each in changed.keys() & followed})
+        if baseline.has_other_generated_columns(now):
+            concerned = with_generated_columns(self._connection, self._tracker.progress.relation_ids)
+            doubts.add(
+                {each: generated_columns_changed([*now.oids], self._name(each)) for each in concerned},
+                {GENERATED_OPTION: str(now.generated_columns)},
+            )
+        altered = baseline.altered(now)
+        doubts.add({each: publication_altered(altered[each], self._name(each)) for each in altered.keys() & followed})
+        if new := {each: token for each, token in baseline.unversioned(now).items() if each not in doubts}:
+            tables = self._tracker.progress.tables
+            self._tracker.remember_tables({each: replace(tables[each], membership=new[each]) for each in new})
