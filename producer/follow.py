@@ -7,11 +7,13 @@ session begins where this one's progress stands, so nothing is lost and nothing 
 import structlog
 
 from walbridge.producer.copying.next_epoch import begins_again
+from walbridge.producer.guards.baseline import followed_names
 from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.guards.start import refuse_bad_start, refuse_moved_slot, seen_timeline
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.kafka.table_requests import TableRequests, copy_of_all_asked
 from walbridge.producer.metrics import ProducerMetrics
+from walbridge.producer.named_publications import settings_of_session
 from walbridge.producer.pgoutput.options import with_publication
 from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
 from walbridge.producer.postgres.facts import ServerIdentity
@@ -55,6 +57,11 @@ def follow_once(
     if begins_again(progress):
         raise StreamLost(progress.options[BEGINS_OPTION])
     server = source.identify()  # after the progress that it is compared with
+    settings = settings_of_session(settings, connection, parts.tables, progress)
+    if {*followed_names(progress, names := settings.postgres.publication_names)} != {*names}:
+        log.info("other publications are followed from now on", publications=list(names))
+    if awaited := parts.tables.awaited_publications:
+        log.info("other publications are named, and followed soon", publications=list(awaited))
     options = stream_options(settings, server.version)
     found = slot.inspect(connection, settings.postgres.slot)
     refuse_bad_start(progress, server, found, options)
@@ -65,8 +72,9 @@ def follow_once(
     if settings.postgres.failover and found is not None and not found.failover:
         _keep_at_standbys(source, progress.slot)
     parts.tables.forget_session(connection)
+    found_ddl = ddl_publication(connection)
     told = parts.tables.ddl_sessions.begin(
-        progress.options.get(DDL_OPTION), ddl_publication(connection), progress.floor
+        found_ddl, progress.floor, is_as_before=progress.options.get(DDL_OPTION) == str(found_ddl)
     )
     parts.tables.versions.read()
     spool.clear()

@@ -44,16 +44,6 @@ def publication_remade(publications: Sequence[str]) -> OperatorError:
     )
 
 
-def other_publication(publications: Sequence[str], followed: Sequence[str]) -> OperatorError:
-    """None was dropped: the settings name others. One that was only renamed is another one, too: Postgres looks its
-    name up as of each change, and from 18 on leaves out without a word what came before the name."""
-    before = ", ".join(followed)
-    return StreamLost(
-        f"[postgres] publication names {', '.join(publications)}, this pipeline follows {before}",
-        instead=f"name {before} again",
-    )
-
-
 def operations_missing(
     publications: Sequence[str], operations: Sequence[str], *, is_told_later: bool | None = None
 ) -> OperatorError:

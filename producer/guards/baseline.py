@@ -11,19 +11,20 @@ from dataclasses import dataclass, replace
 
 from walbridge.producer.errors.publications import (
     operations_missing,
-    other_publication,
     publication_gone,
     publication_remade,
 )
 from walbridge.producer.errors.topics import topic_gone, topic_remade
 from walbridge.producer.kafka.topic_found import TopicFound
-from walbridge.producer.pgoutput.options import names_in
+from walbridge.producer.pgoutput.options import PUBLICATION_NAMES, names_in
 from walbridge.producer.postgres.facts import PublicationState
 from walbridge.producer.postgres.publications.combined_publications import (
     NAMED_OTHERWISE,
     changed_members,
+    generated_by_publication,
     has_version,
     tells_more,
+    told_beside,
     without_version,
 )
 from walbridge.schemas.control.progress_record import OWN_OPTIONS, Progress, pairs
@@ -104,6 +105,23 @@ class Baseline:
             raise operations_missing(names, now.missing_operations, is_told_later=is_told_later)
         return self._members.keys() - now.members.keys()
 
+    def beside(self, now: PublicationState) -> "Baseline":
+        """The same facts where these publications are followed instead: what they tell otherwise has changed."""
+        oids = frozenset(now.oids.values())
+        tables = {
+            each: replace(self.tables[each], membership=told_beside(membership, self.publications, oids))
+            for each, membership in self._members.items()
+        }
+        generated = self.generated_columns
+        if generated is not None:
+            before, after = (
+                generated_by_publication(text, of)
+                for text, of in ((generated, self.publications), (now.generated_columns, oids))
+            )
+            if all(before[oid] == after[oid] for oid in before.keys() & after.keys()):
+                generated = now.generated_columns  # of a table in the others alone, its membership tells
+        return replace(self, publications=oids, tables={**self.tables, **tables}, generated_columns=generated)
+
     def is_of(self, now: PublicationState) -> bool:
         """Whether these are the publications that it was taken of."""
         return frozenset(now.oids.values()) == self.publications
@@ -166,22 +184,25 @@ class Baseline:
                 raise topic_remade(topic)
 
 
+def followed_names(progress: Progress, names: Sequence[str]) -> Sequence[str]:
+    """The publications that were followed; ``names``, where earlier code did not write that down."""
+    asked = progress.options.get(PUBLICATION_NAMES)
+    return names if asked is None else names_in(asked)
+
+
 def refuse_lost_publications(progress: Progress, names: Sequence[str], now: PublicationState) -> None:
-    """Compare those that were followed with those that the settings name, as they are now.
+    """Compare those that were followed, and are named still, as they are now.
 
     Raises:
-        StreamLost: changes of all tables may be missing: the settings name others, or one was dropped, or made again.
+        StreamLost: changes of all tables may be missing: one was dropped, or made again.
     """
     baseline = Baseline.of(progress)
     if baseline is None:
         return
-    asked = progress.options.get("publication_names")
-    followed = names if asked is None else names_in(asked)
-    if {*followed} != {*names}:
-        raise other_publication(names, followed)
-    if gone := [name for name in names if name not in now.oids]:
+    followed = [name for name in names if name in followed_names(progress, names)]
+    if gone := [name for name in followed if name not in now.oids]:
         raise publication_gone(gone)
-    if remade := [name for name in names if now.oids[name] not in baseline.publications]:
+    if remade := [name for name in followed if now.oids[name] not in baseline.publications]:
         raise publication_remade(remade)
 
 

@@ -20,6 +20,7 @@ from walbridge.producer.guards.doubts.memberships import Memberships
 from walbridge.producer.guards.leaving_tables import LeavingTables
 from walbridge.producer.guards.look_pace import LookPace
 from walbridge.producer.guards.new_names import NewNames
+from walbridge.producer.guards.other_publications import are_others, beside_others, notice_awaited
 from walbridge.producer.guards.sent_changes import SentChanges
 from walbridge.producer.guards.taken_baseline import taken_baseline
 from walbridge.producer.guards.topic_watch import TopicWatch, refuse_unknown
@@ -103,7 +104,7 @@ class SourceWatch:
         self._tables.partition_sessions.begin(progress.floor)
         self._tables.publication_sessions.begin(progress.floor)
         self._tables.archives |= {each: operations_in(table.membership) for each, table in progress.tables.items()}
-        self.doubts.is_told = self._tables.ddl_sessions.publication is not None
+        self.doubts.is_told = self._tables.ddl_sessions.asked is not None
         baseline = Baseline.of(progress)
         if baseline is None:
             # Written by earlier code: what there is now is all that can be compared with later.
@@ -111,7 +112,12 @@ class SourceWatch:
             self._remember(self.baseline(followed_tables, self._connection))
         else:
             newest = self._tables.versions.newest(progress.tables)
-            self._remember(baseline.with_topics({each.table.relation_id: each.topic for each in newest}))
+            baseline = baseline.with_topics({each.table.relation_id: each.topic for each in newest})
+            if are_others(progress, self._publications):
+                now = self._state(progress.relation_ids)
+                baseline, left = beside_others(progress, baseline, self._publications, now)
+                self._leaving.leave_at_once(left)
+            self._remember(baseline)
         self._tables.topics.remember(progress.options)
         lost = self.topics.open()  # first: a metadata topic that was made anew lacks records, too
         refuse_unknown(self._tables, progress.relation_ids, metadata_topic(self._settings.name))
@@ -189,6 +195,8 @@ class SourceWatch:
         self._leaving.look(leaving, now.oldest_xid, now.lsn)
         self._names.look(now.names, now.lsn, self._tables.writers.name_of)
         self._notice_ddl_publication(now)
+        if not self.only_looks:
+            notice_awaited(self._tables, self._connection, now, self.next_xid)
         if self.notices_tables:
             there = [each for each, table in progress.tables.items() if table.state != DROPPED]
             self.appeared |= other_members(self._connection, names, there)

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping
 
 from walbridge.producer.copying.next_epoch import begins_again
+from walbridge.producer.pgoutput.options import PUBLICATION_NAMES
 from walbridge.producer.postgres.facts import ServerIdentity, SlotState
 from walbridge.schemas.control.progress_record import MESSAGE_PREFIXES_OPTION, OWN_OPTIONS, TIMELINE_OPTION, Progress
 from walbridge.schemas.errors import COPY_ALL, NEW_PIPELINE, OperatorError, StreamLost
@@ -15,8 +16,9 @@ from walbridge.schemas.position import format_lsn
 
 _START_AGAIN = "start walbridge produce again"
 _TWO_PHASE_CLEARED_SINCE = 180000
-_SAME_CHANGES = {"proto_version", "streaming", "two_phase"}
-"""Options that change when a transaction is sent, but neither which changes come nor a byte of them."""
+_SAME_CHANGES = {"proto_version", "streaming", "two_phase", PUBLICATION_NAMES}
+"""Options that change when a transaction is sent, but neither which changes come nor a byte of them; or that a session
+does not ask for before that transaction is through (``named_publications.py``)."""
 
 
 def refuse_start(

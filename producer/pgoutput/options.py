@@ -18,6 +18,7 @@ from walbridge.schemas.errors import OperatorError
 OLDEST_SERVER = 120000
 STREAMING_SINCE = 140000
 _MAJOR = 10000
+PUBLICATION_NAMES = "publication_names"
 Streaming = Literal["off", "on", "parallel"]
 
 
@@ -71,13 +72,13 @@ def start_options(publications: Iterable[str], server_version: int, wishes: Stre
         if server_version < need.major * _MAJOR:
             raise _too_old(name, wished[name], server_version)
     protocol = max((need.protocol for need in asked.values()), default=1)
-    options = {"proto_version": str(protocol), "publication_names": ",".join(map(_quoted, publications))}
+    options = {"proto_version": str(protocol), PUBLICATION_NAMES: ",".join(map(_quoted, publications))}
     return options | {name: need.sent for name, need in asked.items()}
 
 
 def with_publication(options: dict[str, str], name: str) -> dict[str, str]:
     """The same options, which ask for this publication, too."""
-    return options | {"publication_names": f"{options['publication_names']},{_quoted(name)}"}
+    return options | {PUBLICATION_NAMES: f"{options[PUBLICATION_NAMES]},{_quoted(name)}"}
 
 
 def names_in(option: str) -> tuple[str, ...]:

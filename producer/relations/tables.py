@@ -24,7 +24,7 @@ from walbridge.producer.postgres.publications.combined_publications import archi
 from walbridge.producer.relations.binary_support import refuse_unreadable, type_readers
 from walbridge.producer.relations.catalogue_facts import CatalogueFacts
 from walbridge.producer.relations.column_matching import IN_LOOKS, refuse_uncertain, retyped_columns, uncertain_columns
-from walbridge.producer.relations.ddl_sessions import DdlSessions
+from walbridge.producer.relations.late_publications import LatePublications
 from walbridge.producer.relations.partition_sessions import PartitionSessions
 from walbridge.producer.relations.publication_sessions import PublicationSessions
 from walbridge.producer.relations.recorded_versions import RecordedVersions
@@ -71,7 +71,12 @@ class Tables:
         self.database = database
         self.writers = SessionWriters(settings, cache, database)
         self.partition_sessions, self.publication_sessions = PartitionSessions(), PublicationSessions()
-        self.ddl_sessions = DdlSessions()
+        self.ddl_sessions = LatePublications[int]()
+        """For the publication that tells DDL."""
+        self.named_sessions = LatePublications[frozenset[tuple[str, int]]]()
+        """For those that settings name: names and ids."""
+        self.awaited_publications: tuple[str, ...] = ()
+        """Those that settings name, while a session does not ask for them yet."""
         self.archives: dict[int, tuple[str, ...] | None] = {}
         """What comes of a table, as ``TableSchema.operations``: the stream does not say it."""
         self._names = TableNames()

@@ -21,3 +21,5 @@ def refuse_outdated(tables: Tables, floor: Lsn) -> None:
         raise RetryableError("the server notices with another session only what is published by now")
     if (behind := tables.ddl_sessions.behind) is not None and floor >= behind:
         raise RetryableError("the source tells DDL to sessions that begin from now on")
+    if (behind := tables.named_sessions.behind) is not None and floor >= behind:
+        raise RetryableError("the settings name other publications, and a session can ask for them from now on")

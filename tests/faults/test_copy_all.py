@@ -172,14 +172,6 @@ def test_pipeline_that_can_go_on_copies_all_tables_beside_the_stream(stopped: Pr
     assert "dropped" not in kinds
 
 
-def test_settings_that_no_slot_fits_are_followed_by_a_new_one(stopped: ProducerUnderTest) -> None:
-    stopped.database.execute("CREATE PUBLICATION other FOR TABLE t, u")
-    stopped.settings["postgres"] = {"publication": "other"}
-    refused_and_untouched(stopped, "this pipeline follows", COPY_ALL)
-    copy_all_again(stopped)
-    assert {table.state for table in progress_of(stopped).tables.values()} == {"current", "dropped"}
-
-
 def test_publication_that_was_made_again_while_the_producer_was_stopped_is_told_by_the_command(
     stopped: ProducerUnderTest,
 ) -> None:

@@ -68,12 +68,22 @@ def test_transaction_that_ends_with_a_full_batch_completes_without_waiting(produ
         assert sum(part.records for each in topics.cuts()[1:] for part in each.partitions) == 60
 
 
-def test_other_publication_is_refused_while_a_transaction_is_half_published(producer: ProducerUnderTest) -> None:
+def test_other_publication_is_followed_once_no_transaction_is_half_published(producer: ProducerUnderTest) -> None:
+    """I4: what is published of it says how the rest of it must read."""
     _half_published(producer)
     producer.publish("t", name="other")
     producer.settings["postgres"] = {"publication": "other"}
-    words = producer.refusal()
-    assert "publication_names changed while a transaction is half published" in words
+    running = producer.start_streaming(environ=SMALL)
+    running.wait_for_log("other publications are named, and followed soon")
+    running.wait_for_log("other publications are followed from now on")
+    running.wait_for_log("table is copied")
+    producer.database.execute("INSERT INTO u VALUES (4); DELETE FROM t WHERE id = 1001")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        replayed = topics.replay()
+    assert sorted(row["id"] for row in replayed.rows("public", "u")) == [0, 1, 2, 3]
+    ids = [each for (each,) in producer.database.rows("SELECT id FROM t ORDER BY 1")]
+    assert sorted(row["id"] for row in replayed.rows("public", "t")) == ids
 
 
 def test_half_published_transaction_that_reads_otherwise_is_refused(producer: ProducerUnderTest) -> None:

@@ -111,9 +111,6 @@ FOLLOWED: dict[str, str] = {
     ),
     "producer/errors/publications.py:not_published": SQL,
     "producer/errors/publications.py:operations_missing": SQL,
-    "producer/errors/publications.py:other_publication": (
-        "tests/faults/test_copy_all.py::test_settings_that_no_slot_fits_are_followed_by_a_new_one"
-    ),
     "producer/errors/tables.py:partition_not_sent": (
         "tests/faults/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
     ),

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from walbridge.producer.postgres.facts import Membership
 
 EVERY_TABLE, NAMED_OTHERWISE = "*", "as another"
-_VERSION, _COLUMNS = "@", "^"
+_VERSION, _COLUMNS, _OF = "@", "^", "="
 OPERATIONS = ("insert", "update", "delete", "truncate")
 _ROW_OPERATIONS = OPERATIONS[:3]
 
@@ -153,6 +153,18 @@ def tells_more(before: str, now: str) -> bool:
     return before == " ".join(each.partition(_COLUMNS)[0] for each in now.split(" "))
 
 
+def told_beside(membership: str, publications: Collection[int], others: Collection[int]) -> str:
+    """What was told of a table in ``publications``, as it is told where ``others`` are followed."""
+    if membership == NAMED_OTHERWISE:
+        return membership
+    every = ",".join(OPERATIONS)
+    if _OF not in membership and len(publications) == 1:
+        membership = _OF.join([*map(str, publications), every, membership])
+    oid, *rest = membership.split(_OF)
+    is_plain = len(others) == 1 and " " not in membership and [oid] == [*map(str, others)] and rest[:1] == [every]
+    return rest[1] if is_plain else membership
+
+
 def changed_members(before: str, now: str) -> set[int]:
     """The publications in which a table is a member otherwise than before; none where they are told together."""
     if not (has_version(before) and has_version(now)):
@@ -164,6 +176,13 @@ def changed_members(before: str, now: str) -> set[int]:
 def _by_oid(text: str) -> dict[int, str]:
     parts = (part.partition("=") for part in text.split() if "=" in part)
     return {int(oid): token for oid, _, token in parts}
+
+
+def generated_by_publication(text: str, publications: Collection[int]) -> dict[int, str]:
+    """What ``generated_text`` told of these."""
+    if _OF not in text:
+        return dict.fromkeys(publications, text)
+    return {int(oid): kind for oid, _, kind in (part.partition(_OF) for part in text.split())}
 
 
 def generated_text(by_oid: Mapping[int, str]) -> str:

@@ -157,6 +157,16 @@ def with_generated_columns(connection: SqlConnection, relation_ids: Iterable[int
     return [relation_id for (relation_id,) in rows_of(connection, query, (list(relation_ids),))]
 
 
+def publications_named(connection: SqlConnection, names: Publications) -> dict[str, int]:
+    """Their ids, by name, of those that are there.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    query = "SELECT pubname, oid FROM pg_publication WHERE pubname = ANY (%s)"
+    return {str(name): int(oid) for name, oid in rows_of(connection, query, ([*names],))}
+
+
 def next_xid(connection: SqlConnection) -> int:
     """An xid above those of all transactions that have written until now.
 

@@ -111,8 +111,7 @@ FOLLOWED = replace(STREAMING, options={"publication_names": '"walbridge"'} | BAS
     [
         (["walbridge"], {}, "was dropped: changes since then did not come"),
         (["walbridge"], {"walbridge": 16500}, "was dropped and made again"),
-        (["other"], {"other": 16400}, "names other, this pipeline follows walbridge"),
-        (["walbridge", "other"], {"walbridge": 16400, "other": 16500}, "this pipeline follows walbridge"),
+        (["walbridge", "other"], {"walbridge": 16500, "other": 16600}, "was dropped and made again"),
     ],
 )
 def test_publication_under_which_changes_did_not_come_asks_for_a_copy_of_all_tables(
@@ -124,11 +123,71 @@ def test_publication_under_which_changes_did_not_come_asks_for_a_copy_of_all_tab
     assert COPY_ALL in lost.value.remedy
 
 
+EVERY = "insert,update,delete,truncate"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "concerned"),
+    [
+        ({5: "*@7"}, {5: f"16400={EVERY}=*@7"}, []),
+        ({5: "17@7"}, {5: f"16400={EVERY}=17@7 16500={EVERY}=18@7"}, ["b"]),
+        ({5: "17@7"}, {5: f"16400={EVERY}=17@8"}, ["a"]),
+        ({5: "16400=insert=17@7"}, {5: f"16400=insert=17@7 16500={EVERY}=18@7"}, ["b"]),
+        ({5: "as another"}, {5: "as another"}, []),
+    ],
+)
+def test_table_of_one_publication_is_compared_with_what_several_tell_of_it(
+    before: dict[int, str], now: dict[int, str], concerned: list[str]
+) -> None:
+    beside = _following(before, {16400}).beside(state := replace(NOW, oids={"a": 16400, "b": 16500}, members=now))
+
+    assert [*{**beside.changed(state), **beside.altered(state)}.values()] == ([concerned] if concerned else [])
+    assert beside.is_of(state)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_concerned"),
+    [
+        (f"16400={EVERY}=17@7", "17@7", False),
+        (f"16400={EVERY}=17@7 16500={EVERY}=18@7", "17@7", True),
+        ("16400=insert,update=17@7", "16400=insert,update=17@7", False),
+        (f"16500={EVERY}=*@7", "17@7", True),
+    ],
+)
+def test_table_of_several_publications_is_compared_with_what_one_tells_of_it(
+    before: str, now: str, *, is_concerned: bool
+) -> None:
+    beside = _following({5: before}, {16400, 16500}).beside(state := replace(NOW, oids={"a": 16400}, members={5: now}))
+
+    assert bool({**beside.changed(state), **beside.altered(state)}) == is_concerned
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "differs"),
+    [("n", "16400=n 16500=s", False), ("s", "16400=n 16500=s", True), ("16400=n 16600=s", "16400=n 16500=s", False)],
+)
+def test_generated_columns_differ_where_a_publication_that_is_followed_still_publishes_others(
+    before: str, now: str, *, differs: bool
+) -> None:
+    """Of the tables of another one, their membership tells."""
+    publications = frozenset({16400, 16600} if "=" in before else {16400})
+    baseline = replace(BASELINE, publications=publications, generated_columns=before)
+    state = replace(NOW, oids={"a": 16400, "b": 16500}, generated_columns=now)
+
+    assert baseline.beside(state).has_other_generated_columns(state) == differs
+
+
+def _following(memberships: dict[int, str], publications: set[int]) -> Baseline:
+    tables = {each: TableProgress(each, CURRENT, membership=text) for each, text in memberships.items()}
+    return replace(BASELINE, publications=frozenset(publications), tables=tables)
+
+
 def test_publications_that_were_followed_all_the_time_pass_in_any_order() -> None:
     refuse_lost_publications(FOLLOWED, ["walbridge"], NOW)
     both = replace(BASELINE, publications=frozenset({16400, 16500}))
     progress = replace(FOLLOWED, options=FOLLOWED.options | both.options | {"publication_names": '"b","walbridge"'})
     refuse_lost_publications(progress, ["walbridge", "b"], replace(NOW, oids={"walbridge": 16400, "b": 16500}))
+    refuse_lost_publications(FOLLOWED, ["other"], replace(NOW, oids={"other": 16500}))
     refuse_lost_publications(STREAMING, ["walbridge"], replace(NOW, oids={}))  # earlier code wrote nothing down
 
 

@@ -24,7 +24,7 @@ from walbridge.producer.guards.unfit import unfit_tables
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.facts import AddedColumn, PublicationState, TableFile, TableStorage, UsedType
 from walbridge.schemas.control.table_progress import STALE
-from walbridge.schemas.errors import COPY_ALL, KafkaAway, OperatorError
+from walbridge.schemas.errors import KafkaAway, OperatorError
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 from walbridge.schemas.settings import Settings
@@ -368,15 +368,17 @@ def test_baseline_waits_for_topics_that_a_broker_does_not_know_yet() -> None:
         watched.open()
 
 
-def test_other_publication_in_the_settings_is_told_as_such() -> None:
-    """I7: neither of the two was dropped. The WAL does not know one that was renamed by its new name."""
+def test_tables_of_other_publications_are_compared_as_those_tell_them() -> None:
+    """I8: one that left with the publications of before leaves with the next cut, whatever was written since; one that
+    both have may lack what was written before the new ones were there."""
     watched = opened()
-    watched.tracker.remember_options({"publication_names": '"Old ones"'})
+    watched.tracker.remember_options({"publication_names": '"before"', "walbridge.publication": "7"})
+    watched.now = replace(STATE, oids={"walbridge": 1}, members={ORDERS: "*"})
+    watched.open()
 
-    for watched.now in (replace(STATE, oids={"walbridge": 2}), replace(STATE, oids={}), STATE):
-        with watched.seen(), pytest.raises(OperatorError, match="this pipeline follows Old ones") as refused:
-            watched.watched.look()
-        assert COPY_ALL in refused.value.remedy
+    assert watched.watched.take_dropped(Lsn(1)) == {ITEMS}
+    assert watched.watched.doubts.reasons.keys() == {ORDERS}
+    assert watched.tracker.progress.options["walbridge.publication"] == "1"
 
 
 def test_topic_ids_of_a_progress_of_format_1_go_to_the_records_of_tables() -> None:

@@ -16,6 +16,7 @@ from walbridge.producer.guards.source_watch import SourceWatch
 from walbridge.producer.kafka.control_topics import MetadataWriter
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.topics import TopicAdmin
+from walbridge.producer.named_publications import settings_of_session
 from walbridge.producer.postgres.catalog import table_names
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
@@ -66,6 +67,7 @@ def session_findings(
         Publisher(settings, transactional_id(settings, server.system_id), lambda: None),
         server.database,
     )
+    settings = settings_of_session(settings, connection, tables, progress)
     watch = SourceWatch(settings, connection, admin, tables, ProgressTracker(progress))
     watch.notices_tables = watch.only_looks = True
     try:

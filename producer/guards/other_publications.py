@@ -1,0 +1,46 @@
+"""Where settings name other publications than were followed: what is remembered, told beside those.
+
+In: progress, the publications of a session, the catalogue. Out: what the tables were members of, in the words of the
+new publications, so that a comparison finds the tables of which something may be missing; tables that left with the old
+ones; which of those that a session does not ask for yet are there.
+"""
+
+from collections.abc import Callable, Sequence
+
+from walbridge.producer.guards.baseline import Baseline, followed_names, refuse_lost_publications
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import PublicationState
+from walbridge.producer.postgres.publications.publication import publications_named
+from walbridge.producer.relations.tables import Tables
+from walbridge.schemas.control.progress_record import Progress
+
+
+def are_others(progress: Progress, names: Sequence[str]) -> bool:
+    """Whether the session before asked for other publications than these."""
+    return Baseline.of(progress) is not None and {*followed_names(progress, names)} != {*names}
+
+
+def beside_others(
+    progress: Progress, baseline: Baseline, names: Sequence[str], now: PublicationState
+) -> tuple[Baseline, set[int]]:
+    """The baseline, and tables of which nothing comes any more, also if something was written since.
+
+    Raises:
+        OperatorError: one that is named still was lost, or operations of all tables do not come.
+    """
+    refuse_lost_publications(progress, names, now)
+    beside = baseline.beside(now)
+    return beside, beside.dropped(names, now) & {*progress.relation_ids}
+
+
+def notice_awaited(
+    tables: Tables, connection: SqlConnection, now: PublicationState, next_xid: Callable[[], int]
+) -> None:
+    """One look more at those that settings name and this session does not ask for.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    if names := tables.awaited_publications:
+        found = frozenset(publications_named(connection, names).items())
+        tables.named_sessions.look(found, now.oldest_xid, now.lsn, next_xid)

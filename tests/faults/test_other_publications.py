@@ -1,0 +1,66 @@
+"""Settings that name other publications: what may lack something is copied again, all else goes on (I4, I7, I8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.followed import settings_of
+from tests.fix_producer import ProducerUnderTest, Running
+from tests.wait import wait_until
+from walbridge.producer.kafka.control_topics import read_progress
+from walbridge.schemas.control.table_progress import DROPPED
+
+pytestmark = pytest.mark.fault
+
+
+def start_with(producer: ProducerUnderTest, *names: str) -> Running:
+    producer.settings["postgres"] = {"publications": list(names)}
+    return producer.start_streaming()
+
+
+def copied_tables(running: Running) -> list[str]:
+    """Those whose copies have ended."""
+    lines = [line for line in running.log.splitlines() if "table is copied" in line]
+    return sorted(line.split("table=public.")[1].split()[0] for line in lines)
+
+
+def dropped_tables(producer: ProducerUnderTest) -> list[str]:
+    progress = read_progress(settings_of(producer))
+    assert progress is not None
+    dropped = [relation_id for relation_id, table in progress.tables.items() if table.state == DROPPED]
+    return [name for (name,) in producer.database.rows("SELECT relname FROM pg_class WHERE oid = ANY (%s)", (dropped,))]
+
+
+@pytest.mark.parametrize("major", [13, 17, 18])
+def test_tables_of_publications_that_are_named_in_addition_or_no_more_come_and_go_and_the_others_go_on(
+    producer_on: Callable[[int], ProducerUnderTest], major: int
+) -> None:
+    """Also of what was written while nobody followed."""
+    producer = producer_on(major)
+    execute = producer.database.execute
+    tables = ("only_a", "shared", "only_b")
+    execute("; ".join(f"CREATE TABLE {each} (id int PRIMARY KEY); INSERT INTO {each} VALUES (1)" for each in tables))
+    producer.publish("only_a", "shared", name="a")
+    start_with(producer, "a").stop()
+
+    producer.publish("shared", "only_b", name="b")
+    execute("; ".join(f"INSERT INTO {each} VALUES (2)" for each in tables))
+    running = start_with(producer, "a", "b")
+    wait_until(lambda: copied_tables(running) == ["only_b", "shared"], "the copies")
+    execute("; ".join(f"INSERT INTO {each} VALUES (3)" for each in tables))
+    producer.check_equal()
+    assert copied_tables(running) == ["only_b", "shared"]
+    running.stop()
+
+    execute("INSERT INTO only_a VALUES (4); INSERT INTO only_b VALUES (4); DELETE FROM shared WHERE id = 1")
+    running = start_with(producer, "b")
+    wait_until(lambda: copied_tables(running) == ["shared"], "the copy")
+    execute("INSERT INTO shared VALUES (5); INSERT INTO only_b VALUES (5)")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        replayed = topics.replay()
+    assert sorted(row["id"] for row in replayed.rows("public", "shared")) == [2, 3, 5]
+    assert sorted(row["id"] for row in replayed.rows("public", "only_b")) == [1, 2, 3, 4, 5]
+    assert dropped_tables(producer) == ["only_a"]
