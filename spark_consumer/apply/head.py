@@ -4,9 +4,11 @@ In: the commits since the plan's base version. Out: how many segments are done, 
 else changed the table, it must go back to the base first. Pure.
 
 A segment is done by its data commit; a step towards a later segment says that those before it
-had nothing to commit. Taking them up again would give the table an old shape. Commits that change
-no data (OPTIMIZE) are skipped. A restore by this plan voids everything before it. A commit of a first segment
-that empties the table does so too where it overwrites; rows that executors add afterwards void nothing.
+had nothing to commit. Taking them up again would give the table an old shape. A step for a segment
+that is done already is another job's, which has the same plan in work: Spark adds rows behind whatever
+it finds, so those of the segment may be there twice. Commits that change no data (OPTIMIZE) are
+skipped. A restore by this plan voids everything before it. A commit of a first segment that empties
+the table does so too where it overwrites; rows that executors add afterwards void nothing.
 """
 
 from collections.abc import Iterable
@@ -22,9 +24,11 @@ def segments_done(commits: Iterable[Commit], plan: str, *, first_empties: bool) 
         heals = commit.step == RESTORE or (first_empties and commit.overwrites and commit.segment == 0)
         if commit.plan is None and not commit.changes_data:
             continue
-        if commit.plan != plan:
+        if heals and commit.plan == plan:
+            done = commit.segment + completes
+        elif commit.plan != plan or done is None or commit.segment < done:
             done = None
-        elif done is not None or heals:
+        else:
             done = commit.segment + completes
     return done
 

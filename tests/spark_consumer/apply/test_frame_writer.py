@@ -216,6 +216,25 @@ def test_commit_of_another_program_between_those_of_a_copy_is_undone(
     assert rivals == []
 
 
+def test_rows_that_another_job_adds_for_the_same_plan_are_there_once(
+    spark: SparkSession, lake: Path, executors: Appliers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I5: it stood still, or its JVM outlived it, and what it has begun to write comes beside the same of this one."""
+    base = copied(spark, lake, KEYLESS, executors, {"body": "a"})
+    new = [Event(KEYLESS, "c", LSN, at, after={"body": "b"}) for at in range(2)]
+
+    def beside_another(*rest: Any) -> None:
+        monkeypatch.setattr(frame_writer, "append_by_spark", append_by_spark)
+        changed(spark, lake, base, *new, appliers=executors)
+        append_by_spark(*rest)
+
+    monkeypatch.setattr(frame_writer, "append_by_spark", beside_another)
+    heads = [changed(spark, lake, base, *new, appliers=executors) for _ in range(2)]
+
+    assert sorted(row["body"] for row in head_rows(lake, heads[0])) == ["a", "b", "b"]
+    assert heads[0] == heads[1]
+
+
 def test_other_operation_among_rows_without_a_key_is_told_before_a_row_is_written(
     spark: SparkSession, lake: Path, executors: Appliers
 ) -> None:

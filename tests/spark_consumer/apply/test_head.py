@@ -73,6 +73,18 @@ def test_later_segment_heals_nothing() -> None:
     assert done(FOREIGN, own(1, overwrites=True), first_empties=True) is None
 
 
+def test_segment_that_is_there_twice_voids_all() -> None:
+    """Two jobs took the plan up, and executors of both added its rows."""
+    emptied = own(0, "shape", overwrites=True)
+
+    assert done(own(0), own(0)) is None
+    assert done(own(0), own(1), own(0)) is None
+    assert done(own(0), own(0, "shape"), own(0)) is None
+    assert done(emptied, emptied, own(0), own(0), first_empties=True) is None
+    assert done(own(0), own(0), own(step="restore"), own(0)) == 1
+    assert done(own(0), own(0), emptied, own(0), first_empties=True) == 1
+
+
 def test_a_table_is_in_doubt_once_anybody_wrote_rows_since_the_base() -> None:
     """A compaction or a property leaves none."""
     assert is_untouched([])
