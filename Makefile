@@ -27,7 +27,7 @@ export MYPY_CACHE_DIR := $(HOME_DIR)/mypy
 export RUFF_CACHE_DIR := $(HOME_DIR)/ruff
 export HYPOTHESIS_STORAGE_DIRECTORY := $(HOME_DIR)/hypothesis
 
-.PHONY: help setup demo check test one compose-test matrix fuzz fault bench connect soak dist format lock clean
+.PHONY: help setup demo check test one compose-test matrix fuzz fault bench connect wheels soak dist format lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -42,7 +42,8 @@ help:
 	       'make fault   random kills under load, SEED=n for the same again' \
 	       'make bench   speed, in one run beside what it is measured against' \
 	       'make connect Kafka Connect keeps another database equal; SEED=n for the same changes' \
-	       'make soak    large inputs in bounded memory; 400 random kills; connect' \
+	       'make wheels  each extra, installed from a wheel, does what it is for' \
+	       'make soak    large inputs in bounded memory; 400 random kills; connect; wheels' \
 	       'make dist    dist/walbridge.zip for spark-submit --py-files' \
 	       'make format | lock | clean'
 
@@ -90,6 +91,10 @@ bench: setup
 # Its jars (120 MB) are fetched the first time.
 connect: setup
 	FAULT_SEED=$(DRAWN) $(BIN)/pytest tests/connect -m '' -s $(ARGS)
+
+# Environments of their own, two of them with Spark: 2 GB under the folder of temporary files.
+wheels: setup
+	$(BIN)/pytest tests/end_to_end/test_wheels.py -m '' $(ARGS)
 
 soak: setup
 	FAULT_SEED=$(DRAWN) $(BIN)/pytest -m soak -s $(ARGS)

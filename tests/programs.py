@@ -23,7 +23,7 @@ class Programs:
 
     def __init__(self, folder: Path, installed: Mapping[str, Path] | None = None) -> None:
         self._folder = folder
-        self._installed = installed or {}
+        self.installed = dict(installed or {})
         self.config = folder / "walbridge.toml"
         self.started: list[subprocess.Popen[bytes]] = []
 
@@ -51,13 +51,13 @@ class Programs:
         )
 
     def _command(self, verb: str, *arguments: str) -> list[str]:
-        venv = self._installed.get(verb)
+        venv = self.installed.get(verb)
         program = [sys.executable, "-m", "walbridge"] if venv is None else [str(venv / "bin" / "walbridge")]
         return [*program, verb, *arguments, "--config", str(self.config)]
 
     def _cwd(self, verb: str) -> Path:
         """Nothing of the checkout is found beside a program that is installed."""
-        return self._folder if verb in self._installed else ROOT
+        return self._folder if verb in self.installed else ROOT
 
     def log(self, verb: str) -> str:
         return (self._folder / f"{verb}.log").read_text()
