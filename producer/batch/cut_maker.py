@@ -127,6 +127,7 @@ class CutMaker:
                 return
         kill_point("produce:before-commit")
         if end_lsn is not None:
+            # First: what is said of tables that leave at this LSN goes into this very cut.
             self._end_at(end_lsn)
         self._bound_floor()
         self._out.close(None)
@@ -142,6 +143,7 @@ class CutMaker:
         self._out.close(split)
         kill_point("produce:split")
         self.last_cut_s = time.monotonic()
+        # Not confirmed: the transaction comes again from its begin after a restart, so the floor stays before it.
         self._stream.keep_alive()
         self._out.begin_transaction()
 
@@ -162,6 +164,7 @@ class CutMaker:
         if self._out.tracker.progress.split is not None:
             return  # a complete cut would hold half a transaction, and progress would forget how much
         self._watch.look()  # without a publication the stream is silent, and this cut would confirm it
+        # A TRUNCATE that is on its way may explain what the look found: the next idle cut says it else.
         if self._watch.may_be_explained(self._stream.received, self._stream.received):
             return
         self._out.open()
@@ -202,5 +205,6 @@ class CutMaker:
     def _after_cut(self) -> None:
         self.last_cut_s = time.monotonic()
         kill_point("produce:before-confirm")
+        # Only here, behind Kafka's commit: Postgres removes the WAL before it, and nobody could ask for it again (I1).
         self._stream.confirm(self._out.tracker.confirmable_lsn)
         kill_point("produce:confirmed")

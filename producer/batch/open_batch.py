@@ -83,6 +83,7 @@ class OpenBatch:
         kill_point("produce:begun")
         self.batch = Batch(opened_s=time.monotonic())
         self._writer = None
+        # Avro: the byte before it names the branch of the union that is not null.
         self.ts_ms = b"\x02" + long_bytes(time.time_ns() // 1_000_000)
         self.plain_tails = plain_tails(self.ts_ms, self._origin_lsn)
         self.is_open = True

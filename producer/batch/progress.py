@@ -129,6 +129,7 @@ class ProgressTracker:
             done=Lsn(max(done, self.progress.done)),
             floor=self._floor(end_lsn) if complete else self.progress.floor,
             split=split,
+            # The same object where nothing changed: by that ``records`` knows that no table's record is due.
             tables={**self.progress.tables, **batch.dropped} if batch.dropped else self.progress.tables,
             last_message_lsn=batch.last_message_lsn or self.progress.last_message_lsn,
             written_at_us=now_us,
@@ -153,6 +154,7 @@ class ProgressTracker:
         known = {**self.progress.tables, **batch.dropped} if batch.dropped else self.progress.tables
         progress = replace(self.progress, cut_id=self.progress.cut_id + 1, written_at_us=now_us, tables=known)
         if finished is not None:
+            # Found in trouble while others were copied: the end of the copy does not mend them.
             left = {each: known[each] for each in finished if each in known and known[each].state in _LEFT}
             tables = {each: replace(known.get(each, _UNKNOWN), relation_id=each, state=CURRENT) for each in finished}
             progress = replace(progress, state="streaming", tables=tables | left)

@@ -191,6 +191,7 @@ class SourceWatch:
         leaving = {each for each in gone & set(progress.relation_ids) if each not in self._leaving}
         if new := self._leaving.unknown(leaving):
             self._leaving.leave(new, shown_xid(self._connection) if self.only_looks else self.next_xid())
+            # Behind that xid: only a later look tells that all below it have ended, and where the WAL stood then.
             now = self._state(progress.relation_ids)
         self._leaving.look(leaving, now.oldest_xid, now.lsn)
         self._names.look(now.names, now.lsn, self._tables.writers.name_of)

@@ -211,6 +211,8 @@ def _refuse_gap(progress: Progress, slot: SlotState | None, two_phase: bool) -> 
     # A prepare behind the slot's place does not come again, though what committed after it is done.
     published = progress.floor if two_phase else progress.done
     confirmed = slot.confirmed_flush if slot is not None else None
+    # Lower does no harm: the server forgets what was confirmed last when it crashes, and skips what lies below the LSN
+    # that START_REPLICATION names (PostgreSQL logical.c, CreateDecodingContext).
     if confirmed is None or confirmed > published:
         at = "nowhere" if confirmed is None else format_lsn(confirmed)
         raise StreamLost(

@@ -156,6 +156,7 @@ class TopicWatch:
             if record.table.key_columns and record.partition_count != self._partitions
         }
         left = {each: table for each, table in progress.tables.items() if table.state in (STALE, QUARANTINED)}
+        # A table that waits for its copy gives the topic up now; one that is followed, in the cut that leaves it.
         self._tracker.remember_tables(
             {
                 each: replace(left[each], topic=concerned[each].topic, topic_id=GIVEN_UP)

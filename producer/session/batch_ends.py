@@ -41,6 +41,7 @@ class BatchEnds:
         if not out.is_open or not (out.is_full or out.age_s >= age_max_s):
             return
         if not out.holds_part or not self._transactions.has_changes:  # what it holds may be messages of no transaction
+            # Else a complete cut would make progress forget how far the split transaction went.
             if out.tracker.progress.split is None:
                 self._cuts.close()
                 out.begin_transaction()

@@ -95,6 +95,7 @@ class Changes:
         try:
             source = transaction.source_of(change.relation_id)
             records = records_of(change, writer, source, transaction.ordinal, self._out.ts_ms)
+            # Before any of them is queued: a change is published whole, or its table is left before it.
             self._out.refuse_too_large(writer, records)
         except (ProtocolError, OperatorError) as error:
             self._leave(writer, transaction, error)

@@ -43,6 +43,7 @@ class FastPath:
     def publish(self, data: bytes) -> bool:
         """Queue the record of a plain change; False for any other frame. Only while the tracker ``publishes``."""
         try:
+            # What is too short for a change is refused on the general way.
             ready = self._writers.get(_unpack_change(data, XLOG_DATA_HEADER_BYTES))
         except struct.error:
             return False
@@ -60,6 +61,8 @@ class FastPath:
             more = transaction.source_of(writer.relation.table.relation_id)
             source, tail = more.encoded, with_block(tail, more.block(transaction.ordinal))
         try:
+            # What fails here fails on the general way again, which knows how to leave the table. Nothing is counted
+            # yet.
             encoded = writer.plain(data, _TUPLE_AT, writer.source, source, transaction.ordinal, tail)
         except (ProtocolError, OperatorError):
             return False

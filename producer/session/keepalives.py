@@ -28,6 +28,8 @@ class Keepalives:
         self._stream.note_received(frame.wal_end)
         if frame.reply_requested:
             is_outside = self._transactions.open is None
+            # A server that shuts down waits until all that it sent is confirmed (PostgreSQL walsender.c, WalSndDone):
+            # what is open is closed now, and not when it is full.
             if is_outside:
                 self._ends.close()
             if time.monotonic() - self._cuts.last_cut_s >= REPLY_INTERVAL_S:

@@ -144,6 +144,7 @@ class Session:
         is_outside = self._transactions.open is None
         last_commit = self._transactions.last_commit
         if self._messages.publish_outside(message, sent_us(data), ends_lsn=is_outside, last_commit=last_commit):
+            # The end of its record in the WAL: what committed before it has come.
             self._stream.note_received(message.message_lsn)
             if is_outside:
                 self._ends.close_if_full()

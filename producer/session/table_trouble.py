@@ -121,6 +121,7 @@ class TableTrouble:
             now_s=time.time(),
             counts=not isinstance(reason, TableRewritten),
         )
+        # Its copy may not go into the topic of that name again, whosever that is by then.
         if isinstance(reason, TopicLost):
             after = replace(after, topic=relation.topic, topic_id=GIVEN_UP)
         self._out.leave_table(relation, position, after)

@@ -68,6 +68,7 @@ def apply_table(
     for _ in range(ATTEMPTS_MAX):
         try:
             return application.apply()
+        # From the beginning: what the other one committed is found there, and the table put back to its base.
         except ConcurrentCommit:
             continue
         except Exception as error:
@@ -124,6 +125,7 @@ class Application:
                 created = replace(self.commit, step=CREATE)
                 table = LakeTable.create(self._uri(path), shape.fields, created, self.storage_options)
                 kill_point("apply:table-created")
+            # One that empties the table overwrites its columns with its rows.
             if not segment.empties:
                 before = self._shape_before(segment.index)
                 reshape(table, shape, before, replace(commit, step=SHAPE), self.appliers)
@@ -174,6 +176,7 @@ class Application:
         empties = segments[0].empties
         commits = table.commits(newest)
         done = segments_done(commits, self.commit.plan or "", first_empties=empties)
+        # An overwrite cannot bring a row twice, and a plan that is done adds none.
         if base is not None and not empties and (done or 0) < len(segments):
             self._refuse_newer_base(table, base.version)
         if done is None and base is not None:

@@ -109,6 +109,7 @@ class Changes:
             return
         schema = self._schema()
         with spooled(schema, self.found.as_they_are(schema)) as rows:
+            # All of them before the first is written: an append is one commit.
             for batch in rows.batches():
                 ops = pc.struct_field(batch.column("change"), "op")
                 if not pc.all(pc.is_in(ops, pa.array(allowed)), min_count=0).as_py():
@@ -123,6 +124,7 @@ class Changes:
             return
         with held(self.found.frame_by_key()) as rows:
             folded = Folded.of(rows)
+            # Executors only add rows: what the table holds, or completes, is for a merge.
             if folded.needs_table or (folded.held and not self.segment.empties):
                 self._merge_slices(self.found.held_by_key(rows, schema), schema)
             else:
@@ -135,6 +137,7 @@ class Changes:
                 self._write_folded(rows, expected)
                 return
         with spooled(schema, self.found.folded_by_chain(schema)) as rows:
+            # What the segment empties may complete no row.
             base = None if self.segment.empties else self.table
             completed = complete_unknown(base, rows, self.shape, may_miss=self.segment.unfinished)
             with spooled(rows.schema, completed) as complete:
@@ -169,6 +172,7 @@ class Changes:
             by_operation=by_operation and is_counted,
             bounds=bounds,
         )
+        # In the commit itself: a job that is killed right behind it leaves the comparison to the next one.
         commit = replace(self.commit, expected=expected) if is_counted else self.commit
         found = self.appliers.merge(self.table, rows, bounds, lambda dialect: merge(dialect=dialect), commit)
         if expected is not None and is_counted:

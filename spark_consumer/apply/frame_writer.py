@@ -79,6 +79,7 @@ class FrameWriter:
         if empties:
             self.table.overwrite(self._no_rows(), before)
             kill_point("apply:table-emptied")
+        # Before Spark's first commit: who goes on after a kill looks for Spark's commits only where the table says so.
         self.table.expect_spark(before)
         head = self.table.version
         try:

@@ -40,6 +40,7 @@ def _same_key(shape: TableShape, source: dict[int, str], key_text: str, dialect:
     for place in shape.key_places:
         column_type = shape.columns[place].column_type
         theirs = f"target.{dialect.quoted(shape.lake_names[place])}"
+        # A null stands for a value such as infinity: which one, ``key_text`` tells.
         equals = "IS NOT DISTINCT FROM" if column_type.may_be_exceptional else "="
         terms.append(f"({source[place]} {equals} {theirs})")
         if column_type.codec in _FLOATS:

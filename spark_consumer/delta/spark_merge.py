@@ -39,6 +39,7 @@ def merge_by_spark(spark: SparkSession, table: LakeTable, merge: Merge, source: 
         ConcurrentCommit: another program committed to the table meanwhile.
     """
     session = _session(spark)
+    # A commit of its own, ahead of the rows: without it Spark rewrites whole files, as delta-rs does.
     if not table.writes_vectors:
         shaped = Commit(commit.plan, commit.segment, SHAPE)
         _run(session, table, f"ALTER TABLE {_name(table)} SET TBLPROPERTIES ('{VECTORS}' = 'true')", shaped)

@@ -260,6 +260,7 @@ class LakeTable:
             return
         newest = Commit.of(self._delta.history(1)[0])
         is_ours = (newest.plan, newest.segment, newest.step) == (commit.plan, commit.segment, commit.step)
+        # Spark puts its commit behind whatever it finds, and tells nobody that this was not our head.
         if self.version != before + 1 or not is_ours:
             raise ConcurrentCommit(f"another program committed to {self.uri} at the same time")
 

@@ -104,6 +104,8 @@ def _fold_expressions(shape: TableShape, has_large: bool) -> tuple[list[Column],
         *[F.col(name) for name in _OF_LAST[1:]],
         F.coalesce("unchanged", F.array().cast("array<string>")).alias("unchanged"),
     ]
+    # Only a value that is stored out of line may be left out of an event: “unchanged TOASTed value” of TupleData in the
+    # PostgreSQL manual, “Logical Replication Message Formats”.
     always_sent = [place_name(place) for place in range(len(shape.columns)) if place not in shape.toastable_places]
     key = [place_name(place) for place in shape.key_places]
     aggregates = [

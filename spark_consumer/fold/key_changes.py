@@ -38,6 +38,7 @@ def fold_by_chain(events: DataFrame, shape: TableShape, *, has_large: bool = Fal
         "chain", F.struct(F.coalesce("root_key", "key"), F.coalesce("root_life", "life"))
     )
     alive = fold_by_key(chained, shape, group="chain", has_large=has_large).where("change.op <> 'd'")
+    # By key, not by chain: the lake's row of a key goes also where the source's row lives on under another one.
     gone = fold_by_key(events, shape).where("change.op = 'd'")
     return alive.unionByName(gone)
 

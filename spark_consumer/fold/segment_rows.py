@@ -116,6 +116,7 @@ class SegmentRows:
         if self._small is not None:
             fetched = pa.concat_tables([fetched.select(self._small.column_names), self._small.cast(_types(fetched))])
         found = decoded_events(fetched, self.shape.relation, self.segment)
+        # All of the segment, since two engines would each fold a part of a key's events.
         return None if local_fold.needs_spark(found, self.shape) else found
 
     @cached_property

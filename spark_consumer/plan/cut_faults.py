@@ -19,6 +19,7 @@ def cut_fault(previous: Cut | None, cut: Cut) -> str | None:
 def topic_faults(cut: Cut) -> dict[str, str]:
     """By topic: a hole in a range, or other records in its partitions than its table has (I7)."""
     faults = {}
+    # That names the first one: the others are found without its topic.
     while torn := count_mismatch(replace(cut, partitions=tuple(p for p in cut.partitions if p.topic not in faults))):
         faults[torn.topic] = (
             f"cut {cut.cut_id} names {torn.records} records in "

@@ -172,6 +172,7 @@ def _ranges(cuts: Sequence[Cut], tables: Sequence[TablePlan]) -> dict[tuple[str,
     """What the plan reads: of a copy that ends all that was sent of it."""
     waiting = {table.topic for cut in cuts for table in cut.tables} - {table.topic for table in tables}
     ranges = {place: part for place, part in merge_ranges(cuts).items() if part.topic not in waiting}
+    # From its beginning to the end of this plan, so they take the place of what the cuts say of the same partitions.
     copied = (part for table in tables if table.swapped is not None for part in table.swapped.ranges())
     return ranges | {(part.topic, part.partition): part for part in copied}
 
@@ -204,6 +205,7 @@ def _table_plans(
         start = by_topic.get(topic) if base is None or is_elsewhere else base
         walk = TableWalk(start, going_on.pop(relation_id, None), relation_id in left)
         try:
+            # What takes nothing is not harmed by what a cut says of its topic.
             if topic in faults and not (walk.is_left and walk.copy is None):
                 raise TableError(faults[topic])
             table_plan = _table_plan(relation_id, topic, walk, of)
@@ -213,6 +215,7 @@ def _table_plans(
         if table_plan is not None:
             plans.append(table_plan)
         if walk.copy is not None:
+            # A topic holds one copy at a time: whose it was before has lost it.
             going_on = {other: copy for other, copy in going_on.items() if copy.topic != topic}
             going_on[relation_id] = walk.copy
     return plans, going_on, troubles
@@ -257,6 +260,7 @@ def _table_plan(relation_id: int, topic: str, walk: TableWalk, changes: Changes)
     """
     if walk.copy is None and not walk.is_left and (walk.base is None or walk.base.state == SUPERSEDED):
         barriers = [barrier.kind for _, table in changes for barrier in table.barriers]
+        # It left before the lake had anything of it.
         if {*barriers} == {"dropped"} and not any(table.row_count for _, table in changes):
             return None
         if "copy_begin" not in barriers:

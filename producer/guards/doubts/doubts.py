@@ -186,6 +186,7 @@ class Doubts:
                 unexplained[relation_id] = what
             elif reason is not None:
                 reasons[relation_id] = reason
+            # Remembered as it is now, it would be no doubt any more after a restart.
             elif relation_id in self._doubted or relation_id in untold:
                 continue
             elif tables[relation_id].storage != (storage := self._remembered(relation_id, known[relation_id], now)):

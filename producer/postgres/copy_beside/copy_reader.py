@@ -171,6 +171,7 @@ class CopyReader:
         return self._wanted.get()
 
     def _answered(self, reader: ChunkReader, number: int, wanted: Wanted, ahead: _ReadAhead) -> Iterator[Answer]:
+        # It was let go while it waited in the queue.
         if number != self._number:
             return
         match wanted:
@@ -223,6 +224,7 @@ class CopyReader:
                 rows, size_bytes = [], 0
         if rows and ahead.add(size_bytes):
             yield RowsRead(tuple(rows), size_bytes)
+        # The rows are of one state only if the lock was held until the last of them.
         read.refuse_lost()
         yield WholeRead(read.insert_lsn)
 

@@ -164,12 +164,15 @@ def _joined(
     bytes_left = wanted.bytes_max
     for each, following in zip(ranges, [*ranges[1:], None], strict=True):
         if (part := _part_of(answers[each.after])) is None:
+            # Nothing of a part was handed over that a worker gave back, or died with: it is read here, under the same
+            # lock.
             read.refuse_lost()
             part = _range(read, each.after, each.rows_max, bytes_left, wanted.row_format, folder, is_wanted)
         yield part
         if part is None or (part.row_count < each.rows_max and not (part.is_last and following)):
             return
         if following is not None and part.bound != following.after:
+            # In one snapshot the last of n rows has the key that was looked up for the n-th.
             raise RetryableError(f"parts of table {read.table.qualified_name} are not of one state")
         bytes_left -= part.size_bytes
         if bytes_left <= 0:

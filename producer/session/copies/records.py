@@ -189,11 +189,13 @@ class CopyRecords:
         kill_point("chunk:ended")
 
     def _open(self, lsn: Lsn) -> TransactionSource:
+        # A copied row has no origin, whatever the last transaction of the stream had.
         self._out.set_origin(NULL)
         self._out.open()
         return self._out.copied_source(lsn)
 
     def _close(self, progress: TableProgress, lsn: Lsn) -> None:
+        # Into the Kafka transaction of the step itself: a restart goes on behind the last step that is committed.
         self._out.tracker.remember_tables({progress.relation_id: progress})
         self._out.batch.end_lsn = lsn
         self._cuts.close()

@@ -114,6 +114,8 @@ class CopySteps:
 
     def _enter_if_due(self, copied: CopiedTable, chunk: OpenChunk, read: ChunkRead) -> None:
         window = chunk.window
+        # What the rows show committed below that LSN. Sent earlier they would be ahead of the stream, and a cut behind
+        # them no state of the source.
         if not self._arrival.has_come(read.insert_lsn) or not window.is_read(self._stream.received):
             return
         self._records.end_batch()
@@ -133,6 +135,7 @@ class CopySteps:
         def progress_after() -> TableProgress:
             return copied.become(copied.state.enter(chunk.entered(read)), self._out.tracker.progress)
 
+        # A version that came since the chunk was asked for has another writer: then the rows are encoded anew.
         rows = rows_at_end(read, chunk.window, writer, is_encoded=chunk.writer is writer)
         return self._records.enter(writer, rows, progress_after, self._stream.received)
 

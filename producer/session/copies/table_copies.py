@@ -186,6 +186,7 @@ class TableCopies:
         if self.is_at_rest and not self._watch.appeared:
             return
         progress = self._out.tracker.progress
+        # A step ends with a complete cut, which would forget the split, and E may not lie below what is published.
         if progress.split is not None or self._stream.received < max(progress.done, progress.end_lsn):
             return
         if appeared := self._watch.take_appeared():
@@ -194,6 +195,7 @@ class TableCopies:
             self._answers.take(answer)
         self._answers.let_go_void()
         self._steps.publish_found()
+        # Before a chunk enters, so that the next one is read meanwhile.
         if self._reading.asked is None:
             self._questions.read_on()
         self._steps.enter_chunks()

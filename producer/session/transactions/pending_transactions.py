@@ -180,6 +180,7 @@ class PendingTransactions:
             self._spool.balance()
             kill_point("spool:block-ended")
         elif isinstance(message, Origin):
+            # It never has an xid of its own, also inside a block (PostgreSQL proto.c, logicalrep_write_origin).
             spooled.append(xid, data[_BODY:])
         else:
             raise ProtocolError(f"{type(message).__name__} inside a streamed block")
@@ -219,6 +220,7 @@ class PendingTransactions:
         xid = self._preparing.message.xid
         payload = data[_BODY:]
         message: Message | None = None
+        # Changes wait as they came. A Relation is needed at once, and what this session did not ask for is refused.
         if payload[:1] not in _CHANGES or payload[:1] == b"R" or payload[0] not in self._decoders:
             message = decode_message(payload, self._decoders)
         if isinstance(message, Prepare):

@@ -230,6 +230,7 @@ class TransactionTracker:
         """The hash of all bodies since Begin. Those in ``unhashed`` are hashed now, and let go."""
         at = self._body_at
         for body in self.unhashed:
+            # With its length: else bodies that are cut at other places would have the same hash.
             self._hash.update((len(body) - at).to_bytes(4, "big"))
             self._hash.update(memoryview(body)[at:])
         self._hashed += len(self.unhashed)

@@ -218,6 +218,7 @@ class Spool:
             try:
                 folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._parent))
                 self._lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+                # The kernel lets it go with the process, however that ends.
                 fcntl.flock(self._lock, fcntl.LOCK_EX)
             except OSError as error:
                 raise self.unwritable(error) from None

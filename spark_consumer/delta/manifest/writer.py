@@ -115,6 +115,7 @@ class Manifest:
         self._sequence = row.sequence
         self._rows_since_compaction += 1
         if row.kind == "published":
+            # Behind the commit: the file may lag behind ``_cuts`` and never runs ahead of it.
             self._newest_cut.write(row)
 
     def compact(self) -> None:
