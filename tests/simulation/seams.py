@@ -183,6 +183,9 @@ def _replacements(
             "CopyReader": lambda *_: nullcontext() if copied is None else Reader(copied, world),
             "TableRequests": lambda settings, next_offset: RequestsInTurn(world, settings, next_offset),
         },
+        "walbridge.producer.named_publications": {
+            "publications_named": lambda connection, names: dict.fromkeys(names, 1),
+        },
         "walbridge.producer.guards.altered_tables": {"tables_facts": lambda *_: ({}, None)},
         "walbridge.producer.guards.doubts.doubts": {
             "table_storages": lambda _, asked: dict.fromkeys(asked, TableStorage(()))
