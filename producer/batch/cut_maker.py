@@ -1,4 +1,4 @@
-"""Ends batches: the cut, the commit, and only then the word to Postgres.
+"""Ends batches: the cut, the commit, and only then the LSN is confirmed to Postgres.
 
 In: the open batch of a session, and how far its server has told of its WAL. Out: a committed Kafka
 transaction and a confirmed LSN, in this order (I1). Where nothing is in flight a cut without tables

@@ -4,9 +4,9 @@ In: the table as the lake has it, its copy if one goes on, and what each cut say
 segments to apply, the state after them, and the copy that goes on afterwards. Pure.
 
 Everything before the last truncate or copy_begin is void, so segments begin there and the first one
-empties the table. A copy beside the stream is nothing to a table until its ``copy_end``; a table that
-was current is fed from its events until then. At ``copy_end`` all segments so far are void, and those
-of the copy, from its beginning on, take their place.
+empties the table (``apply/changes.py``). A copy beside the stream is nothing to a table until its ``copy_end``; a
+table that was current is fed from its events until then. At ``copy_end`` all segments so far are void, and those of the
+copy, from its beginning on, take their place.
 """
 
 from dataclasses import dataclass, field

@@ -7,9 +7,10 @@ with the progress that goes with it, so that a restart goes on behind the last s
     noticed ──▶ described ──copy_begin──▶ chunk ⟲ ──copy_end──▶ current
 
 Everything is put into its topic at (E, -1), E being how far the stream has been received: behind all events of
-transactions at or below E, before all later ones. A table that no key orders is copied in one piece instead
-(``whole_steps.py``). Nothing here waits: what the reader has not answered yet, or
-the stream has not brought yet, is looked for again at the next boundary between transactions.
+transactions at or below E, before all later ones. What the stream changed while a chunk was read is laid over its rows
+(``copying/window.py``). A table that no key orders is copied in one piece instead (``whole_steps.py``). Nothing here
+waits: what the reader has not answered yet, or the stream has not brought yet, is looked for again at the next boundary
+between transactions.
 
 Of a table that is current an operator may want single rows to be read again, listed by their keys. Such a chunk enters
 as any other, without a beginning or an end: keys that the source lacks are deleted (``chunk_rows.py``).
