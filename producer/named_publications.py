@@ -27,13 +27,16 @@ def settings_of_session(settings: Settings, connection: SqlConnection, tables: T
     """
     named = settings.postgres.publication_names
     followed = followed_names(progress, named)
+    if {*named} == {*followed}:
+        tables.awaited_publications, tables.named_sessions.behind = (), None
+        return settings
     found = publications_named(connection, named)
     if missing := [name for name in named if name not in found and name not in followed]:
         raise publication_missing(missing[0])
-    is_as_before, were_there = {*named} == {*followed}, {*named} <= {*followed}
+    were_there = {*named} <= {*followed}
     usable = tables.named_sessions.begin(frozenset(found.items()), progress.floor, is_as_before=were_there)
     leaves_out = connection.info.server_version >= _LEAVES_OUT_SINCE
-    if is_as_before or (progress.split is None and (usable is not None or leaves_out)):
+    if progress.split is None and (usable is not None or leaves_out):
         tables.awaited_publications = ()
         return settings
     tables.awaited_publications = named
