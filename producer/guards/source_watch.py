@@ -6,7 +6,7 @@ which are therefore not current any more; what goes missing of all tables is ref
 changed get a new version in the metadata topic.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import structlog
@@ -34,12 +34,7 @@ from walbridge.producer.postgres.facts import PublicationState, PublishedTable
 from walbridge.producer.postgres.partitions import partition_trees
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
-from walbridge.producer.postgres.publications.publication import (
-    next_xid,
-    other_members,
-    publication_state,
-    shown_xid,
-)
+from walbridge.producer.postgres.publications.publication import next_xid, other_members, publication_state, shown_xid
 from walbridge.producer.relations.table_names import Name
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.table_progress import DROPPED, TableProgress
@@ -287,17 +282,14 @@ class SourceWatch:
         baseline = self.baseline([table], self._connection)
         return self.doubts.with_empty_partitions(baseline.tables[table.relation_id])
 
-    def refuse_unfit(self, tables: Sequence[PublishedTable]) -> None:
-        """Refuse tables whose changes would come in parts, or not be readable.
+    def refuse_copy(self, table: PublishedTable) -> None:
+        """Refuse to copy a table that cannot be followed as it is, or not all of whose rows are followed.
 
         Raises:
-            OperatorError: the first of them.
+            OperatorError: why.
         """
-        refuse_unfit(self._connection, self._settings, tables)
-
-    def refuse_foreign_rows(self, tables: Sequence[PublishedTable]) -> None:
-        """As ``foreign_rows.refuse_foreign_rows``, before a copy of these."""
-        refuse_foreign_rows(self._connection, self._settings, tables)
+        refuse_unfit(self._connection, self._settings, [table])
+        refuse_foreign_rows(self._connection, self._settings, [table])
 
     def take_dropped(self, lsn: Lsn) -> set[int]:
         """Tables of which nothing comes after ``lsn``. Each is returned only once."""

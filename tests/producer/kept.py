@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -298,10 +298,7 @@ class Watch:
     def is_as_published(self, table: TableProgress) -> bool:
         return True
 
-    def refuse_foreign_rows(self, tables: Sequence[PublishedTable]) -> None:
-        """No subscription writes to them."""
-
-    def refuse_unfit(self, tables: Sequence[PublishedTable]) -> None:
+    def refuse_copy(self, table: PublishedTable) -> None:
         if self.unfit is not None:
             raise self.unfit
 

@@ -55,8 +55,7 @@ class CopyStart:
             if found.key_names is None and _has_partial_identity(found.facts):
                 raise _without_order(found.table)
             topic = self._topic_of(found)
-            self._watch.refuse_unfit([found.table])
-            self._watch.refuse_foreign_rows([found.table])
+            self._watch.refuse_copy(found.table)
             self._tables.topics.begin(found.table.qualified_name, topic)
             writer = self._tables.announce(found.table, found.facts, found.types, topic)
             self._tracker.remember_options(self._tables.topics.options_besides(self._tracker.progress.options))
