@@ -24,12 +24,8 @@ def segments_done(commits: Iterable[Commit], plan: str, *, first_empties: bool) 
         heals = commit.step == RESTORE or (first_empties and commit.overwrites and commit.segment == 0)
         if commit.plan is None and not commit.changes_data:
             continue
-        if heals and commit.plan == plan:
-            done = commit.segment + completes
-        elif commit.plan != plan or done is None or commit.segment < done:
-            done = None
-        else:
-            done = commit.segment + completes
+        goes_on = heals or (done is not None and commit.segment >= done)
+        done = commit.segment + completes if commit.plan == plan and goes_on else None
     return done
 
 
