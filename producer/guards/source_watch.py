@@ -231,15 +231,18 @@ class SourceWatch:
     def look_at(self, relation_id: int, xid: int) -> None:
         """Look at a table that the stream announced, before its first change is published.
 
-        Each table is looked at by itself, unless a look at all of them shows the transaction that is being read: what
-        altered the table before is in that look, too.
-
         Args:
             xid: of the transaction, as the stream tells it.
 
         Raises:
             OperatorError, RetryableError: as ``look``.
         """
+        self._look_at(relation_id, xid)
+        self.doubts.announce_key(relation_id)
+
+    def _look_at(self, relation_id: int, xid: int) -> None:
+        """Each table is looked at by itself, unless a look at all of them shows the transaction that is being read:
+        what altered the table before is in that look, too."""
         is_shown = self._shown is not None and self._shown.contains_received(xid)
         if is_shown and self.doubts.knows_partitions_of(relation_id) and not self.doubts.awaits(relation_id):
             return

@@ -51,6 +51,7 @@ _LABELS = f"""
       WHERE t.typtype = 'c' AND t.oid IN (SELECT oid FROM used))
     SELECT u.relid, array_agg(DISTINCT f.oid::text || '-' || left(md5(f.said), 8))
     FROM used u JOIN fact f ON f.oid = u.oid GROUP BY 1"""
+_KEYS = "SELECT conrelid::bigint, oid::bigint FROM pg_constraint WHERE contype = 'p' AND conrelid = ANY (%s)"
 _ADDED = f"""
     SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod, a.attnum,
            CASE WHEN a.atthasmissing THEN {MISSING_VALUE} END
@@ -73,10 +74,14 @@ def table_storages(connection: SqlConnection, relation_ids: Iterable[int]) -> di
     wanted = list(relation_ids)
     attached = "AND NOT i.inhdetachpending" if connection.info.server_version >= 140000 else ""
     labels = dict(rows_of(connection, _LABELS.format(ranges=ranges_of(connection)), (wanted,)))
+    keys = dict(rows_of(connection, _KEYS, (wanted,)))
     files: dict[int, list[TableFile]] = {}
     for root, *file in rows_of(connection, _FILES.format(attached=attached), (wanted,)):
         files.setdefault(root, []).append(TableFile(*file))
-    return {root: TableStorage(tuple(of), frozenset(labels.get(root, ()))) for root, of in files.items()}
+    return {
+        root: TableStorage(tuple(of), frozenset(labels.get(root, ())), key=keys.get(root, 0))
+        for root, of in files.items()
+    }
 
 
 def added_columns(

@@ -82,6 +82,24 @@ def test_delete_of_one_of_equal_rows_before_a_key_was_added_takes_one(producer: 
     producer.check_equal()
 
 
+def test_rows_that_were_equal_while_a_key_was_away_are_told_apart(producer: ProducerUnderTest) -> None:
+    """I8. Under FULL the stream tells no key, and that of the catalogue is there again when the changes are read."""
+    execute = producer.database.execute
+    execute("CREATE TABLE t (a int PRIMARY KEY, b text); ALTER TABLE t REPLICA IDENTITY FULL")
+    execute("INSERT INTO t VALUES (1, 'x')")
+    producer.publish("t")
+    producer.start_streaming().stop()
+    execute(
+        "ALTER TABLE t DROP CONSTRAINT t_pkey; INSERT INTO t VALUES (1, 'y'), (2, 'z'); DELETE FROM t WHERE b = 'x'"
+    )
+    execute("ALTER TABLE t ADD PRIMARY KEY (a)")
+    running = producer.start_streaming()
+    running.wait_for_log("table is copied")
+    execute("UPDATE t SET b = 'w' WHERE a = 2")
+    producer.check_equal()
+    assert "the primary key of table public.t was dropped and made again" in running.log
+
+
 def test_table_dropped_before_its_changes_were_read_keeps_the_key_it_had(producer: ProducerUnderTest) -> None:
     """I3, I7: several partitions have no order without a key, which nobody can give back to a table that is gone."""
     producer.settings["topics"] = {"partitions": 2}

@@ -13,7 +13,7 @@ from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
 from tests.producer.copying import test_copy_state, test_next_epoch, test_visibility, test_window
 from tests.producer.encoding import test_interpreted, test_record
 from tests.producer.guards import test_baseline, test_source_watch, test_start
-from tests.producer.guards.doubts import test_altered_types, test_doubts
+from tests.producer.guards.doubts import test_altered_types, test_doubts, test_keys_made_again
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
 from tests.producer.postgres import test_replication_stream
 from tests.producer.postgres.copy_beside import test_encoded_chunk
@@ -52,6 +52,7 @@ from walbridge.producer.guards.baseline import Baseline, refuse_lost_publication
 from walbridge.producer.guards.doubts import altered_types
 from walbridge.producer.guards.doubts.added_values import AddedValues
 from walbridge.producer.guards.doubts.doubts import Doubts
+from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
 from walbridge.producer.guards.leaving_tables import LeavingTables
 from walbridge.producer.kafka import published_offsets
 from walbridge.producer.kafka.deliveries import Deliveries
@@ -215,6 +216,10 @@ NOTICED = {
     "a column that was told without what older rows have in it is no doubt": Noticed(
         Mutant(AddedValues._is_told, "bool(told)", "True"),
         test_doubts.test_column_that_was_told_without_its_value_is_a_doubt,
+    ),
+    "a key that was made again is remembered before the stream is there": Noticed(
+        Mutant(KeysMadeAgain.remembered, "known.key if self._is_ahead(relation_id) else now.key", "now.key"),
+        test_keys_made_again.test_key_that_was_away_at_a_look_and_is_back_when_the_table_is_announced_is_a_doubt,
     ),
     "the value of rows older than a column goes with a rewrite": Noticed(
         Mutant(table_description._missing_value, "if recorded.attnum == number:", "if False:"),

@@ -106,6 +106,10 @@ FOLLOWED: dict[str, str] = {
         "tests/faults/test_unfit_rows.py::"
         "test_table_whose_key_was_replaced_unread_over_several_partitions_is_copied_again"
     ),
+    "producer/errors/tables.py:key_made_again": (
+        "tests/faults/test_unfit_rows.py::"
+        "test_table_whose_key_was_replaced_unread_over_several_partitions_is_copied_again"
+    ),
     "producer/errors/publications.py:named_otherwise": (
         "tests/faults/test_unsaid_rows.py::test_tables_are_copied_anew_when_the_publication_names_them_otherwise"
     ),

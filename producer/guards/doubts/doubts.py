@@ -16,6 +16,7 @@ from walbridge.producer.errors.tables import (
     RewriteTold,
     column_added_with_values,
     found_unequal,
+    key_made_again,
     labels_changed,
     partition_not_sent,
     partitions_changed,
@@ -23,6 +24,7 @@ from walbridge.producer.errors.tables import (
 )
 from walbridge.producer.guards.doubts import altered_types, rewrites
 from walbridge.producer.guards.doubts.added_values import AddedValues
+from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
 from walbridge.producer.guards.doubts.partition_rows import PartitionRows
 from walbridge.producer.guards.doubts.rewrites import as_text, by_relation, from_text
 from walbridge.producer.guards.doubts.told_rewrites import ToldRewrites
@@ -64,6 +66,7 @@ class Doubts:
         may_mark = not settings.postgres.two_phase
         self._partitions = PartitionRows(connection, tracker, self._name, may_mark=may_mark)
         self._added = AddedValues(self._publications, connection, tables)
+        self._keys = KeysMadeAgain(tables, tracker, lambda: insert_lsn(connection))
         self._untold: set[int] = set()
         """Tables that got a column in which older rows have a value, which no version of them tells yet."""
 
@@ -159,9 +162,15 @@ class Doubts:
         return self._partitions.knows_all_of(root)
 
     def awaits(self, relation_id: int) -> bool:
-        """Whether the last comparison showed a column that is to be told with what older rows have in it. A rewrite
-        takes that out of the catalogue, so the files are compared again when a Relation brings the column."""
-        return relation_id in self._untold
+        """Whether the last comparison showed a column that is to be told with what older rows have in it, or another
+        key. A rewrite takes that value out of the catalogue, so the files are compared again when a Relation brings the
+        column."""
+        return relation_id in self._untold or self._keys.awaits(relation_id)
+
+    def announce_key(self, relation_id: int) -> None:
+        """The stream announced the table, which was compared since. Raises as ``add``."""
+        if self._keys.is_doubt(relation_id):
+            self.add({relation_id: key_made_again(self._name(relation_id))})
 
     def compare_storage(self, relation_ids: Iterable[int], snapshot: Snapshot | None) -> set[int]:
         """Whether rows came, went or changed unsaid; what is no doubt is remembered for the next comparison.
@@ -181,6 +190,7 @@ class Doubts:
         unexplained: dict[int, tuple[list[TableFile], OperatorError]] = {}
         others = {}
         for relation_id, now in found.items():
+            self._keys.note_compared(relation_id, known[relation_id], now)
             reason = self._reason(relation_id, known[relation_id], now, filled, altered)
             if (what := self._yet_to_come(relation_id, known[relation_id], now, reason)) is not None:
                 unexplained[relation_id] = what
@@ -201,6 +211,7 @@ class Doubts:
         return wanted - found.keys()
 
     def _remembered(self, relation_id: int, known: TableStorage, now: TableStorage) -> str:
+        now = replace(now, key=self._keys.remembered(relation_id, known, now))
         return as_text(self._partitions.marked(relation_id, by_relation(known), now))
 
     def _yet_to_come(

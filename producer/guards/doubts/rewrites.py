@@ -25,14 +25,14 @@ ADD COLUMN with a constant default rewrites nothing: rows that were there have a
 A partition below a published root that was detached, or dropped, takes its rows with it; one that was attached brings
 those that it had. Who was made as a partition, and lies in its first file, never had any: all came as the root's.
 
-What becomes of their types is told by ``altered_types.py``.
+What becomes of their types is told by ``altered_types.py``, of their keys by ``keys_made_again.py``.
 """
 
 from collections.abc import Mapping
 
 from walbridge.producer.postgres.facts import TableFile, TableStorage
 
-_LABELS = "labels="
+_LABELS, _KEY = "labels=", "key="
 UNUSED, REPLACED = "u", "r"
 """Marks of partitions: see ``partition_rows.py``."""
 
@@ -44,21 +44,25 @@ def as_text(storage: TableStorage) -> str:
         + (f":{each.mark}" if each.mark else "")
         for each in storage.files
     ]
-    return " ".join([*files, *([_LABELS + ",".join(sorted(storage.labels))] if storage.labels else [])])
+    labels = [_LABELS + ",".join(sorted(storage.labels))] if storage.labels else []
+    return " ".join([*files, *labels, *([f"{_KEY}{storage.key}"] if storage.key else [])])
 
 
 def from_text(text: str) -> TableStorage:
-    """Earlier code did not write when partitions joined, nor labels, nor marks."""
-    files, labels, knows_labels = [], "", True
+    """Earlier code did not write when partitions joined, nor labels, nor marks, nor keys."""
+    files, labels, knows_labels, key = [], "", True, 0
     for each in text.split():
         if each.startswith(_LABELS):
             labels = each.removeprefix(_LABELS)
+            continue
+        if each.startswith(_KEY):
+            key = int(each.removeprefix(_KEY))
             continue
         relation_id, file, toast, count, columns, *joined = each.split(":")
         joined_at, mark = (*joined, "", "")[:2]
         knows_labels = knows_labels and bool(joined)
         files.append(TableFile(int(relation_id), int(file), int(toast), int(count), columns, joined_at, mark=mark))
-    return TableStorage(tuple(files), frozenset(labels.split(",") if labels else ()), knows_labels)
+    return TableStorage(tuple(files), frozenset(labels.split(",") if labels else ()), knows_labels, key)
 
 
 def has_marks(text: str) -> bool:
