@@ -213,6 +213,10 @@ NOTICED = {
         Mutant(head.segments_done, "commit.overwrites and commit.segment == 0", "commit.overwrites"),
         test_head.test_later_segment_heals_nothing,
     ),
+    "a segment that two jobs wrote is done": Noticed(
+        Mutant(head.segments_done, " and commit.segment >= done", ""),
+        test_head.test_segment_that_is_there_twice_voids_all,
+    ),
     "rows that are added hide rows of another program": Noticed(
         Mutant(head.segments_done, "commit.overwrites", "completes"),
         test_head.test_rows_added_to_what_was_emptied_heal_nothing,
