@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.faults.followed import wait_until_current
-from tests.faults.test_guards_server import SETTINGS, replace_cluster
+from tests.faults.refusals.test_guards_server import SETTINGS, replace_cluster
 from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest

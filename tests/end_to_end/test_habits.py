@@ -10,10 +10,10 @@ import random
 import pytest
 
 from tests.end_to_end.habits import PARTS, SCHEMAS, Habits
+from tests.faults.copies.test_table_copied import progress_of
 from tests.faults.differential.owner import Owner
 from tests.faults.differential.statements import TYPES
 from tests.faults.seed import fault_seed
-from tests.faults.test_table_copied import progress_of
 from tests.fix_pipeline import PipelineUnderTest
 from tests.wait import wait_until
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.copies.test_table_copied import MADE, Habits
 from tests.faults.followed import settings_of
 from tests.faults.kill_points import KEYS
-from tests.faults.test_table_copied import MADE, Habits
 from tests.fix_pipeline import PipelineUnderTest
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.test_table_copied_again import ask_for_copy
+from tests.faults.copies.test_table_copied_again import ask_for_copy
 from tests.fix_pipeline import PipelineUnderTest
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.faults.test_table_copied import MADE, Habits
+from tests.faults.copies.test_table_copied import MADE, Habits
 from tests.fix_pipeline import PipelineUnderTest
 from tests.wait import wait_until
 from walbridge.tables.copy import copy

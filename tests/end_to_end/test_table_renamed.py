@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.test_table_renamed import wait_until_named
+from tests.faults.tables.test_table_renamed import wait_until_named
 from tests.fix_pipeline import PipelineUnderTest
 from walbridge.spark_consumer.read import tables_at
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.test_ddl_told import tell
-from tests.faults.test_table_trouble import barriers_of, states
+from tests.faults.tables.test_ddl_told import tell
+from tests.faults.tables.test_table_trouble import barriers_of, states
 from tests.fix_pipeline import PipelineUnderTest
 from tests.wait import wait_until
 

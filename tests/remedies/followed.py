@@ -5,7 +5,9 @@ no test can follow. ``NOT_FOLLOWED_YET`` are the others: of them a test holds th
 to come with a test that follows it; that list only gets shorter.
 """
 
-GUARDS = "tests/faults/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works"
+GUARDS = (
+    "tests/faults/refusals/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works"
+)
 SQL = "tests/walbridge/check/test_postgres_states.py::test_publication_and_tables_are_mended_by_the_sql_of_the_finding"
 LOCKED = "tests/end_to_end/test_security.py::"
 LOCKED_KAFKA = LOCKED + "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start"
@@ -14,10 +16,11 @@ NOT_TRUSTED = LOCKED + "test_who_is_not_trusted_or_not_let_in_is_named_with_the_
 OFFLINE = "tests/remedies/test_followed_offline.py::"
 ADMINISTRATOR = "tests/walbridge/test_administrator.py::"
 UNDECODABLE = (
-    "tests/faults/test_copy_all.py::test_change_that_postgres_cannot_decode_is_left_behind_by_a_copy_of_all_tables"
+    "tests/faults/copies/test_copy_all.py::"
+    "test_change_that_postgres_cannot_decode_is_left_behind_by_a_copy_of_all_tables"
 )
 RENAMED = "tests/end_to_end/test_pipeline_renamed.py::test_pipeline_goes_on_in_its_lake_under_a_new_name"
-RING = "tests/faults/test_foreign_rows.py::test_servers_that_replicate_to_each_other_have_a_pipeline_each"
+RING = "tests/faults/publications/test_foreign_rows.py::test_servers_that_replicate_to_each_other_have_a_pipeline_each"
 COMPACTED = (
     "tests/integration/test_compacted_topics.py::"
     "test_table_that_cannot_be_compacted_is_refused_until_its_remedy_is_followed"
@@ -30,11 +33,12 @@ FOLLOWED: dict[str, str] = {
     "producer/errors/compaction.py:compacted_without_key": COMPACTED,
     "producer/errors/compaction.py:compacted_without_values": COMPACTED,
     "producer/errors/tables.py:found_unequal": (
-        "tests/faults/test_table_in_doubt.py::"
+        "tests/faults/tables/test_table_in_doubt.py::"
         "test_producer_that_stops_for_a_table_that_differs_goes_on_once_its_remedy_was_followed"
     ),
     "producer/errors/origins.py:foreign_rows_copied": (
-        "tests/faults/test_foreign_rows.py::test_table_that_a_subscription_writes_to_is_copied_once_the_settings_say_so"
+        "tests/faults/publications/test_foreign_rows.py::"
+        "test_table_that_a_subscription_writes_to_is_copied_once_the_settings_say_so"
     ),
     "producer/errors/origins.py:foreign_rows_held": RING,
     "producer/errors/origins.py:foreign_rows_left_out": RING,
@@ -99,46 +103,47 @@ FOLLOWED: dict[str, str] = {
     "producer/postgres/connection.py:retry_at_start": NOT_TRUSTED,
     "producer/registry/refusals.py:registry_not_trusted": NOT_TRUSTED,
     "producer/errors/tables.py:key_lost": (
-        "tests/faults/test_unfit_rows.py::"
+        "tests/faults/tables/test_unfit_rows.py::"
         "test_table_that_loses_its_key_over_several_partitions_is_stale_until_it_has_one_again"
     ),
     "producer/errors/tables.py:key_replaced": (
-        "tests/faults/test_unfit_rows.py::"
+        "tests/faults/tables/test_unfit_rows.py::"
         "test_table_whose_key_was_replaced_unread_over_several_partitions_is_copied_again"
     ),
     "producer/errors/tables.py:key_made_again": (
-        "tests/faults/test_unfit_rows.py::"
+        "tests/faults/tables/test_unfit_rows.py::"
         "test_table_whose_key_was_replaced_unread_over_several_partitions_is_copied_again"
     ),
     "producer/errors/publications.py:named_otherwise": (
-        "tests/faults/test_unsaid_rows.py::test_tables_are_copied_anew_when_the_publication_names_them_otherwise"
+        "tests/faults/tables/test_unsaid_rows.py::test_tables_are_copied_anew_when_the_publication_names_them_otherwise"
     ),
     "producer/errors/publications.py:not_published": SQL,
     "producer/errors/publications.py:operations_missing": SQL,
     "producer/errors/tables.py:partition_not_sent": (
-        "tests/faults/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
+        "tests/faults/tables/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
     ),
     "producer/errors/publications.py:publication_altered": (
-        "tests/faults/test_guards_publication.py::"
+        "tests/faults/publications/test_guards_publication.py::"
         "test_publication_that_was_altered_and_altered_back_has_its_tables_copied_again"
     ),
     "producer/errors/publications.py:publication_missing": SQL,
     "producer/errors/publications.py:publication_remade": GUARDS,
     "producer/errors/publications.py:row_filter_loses_values": SQL,
     "producer/errors/rows.py:row_too_large": (
-        "tests/faults/test_refusals_tables.py::"
+        "tests/faults/refusals/test_refusals_tables.py::"
         "test_row_larger_than_allowed_is_refused_and_named_by_table_key_columns_and_place"
     ),
     "producer/errors/topics.py:table_topic_gone": (
-        "tests/faults/test_topic_lost.py::test_producer_stops_for_the_topic_of_one_table_where_settings_say_so"
+        "tests/faults/tables/test_topic_lost.py::test_producer_stops_for_the_topic_of_one_table_where_settings_say_so"
     ),
     "producer/errors/topics.py:topic_remade": GUARDS,
     "producer/follow.py:read_own_progress": (
-        "tests/faults/test_guards.py::test_progress_that_was_emptied_under_a_producer_is_mended_as_its_refusal_says"
+        "tests/faults/refusals/test_guards.py::"
+        "test_progress_that_was_emptied_under_a_producer_is_mended_as_its_refusal_says"
     ),
     "producer/guards/unfit/partitions.py:identity_faults": SQL,
     "producer/guards/unfit/partitions.py:unsent_faults": (
-        "tests/faults/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
+        "tests/faults/tables/test_unsaid_rows.py::test_root_is_not_current_while_a_partition_of_it_is_never_sent"
     ),
     "producer/guards/unfit/publication_faults.py:shared_tree_fault": (
         "tests/integration/test_publication_state.py::"
@@ -147,18 +152,19 @@ FOLLOWED: dict[str, str] = {
     "producer/guards/start.py:_refuse_bad_slot": GUARDS,
     "producer/guards/start.py:_refuse_gap": GUARDS,
     "producer/guards/start.py:_refuse_other_server": (
-        "tests/faults/test_copy_all.py::test_older_backup_is_followed_in_a_new_epoch_whatever_its_lsns_are"
+        "tests/faults/copies/test_copy_all.py::test_older_backup_is_followed_in_a_new_epoch_whatever_its_lsns_are"
     ),
     "producer/guards/start.py:_refuse_slot_of_others": GUARDS,
     "producer/guards/start.py:refuse_foreign_slot": (
-        "tests/faults/test_refusals_postgres.py::test_slot_without_progress_of_ours_is_refused"
+        "tests/faults/refusals/test_refusals_postgres.py::test_slot_without_progress_of_ours_is_refused"
     ),
     "producer/kafka/topics.py:_config_faults": (
         "tests/walbridge/check/test_pipeline_states.py::"
         "test_healthy_pipeline_has_no_errors_and_a_topic_that_was_changed_is_put_back_by_the_command"
     ),
     "producer/kafka/topics.py:_create": (
-        "tests/faults/test_collisions.py::test_topic_that_kafka_takes_for_another_pipelines_is_refused_with_its_way_out"
+        "tests/faults/refusals/test_collisions.py::"
+        "test_topic_that_kafka_takes_for_another_pipelines_is_refused_with_its_way_out"
     ),
     "producer/kafka/client_config.py:client_config": (
         "tests/remedies/test_followed_settings.py::"
@@ -178,7 +184,7 @@ FOLLOWED: dict[str, str] = {
     ),
     "producer/session/copies/state/requested_tables.py:take": UNDECODABLE,
     "producer/postgres/table_reads/snapshot.py:_unreadable": (
-        "tests/faults/test_refusals_postgres.py::test_role_without_rights_is_told_which"
+        "tests/faults/refusals/test_refusals_postgres.py::test_role_without_rights_is_told_which"
     ),
     "schemas/dsn.py:unreadable_dsn": (
         "tests/remedies/test_followed_settings.py::test_password_with_blanks_or_signs_is_quoted_or_encoded"

@@ -52,14 +52,15 @@ FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
     CHECK + "test_dry_run.py::test_what_does_not_stop_the_producer_is_no_error_and_told_in_the_words_of_its_log": (
         "session:_doubted: …: the next session calls table … …",
     ),
-    "tests/faults/test_copy_all.py::test_every_table_is_told_stale_with_the_reason_until_it_is_copied": (
+    "tests/faults/copies/test_copy_all.py::test_every_table_is_told_stale_with_the_reason_until_it_is_copied": (
         "session:lost_finding: …; a copy of all tables was asked for, so the next start mak",
         "slot:slot_findings: slot … is lost: the server removed WAL that was not read yet",
     ),
-    "tests/faults/test_table_trouble.py::test_table_in_trouble_is_quarantined_at_once_where_settings_say_so": (
+    "tests/faults/tables/test_table_trouble.py::test_table_in_trouble_is_quarantined_at_once_where_settings_say_so": (
         "topics:left_out_findings: table … is … and not published…: …",
     ),
-    "tests/faults/test_guards_job.py::test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_on": (
+    "tests/faults/refusals/test_guards_job.py::"
+    "test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_on": (
         "lake:_in_trouble: table … is ……: …",
         "lake:table_findings: …: readers of … fail",
     ),

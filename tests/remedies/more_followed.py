@@ -27,62 +27,65 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "spark_consumer/kafka/kafka_log.py:_of_those_there",
         "spark_consumer/kafka/kafka_log.py:_shorter",
     ),
-    "tests/faults/test_collisions.py::test_another_slot_under_the_same_pipeline_name_is_refused": (
+    "tests/faults/refusals/test_collisions.py::test_another_slot_under_the_same_pipeline_name_is_refused": (
         "producer/kafka/control_topics.py:_taken",
     ),
-    "tests/faults/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works": (
+    "tests/faults/refusals/test_guards.py::test_state_that_cannot_be_ended_is_refused_untouched_and_its_remedy_works": (
         "producer/errors/topics.py:metadata_gone",
         "producer/kafka/control_topics.py:slot_progress",
     ),
-    "tests/faults/test_guards.py::"
+    "tests/faults/refusals/test_guards.py::"
     "test_topic_of_all_tables_that_is_deleted_under_a_producer_stops_it_and_its_remedy_works": (
         "producer/errors/topics.py:topic_gone",
     ),
-    "tests/faults/test_guards_job.py::test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was": (
+    "tests/faults/refusals/test_guards_job.py::test_state_is_refused_with_its_remedy_and_the_lake_is_as_it_was": (
         "spark_consumer/kafka/kafka_client.py:_refuse_missing_topics",
         "spark_consumer/kafka/kafka_log.py:wait_visible",
     ),
-    "tests/faults/test_guards_job.py::test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_on": (
+    "tests/faults/refusals/test_guards_job.py::"
+    "test_trouble_of_one_table_is_a_state_of_it_until_it_is_copied_and_others_go_on": (
         "spark_consumer/kafka/kafka_log.py:_undecided",
     ),
-    "tests/faults/test_guards_publication.py::"
+    "tests/faults/publications/test_guards_publication.py::"
     "test_change_of_the_publication_under_a_running_producer_stops_it_where_settings_say_so": (
         "producer/errors/publications.py:generated_columns_changed",
     ),
-    "tests/faults/test_guards_server.py::"
+    "tests/faults/refusals/test_guards_server.py::"
     "test_slot_that_was_not_waited_for_is_used_as_long_as_it_has_everything_and_then_refused": (
         "producer/guards/start.py:refuse_lost_slot",
     ),
-    "tests/faults/test_refusals_postgres.py::"
+    "tests/faults/refusals/test_refusals_postgres.py::"
     "test_database_whose_text_is_of_no_known_encoding_is_loaded_into_one_of_utf8": (
         "producer/errors/servers.py:not_utf8",
     ),
-    "tests/faults/test_refusals_postgres.py::test_publication_that_is_missing_empty_or_dropped_is_refused": (
+    "tests/faults/refusals/test_refusals_postgres.py::test_publication_that_is_missing_empty_or_dropped_is_refused": (
         "producer/errors/publications.py:publication_gone",
         "producer/postgres/publications/new_publication.py:create_publication",
     ),
-    "tests/faults/test_refusals_postgres.py::test_server_without_logical_wal_is_refused": (
+    "tests/faults/refusals/test_refusals_postgres.py::test_server_without_logical_wal_is_refused": (
         "producer/errors/servers.py:wal_level_too_low",
     ),
-    "tests/faults/test_several_publications.py::"
+    "tests/faults/publications/test_several_publications.py::"
     "test_publications_that_do_not_go_together_are_refused_before_there_is_a_slot_and_the_remedy_helps": (
         "producer/guards/unfit/publication_faults.py:combination_faults",
         "producer/guards/unfit/publication_faults.py:unsent_operations",
     ),
-    "tests/faults/test_split_transaction.py::test_half_published_transaction_that_reads_otherwise_is_refused": (
+    "tests/faults/kills/test_split_transaction.py::test_half_published_transaction_that_reads_otherwise_is_refused": (
         "producer/errors/publications.py:split_differs",
     ),
-    "tests/faults/test_table_copied_again.py::test_table_that_was_left_for_a_value_is_followed_again_by_its_remedy": (
+    "tests/faults/copies/test_table_copied_again.py::"
+    "test_table_that_was_left_for_a_value_is_followed_again_by_its_remedy": (
         "producer/errors/rows.py:values_not_sent",
     ),
-    "tests/faults/test_takeover.py::test_second_producer_that_has_waited_ends_and_names_the_first_which_goes_on": (
+    "tests/faults/refusals/test_takeover.py::"
+    "test_second_producer_that_has_waited_ends_and_names_the_first_which_goes_on": (
         "producer/errors/servers.py:slot_has_producer",
     ),
-    "tests/faults/test_uncommitted_killed.py::"
+    "tests/faults/kills/test_uncommitted_killed.py::"
     "test_spool_that_is_full_stops_the_producer_and_a_larger_one_loses_nothing": (
         "producer/errors/disks.py:spool_full",
     ),
-    "tests/faults/test_whole_copy.py::test_key_without_an_order_is_no_hindrance_where_old_rows_are_complete": (
+    "tests/faults/copies/test_whole_copy.py::test_key_without_an_order_is_no_hindrance_where_old_rows_are_complete": (
         "producer/session/copies/start.py:_without_order",
     ),
     "tests/integration/test_chunks.py::"

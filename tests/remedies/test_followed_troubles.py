@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.followed import settings_of
-from tests.faults.test_unsaid_rows import act
+from tests.faults.tables.test_unsaid_rows import act
 from tests.faults.topic_life import TopicLife
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until

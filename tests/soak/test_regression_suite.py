@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests import fix_pipeline
-from tests.faults.test_table_copied import progress_of
+from tests.faults.copies.test_table_copied import progress_of
 from tests.fix_pipeline import PipelineUnderTest
 from tests.wait import wait_until
 from walbridge.embedded.postgres import PostgresServer

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.one_table import make_table
-from tests.faults.test_table_renamed import check_equal, wait_until_named
+from tests.faults.tables.test_table_renamed import check_equal, wait_until_named
 from tests.fix_producer import ProducerUnderTest
 from tests.postgres_versions import MAJORS
 

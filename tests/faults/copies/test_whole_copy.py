@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.faults.copies.test_table_copied import state_of
+from tests.faults.copies.test_table_copied_again import ask_for_copy
 from tests.faults.kill_points import WHOLE
 from tests.faults.seed import fault_seed
-from tests.faults.test_table_copied import state_of
-from tests.faults.test_table_copied_again import ask_for_copy
 from tests.faults.writer import Writer
 from tests.fix_producer import ProducerUnderTest
 from tests.topic_reader import Topics

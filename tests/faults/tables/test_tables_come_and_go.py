@@ -13,8 +13,8 @@ from collections import Counter
 import psycopg
 import pytest
 
+from tests.faults.copies.test_table_copied import progress_of
 from tests.faults.seed import fault_seed
-from tests.faults.test_table_copied import progress_of
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.wait import wait_until
 

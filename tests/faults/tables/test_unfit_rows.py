@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.faults.followed import settings_of
-from tests.faults.test_table_trouble import barriers_of, progress_of, table
+from tests.faults.tables.test_table_trouble import barriers_of, progress_of, table
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.wait import wait_until
 from walbridge.schemas.control.table_progress import CURRENT, QUARANTINED

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.faults import kill_points
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAMS = ("producer", "spark_consumer")
 CALL = re.compile(r'kill_point\("([^"]+)"\)')
 COUNT = re.compile(r":\d+$")

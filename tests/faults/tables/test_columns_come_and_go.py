@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.test_table_trouble import barriers_of, states
-from tests.faults.test_unsaid_rows import act
+from tests.faults.tables.test_table_trouble import barriers_of, states
+from tests.faults.tables.test_unsaid_rows import act
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.test_table_trouble import barriers_of
-from tests.faults.test_unsaid_rows import check_copied
+from tests.faults.tables.test_table_trouble import barriers_of
+from tests.faults.tables.test_unsaid_rows import check_copied
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.wait import wait_until

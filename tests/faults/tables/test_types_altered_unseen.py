@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.test_unsaid_rows import act, check_copied
+from tests.faults.tables.test_unsaid_rows import act, check_copied
 from tests.fix_producer import ProducerUnderTest
 from tests.postgres_versions import MAJORS
 from tests.wait import wait_until

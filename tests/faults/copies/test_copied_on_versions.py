@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.test_table_copied import MADE, Habits, state_of
+from tests.faults.copies.test_table_copied import MADE, Habits, state_of
 from tests.fix_producer import ProducerUnderTest
 from tests.postgres_versions import MAJORS
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.faults.copies.test_copy_all import progress_of
+from tests.faults.copies.test_table_copied import MADE, Habits
+from tests.faults.copies.test_table_without_copy import LONE, WITHOUT_ORDER
+from tests.faults.copies.test_table_without_copy import MADE as MADE_LONE
 from tests.faults.followed import settings_of, wait_until_current
 from tests.faults.kill_points import AGAIN, AGAIN_DONE, BESIDE, FIRST
-from tests.faults.test_copy_all import progress_of
-from tests.faults.test_table_copied import MADE, Habits
-from tests.faults.test_table_without_copy import LONE, WITHOUT_ORDER
-from tests.faults.test_table_without_copy import MADE as MADE_LONE
 from tests.fix_producer import ProducerUnderTest
 from tests.postgres_versions import MAJORS
 from tests.wait import wait_until

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.copies.test_table_copied import MADE, Habits, table
 from tests.faults.followed import settings_of
 from tests.faults.kill_points import BESIDE
-from tests.faults.test_table_copied import MADE, Habits, table
 from tests.fix_producer import ProducerUnderTest
 from tests.integration.test_publication import FILTERED
 from tests.integration.test_toast import BIG

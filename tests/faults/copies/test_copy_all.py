@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.copies.test_table_copied import MADE, Habits
 from tests.faults.followed import copy_all_again, settings_of, wait_until_current
 from tests.faults.kill_points import AGAIN, AGAIN_DONE, BESIDE
+from tests.faults.refusals.test_guards_server import SETTINGS, copy_cluster, replace_cluster
 from tests.faults.standing import refused_and_untouched
-from tests.faults.test_guards_server import SETTINGS, copy_cluster, replace_cluster
-from tests.faults.test_table_copied import MADE, Habits
 from tests.faults.topic_life import TopicLife
 from tests.fix_postgres import Database
 from tests.fix_producer import ProducerUnderTest, refusal_of

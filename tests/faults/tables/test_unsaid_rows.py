@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from tests.faults.followed import settings_of
-from tests.faults.test_table_trouble import barriers_of, states
+from tests.faults.tables.test_table_trouble import barriers_of, states
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.postgres_versions import MAJORS
 from tests.source_rows import comparable, source_rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.copies.test_table_copied import table
 from tests.faults.followed import settings_of
-from tests.faults.test_table_copied import table
 from tests.fix_producer import ProducerUnderTest
 from tests.wait import wait_until
 from walbridge.schemas.control.table_request import TableRequest
