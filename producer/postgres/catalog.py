@@ -191,7 +191,7 @@ _TABLES = f"""
            c.relkind = 'p',
            a.attname, a.atttypid, a.atttypmod, a.attnum, NOT a.attnotnull,
            EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary
-                   AND i.indimmediate AND {_KEY}),
+                   AND i.indimmediate AND i.indisvalid AND {_KEY}),
            c.relreplident = 'f' OR EXISTS (
              SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND {_KEY}
              AND i.indimmediate AND i.indislive
