@@ -185,6 +185,8 @@ class Publisher(KafkaTransaction):
         Raises:
             BatchAborted: a row failed, or an offset is missing or foreign between ours.
         """
+        # Each lane's newest row was held back, since only now it is known to be the last, whose callback tells where
+        # the range ends.
         for topic, lane in self._deliveries.lanes.items():
             if lane.held is not None:
                 row, lane.held = lane.held, None

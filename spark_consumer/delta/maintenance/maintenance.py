@@ -204,6 +204,7 @@ class Maintenance:
         """Delete what no kept row names, and no row that a reader may have taken in the last hour, and orphans; whether
         there was time for all."""
         named, now = self._named(path), self._clock()
+        # Of files of a version before that nothing is known; where no row names a version, nobody knows what is needed.
         if min(named, default=-1) < lives.after:
             return True
         before_ms = int((now - self._retention.all_for - READERS_HOUR).timestamp() * 1000)
