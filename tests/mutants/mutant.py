@@ -22,11 +22,15 @@ FAILURES = (AssertionError, pytest.fail.Exception, OperatorError, ProtocolError,
 
 @dataclass(frozen=True)
 class Mutant:
-    """``text`` of ``function`` becomes ``mistake``; a property is the function behind it."""
+    """``text`` of ``function`` becomes ``mistake``; a property is the function behind it.
+
+    ``seed``: of the simulated run that found it last, which is asked first.
+    """
 
     function: Any
     text: str
     mistake: str
+    seed: int = 0
 
 
 @contextmanager

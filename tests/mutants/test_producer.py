@@ -426,6 +426,10 @@ NOTICED = {
         Mutant(SessionRelations.show, "known[0] < arrival", "known[0] > arrival"),
         test_session_relations.test_what_a_commit_makes_known_stays_known_unless_a_newer_one_came_meanwhile,
     ),
+    "what a streamed transaction announced is not known after its commit": Noticed(
+        Mutant(SessionRelations.show, "arrival is not None and", "False and"),
+        test_session_relations.test_what_a_commit_makes_known_stays_known_unless_a_newer_one_came_meanwhile,
+    ),
     "a replay leaves its own versions behind": Noticed(
         Mutant(SessionRelations.put_back, "self.show_all(self.known())", "pass"),
         test_session_relations.test_after_a_replay_a_change_is_read_by_what_was_known_before_it,

@@ -119,6 +119,10 @@ class Clock:
         """Seconds of the simulated run."""
         return self._world.now_s
 
+    def time(self) -> float:
+        """The same as a time of day."""
+        return self._world.now_s
+
     def time_ns(self) -> int:
         """The same as a time of day."""
         return int(self._world.now_s * 1e9)
