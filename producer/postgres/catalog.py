@@ -194,7 +194,7 @@ _TABLES = f"""
                    AND i.indimmediate AND i.indisvalid AND {_KEY}),
            c.relreplident = 'f' OR EXISTS (
              SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND {_KEY}
-             AND i.indimmediate AND i.indislive
+             AND i.indimmediate AND i.indisvalid AND i.indislive
              AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident))),
            CASE WHEN a.atthasmissing THEN {MISSING_VALUE} ELSE b.value END, a.attgenerated <> ''
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

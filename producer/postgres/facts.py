@@ -218,7 +218,8 @@ class TableStorage:
 class Partition:
     """``name`` is quoted for SQL. ``never_sent``: why its changes are not in the WAL.
 
-    ``key_columns``: of the replica identity's index; under FULL or NOTHING of the primary key.
+    ``key_columns``: of the replica identity's index; under FULL or NOTHING of the primary key. ``has_invalid_key``: a
+    primary key that not all partitions have yet, and that the server tells as the key all the same.
     """
 
     root: int
@@ -227,6 +228,7 @@ class Partition:
     replica_identity: str
     key_columns: frozenset[str]
     never_sent: str = ""
+    has_invalid_key: bool = False
 
     @property
     def carries_updates(self) -> bool:

@@ -10,6 +10,8 @@ from walbridge.producer.postgres.catalog import INDEX_KEY, Publications, rows_of
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import Partition
 
+TELLS_INVALID_KEYS = 170_000
+"""Servers from this version on (PostgreSQL ``relcache.c``, ``RelationGetIndexList``)."""
 _TREES = f"""
     WITH RECURSIVE tree AS (
       SELECT oid AS root, oid FROM pg_class WHERE oid = ANY (%s) AND relkind = 'p'
@@ -20,7 +22,9 @@ _TREES = f"""
                  WHERE i.indrelid = c.oid AND a.attnum = ANY ({INDEX_KEY})
                  AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END),
            CASE WHEN c.relkind = 'f' THEN 'a foreign table'
-                WHEN c.relpersistence <> 'p' AND c.oid <> t.root THEN 'unlogged' ELSE '' END
+                WHEN c.relpersistence <> 'p' AND c.oid <> t.root THEN 'unlogged' ELSE '' END,
+           c.relreplident = 'd' AND current_setting('server_version_num')::int >= {TELLS_INVALID_KEYS}
+           AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND NOT i.indisvalid)
     FROM tree t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'f') OR c.oid = t.root"""
 
@@ -33,8 +37,8 @@ def partition_trees(connection: SqlConnection, relation_ids: Iterable[int]) -> l
     """
     rows = rows_of(connection, _TREES, (list(relation_ids),))
     return [
-        Partition(root, relation_id, name, identity, frozenset(columns), never_sent)
-        for root, relation_id, name, identity, columns, never_sent in rows
+        Partition(root, relation_id, name, identity, frozenset(columns), *more)
+        for root, relation_id, name, identity, columns, *more in rows
     ]
 
 

@@ -9,6 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from walbridge.producer.postgres.facts import Partition
 from walbridge.schemas.errors import OperatorError
 
+_ATTACH_KEYS = (
+    "for each partition without it: ALTER TABLE <partition> ADD PRIMARY KEY (...); ALTER INDEX <the key of {0}> ATTACH "
+    "PARTITION <that of the partition>; or ALTER TABLE {0} DROP CONSTRAINT <its key>"
+)
+
 
 def identity_faults(trees: Sequence[Partition]) -> Iterator[tuple[int, OperatorError]]:
     """The roots with a partition whose old rows cannot be read by their identity (I5, I6), each with its remedy.
@@ -17,6 +22,9 @@ def identity_faults(trees: Sequence[Partition]) -> Iterator[tuple[int, OperatorE
     update does no harm: Postgres itself refuses the update then.
     """
     roots = {each.root: each for each in trees if each.relation_id == each.root}
+    for root in (each for each in roots.values() if each.has_invalid_key):
+        what = f"the primary key of {root.name} is not one of all its partitions yet: rows of theirs may be equal in it"
+        yield root.root, OperatorError(what, remedy=_ATTACH_KEYS.format(root.name))
     for leaf in trees:
         root = roots[leaf.root]
         if leaf is not root and leaf.carries_updates and (remedy := _remedy(root, leaf)) is not None:

@@ -45,6 +45,14 @@ def test_identity_that_is_not_what_the_root_says_is_its_fault(above: Partition, 
     assert remedy in fault.remedy
 
 
+def test_key_of_a_root_that_not_all_partitions_have_yet_is_its_fault() -> None:
+    """I8: the server tells it as the key of rows that may be equal in it."""
+    ((root_id, fault),) = identity_faults([replace(ROOT, has_invalid_key=True), leaf(2, key=NO_KEY)])
+
+    assert root_id == ROOT.relation_id
+    assert fault.what.startswith("the primary key of public.p is not one of all its partitions yet")
+
+
 @pytest.mark.parametrize(
     ("above", "other"),
     [
