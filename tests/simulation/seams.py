@@ -24,6 +24,7 @@ from walbridge.producer.kafka.topic_found import TopicFound
 from walbridge.producer.kafka.topic_specs import TopicSpec
 from walbridge.producer.postgres.facts import PublicationState, TableFacts, TableStorage
 from walbridge.producer.postgres.publications.combined_publications import EVERY_TABLE
+from walbridge.producer.session.parts import SessionParts
 from walbridge.schemas.pg_types import TypeFacts
 from walbridge.schemas.position import Lsn
 
@@ -134,6 +135,14 @@ def _no_types(connection: object, oids: Iterable[int]) -> dict[int, TypeFacts]:
     return {}
 
 
+class WithoutCopies(SessionParts):
+    """No table comes, so none is copied beside the stream."""
+
+    def copy_with(self, reader: object, requests: object) -> Any:
+        """As ``SessionParts.copy_with``."""
+        return SimpleNamespace(progress=SimpleNamespace(standings=()))
+
+
 _SETTINGS = {"wal_level": "logical", "server_encoding": "UTF8"}
 
 
@@ -179,7 +188,7 @@ def _replacements(
         },
         "walbridge.producer.follow": {
             "ddl_publication": lambda *_: None,
-            # Without a table that comes nothing is copied beside the stream.
+            "SessionParts": WithoutCopies if copied is None else SessionParts,
             "CopyReader": lambda *_: nullcontext() if copied is None else Reader(copied, world),
             "TableRequests": lambda settings, next_offset: RequestsInTurn(world, settings, next_offset),
         },
