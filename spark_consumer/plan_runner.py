@@ -108,13 +108,11 @@ class PlanRunner:
         row = state.applied(plan, heads, relations, troubles)
         # There is nothing to remember but where to read on: not worth a row of _cuts.
         if not plan.tables and row.kind != "published":
+            self._tell(plan.troubles, row, plan, relations)
             return state.passed(plan, relations)
         if not plan.tables and state.is_idle(row):
             return self.publish_idle(state.passed(plan, relations, row))
-        troubles = [*plan.troubles, *troubles]
-        # What a copy of an archive would take away nobody can bring back.
-        mended = [each for each in troubles if not _is_archive(relations, each)]
-        _report_troubles(troubles, row, self._requests.ask(plan.epoch.slot, mended))
+        self._tell([*plan.troubles, *troubles], row, plan, relations)
         kill_point("job:before-publish")
         self.manifest.append(row)
         kill_point("job:published")
@@ -127,6 +125,11 @@ class PlanRunner:
                 self._maintenance.leave(entry.path)
         self._maintenance.after_plan([head.path for head in heads])
         return self._without_dropped(LakeState.after(self._pipeline, row))
+
+    def _tell(self, troubles: Collection[TableTrouble], row: CutRow, plan: Plan, relations: Relations) -> None:
+        # What a copy of an archive would take away nobody can bring back.
+        mended = [each for each in troubles if not _is_archive(relations, each)]
+        _report_troubles(troubles, row, self._requests.ask(plan.epoch.slot, mended))
 
     def refuse_troubles(self, troubles: Iterable[TableTrouble], *, lake_is_empty: bool = False) -> None:
         """Where the settings say so, one table's trouble stops all.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,13 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tests.contract_writer import ContractWriter, Event, copy_barriers
-from tests.spark_consumer.accounts import Run, newest, rows, transfer
+from tests.spark_consumer.accounts import HISTORY, Run, newest, rows, transfer
 from walbridge.schemas.control.cut import Barrier
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.position import Lsn, Position
+from walbridge.spark_consumer.kafka.copy_requests import CopyRequests
+from walbridge.spark_consumer.plan.table_trouble import TableTrouble
 from walbridge.spark_consumer.read import published, tables_at
 
 
@@ -98,6 +101,30 @@ def test_a_table_that_left_the_publication_is_stale_and_the_others_are_published
     ] == [(1, 2)]
     with pytest.raises(OperatorError, match=r"table public.history is stale"):
         rows(spark, lake, "history")
+
+
+def test_trouble_that_is_found_inside_of_a_split_transaction_has_a_copy_asked_for(
+    writer: ContractWriter, accounts: RelationRecord, history: RelationRecord, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is remembered, it is no news at the transaction's end, where the copy was to be asked for."""
+    asked: list[int] = []
+
+    def ask(requests: CopyRequests, slot: str, troubles: Iterable[TableTrouble]) -> frozenset[int]:
+        asked.extend(each.relation_id for each in troubles)
+        return frozenset()
+
+    monkeypatch.setattr(CopyRequests, "ask", ask)
+    writer.copy([(accounts, []), (history, [])])
+    run()
+    other = writer.relation("history", HISTORY, relation_id=7)
+    writer.send(
+        [Event(each, "c", 0x2000, n, after={"id": n, "delta": n}) for n, each in enumerate((history, other))],
+        complete=False,
+    )
+    writer.send([Event(accounts, "c", 0x2000, 2, after={"id": 1, "balance": 1})])
+    run()
+
+    assert asked == [other.table.relation_id]
 
 
 def test_rows_beyond_one_plan_are_applied_in_several(
