@@ -27,6 +27,8 @@ from walbridge.spark_consumer.kafka.slices import Volume
 
 NO_PYTHON = "/nonexistent/python-on-an-executor"
 
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
 SETTINGS = {
     "spark.master": "local[2]",
     # Less than by default: what is bounded by arithmetic needs no room to spare.
@@ -41,6 +43,10 @@ SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",  # as the job has it
+    # A query over ten rows costs less interpreted than compiled: a quarter of all that these tests cost Spark.
+    # ``compiled`` has it as the job has it, and so have the programs that tests start.
+    **_INTERPRETED,
     # Ten seconds by default: so long a test would wait for how far a task is.
     "spark.executor.heartbeatInterval": "1s",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -136,6 +142,16 @@ def shared_jvm() -> Iterator[SharedJvm]:
 def spark(shared_jvm: SharedJvm) -> SparkSession:
     """The shared session; take ``spark.newSession()`` to change a setting."""
     return shared_jvm.session
+
+
+@pytest.fixture
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Spark compiles its expressions, as it does for the job."""
+    spark.conf.set("spark.sql.codegen.wholeStage", "true")
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    yield
+    for name, value in _INTERPRETED.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture

@@ -88,6 +88,7 @@ def test_rows_from_before_a_column_of_any_type_have_its_value(pipeline: Pipeline
     pipeline.check_equal()
     database.execute("DELETE FROM older WHERE ctid = (SELECT max(ctid) FROM older); INSERT INTO older VALUES (3)")
     database.execute("UPDATE older SET id = 4 WHERE id = 1; ALTER TABLE older ADD quiet int[] DEFAULT '{1,NULL}'")
+    wait_until(partial(is_told, 3), "the last column to be told")
     pipeline.check_equal()
     assert "table is stale" not in running.log
 
