@@ -88,6 +88,8 @@ class RunReport:
         if not self._has_begun:
             self._thread.start()
         self._thread.join(END_S)
+        if self._thread.is_alive():  # what comes of that write nobody hears any more
+            self._warn(f"no answer within {END_S:g} s")
         if self._is_told:
             self._left.remove()
 
@@ -136,7 +138,7 @@ class RunReport:
         try:
             run, end = self._place.read()
         except Exception as error:
-            self._warn(error)
+            self._warn(_why(error))
             return left
         words = last_words(run, [end, left], datetime.now(UTC), False)
         if words.has_ended_unsaid and run is not None and is_alive(run.process) is not True:
@@ -150,17 +152,20 @@ class RunReport:
         try:
             self._place.write(records)
         except Exception as error:  # whatever it is: the program itself goes on, or ends for its own reason
-            self._warn(error)
+            self._warn(_why(error))
             return False
         self._is_warned = False
         return True
 
-    def _warn(self, error: Exception) -> None:
+    def _warn(self, why: str) -> None:
         if not self._is_warned:
             self._is_warned = True
-            why = str(error) if isinstance(error, WalbridgeError) else type(error).__name__
             what = "its end is not recorded but on this machine" if self._is_over.is_set() else "it goes on unrecorded"
             log.warning(f"what this program says of itself cannot be written: {what}", why=why)
+
+
+def _why(error: Exception) -> str:
+    return str(error) if isinstance(error, WalbridgeError) else type(error).__name__
 
 
 def end_of(error: BaseException | None, at: datetime) -> End:

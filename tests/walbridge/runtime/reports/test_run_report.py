@@ -182,6 +182,21 @@ def test_peer_that_hangs_delays_the_end_by_its_limit_alone_and_hides_no_error(se
     assert left(settings) is not None
 
 
+def test_end_that_is_not_told_in_time_is_said_at_once_and_never_again(
+    settings: Settings, place: Kept, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = made(settings, place)
+    place.hangs.clear()
+    run_and_fail(report, None)
+    assert capsys.readouterr().out.count("its end is not recorded but on this machine") == 1
+
+    place.away = True
+    place.hangs.set()
+    for late in [each for each in threading.enumerate() if each.name == "run report"]:
+        late.join(10)
+    assert capsys.readouterr().out == ""
+
+
 def test_run_without_an_end_is_told_by_the_next_one(settings: Settings, place: Kept) -> None:
     """It was killed."""
     killed = Run(JOB, "p", "1", "0", "elsewhere", 7, "", datetime.now(UTC), datetime.now(UTC), "running")
