@@ -32,8 +32,10 @@ class CommandLines(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(0.05):
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
-                self._look(path)
+            # Not glob("*/cmdline"), which asks whether each is there and fails where its process ends meanwhile.
+            for process in Path("/proc").iterdir():
+                if process.name.isdigit():
+                    self._look(process / "cmdline")
             for path in self._scratch.glob("*/spark.properties"):
                 self._look_at_properties(path)
 
