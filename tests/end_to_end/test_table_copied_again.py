@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 from tests.faults.copies.test_table_copied import MADE, Habits
+from tests.faults.followed import states_by_name
 from tests.fix_pipeline import PipelineUnderTest
 from tests.wait import wait_until
 from walbridge.tables.copy import copy
 from walbridge.tables.forget import forget
-from walbridge.tables.look import look
 
 
 def test_table_that_is_copied_again_stays_readable_and_equals_the_source(pipeline: PipelineUnderTest) -> None:
@@ -41,16 +41,12 @@ def test_table_that_is_forgotten_leaves_topic_and_folder_that_may_be_deleted(pip
     producer.start_streaming()
     pipeline.check_equal()
     execute("ALTER PUBLICATION walbridge DROP TABLE u; INSERT INTO t VALUES (1)")
-
-    def states() -> dict[str, str]:
-        tables = look(pipeline.settings, needs_postgres=True).tables
-        return {table.name: table.progress.state for table in tables if table.progress is not None}
-
-    wait_until(lambda: states() == {"public.t": "current", "public.u": "dropped"}, "the table to be dropped")
+    dropped = {"public.t": "current", "public.u": "dropped"}
+    wait_until(lambda: states_by_name(pipeline.settings) == dropped, "the table to be dropped")
     pipeline.catch_up()
     said: list[str] = []
     assert forget(pipeline.settings, ["u"], say=said.append) == 0
-    wait_until(lambda: states() == {"public.t": "current"}, "the table to be forgotten")
+    wait_until(lambda: states_by_name(pipeline.settings) == {"public.t": "current"}, "the table to be forgotten")
     folder = Path(said[2].rpartition(" rm -r ")[2])
     assert folder.is_dir()
     shutil.rmtree(folder)
@@ -58,7 +54,7 @@ def test_table_that_is_forgotten_leaves_topic_and_folder_that_may_be_deleted(pip
     pipeline.catch_up()
     assert sorted(row["id"] for row in pipeline.contents("t")) == [1, 2]
     execute("ALTER PUBLICATION walbridge ADD TABLE u; INSERT INTO u VALUES (2)")
-    wait_until(lambda: states().get("public.u") == "current", "the table to be copied")
+    wait_until(lambda: states_by_name(pipeline.settings).get("public.u") == "current", "the table to be copied")
     pipeline.check_equal()
 
 

@@ -14,6 +14,7 @@ from walbridge.schemas.control.table_request import to_copy
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import load_settings
 from walbridge.tables.copy_all import copy_all
+from walbridge.tables.look import look
 
 
 def settings_of(producer: ProducerUnderTest) -> Settings:
@@ -68,6 +69,12 @@ def wait_until_current(producer: ProducerUnderTest) -> None:
         return progress.state == "streaming" and states == {CURRENT} and not to_copy(progress)
 
     wait_until(is_done, "all tables to be current")
+
+
+def states_by_name(settings: Settings) -> dict[str | None, str]:
+    """Of the tables that the newest progress knows: one that no cut has announced yet is not among them."""
+    tables = look(settings, needs_postgres=True).tables
+    return {table.name: table.progress.state for table in tables if table.progress is not None}
 
 
 def follow_as_new_pipeline(producer: ProducerUnderTest) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.copies.test_table_copied import MADE, Habits
-from tests.faults.followed import copy_all_again, settings_of, wait_until_current
+from tests.faults.followed import copy_all_again, settings_of, states_by_name, wait_until_current
 from tests.faults.kill_points import AGAIN, AGAIN_DONE, BESIDE
 from tests.faults.refusals.test_guards_server import SETTINGS, copy_cluster, replace_cluster
 from tests.faults.standing import refused_and_untouched
@@ -136,13 +136,8 @@ def test_tables_that_vanished_meanwhile_are_dropped_and_new_ones_are_copied(stop
     )
     assert copy_all(settings_of(stopped), wait=False, say=lambda line: None) == 0
     running = stopped.start_streaming()
-
-    def states() -> dict[str, str]:
-        tables = look(settings_of(stopped), needs_postgres=True).tables
-        return {table.name: table.progress.state for table in tables if table.progress is not None}
-
     wanted = {"public.bag": "dropped", "public.t": "current", "public.renamed": "current", "public.u": "current"}
-    wait_until(lambda: states() == wanted, "the tables to be copied", 60)
+    wait_until(lambda: states_by_name(settings_of(stopped)) == wanted, "the tables to be copied", 60)
     stopped.database.execute("INSERT INTO u VALUES (8)")
     with stopped.topics() as topics:
         stopped.caught_up(topics)

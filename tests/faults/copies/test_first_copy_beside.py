@@ -12,7 +12,7 @@ from tests.faults.copies.test_copy_all import progress_of
 from tests.faults.copies.test_table_copied import MADE, Habits
 from tests.faults.copies.test_table_without_copy import LONE, WITHOUT_ORDER
 from tests.faults.copies.test_table_without_copy import MADE as MADE_LONE
-from tests.faults.followed import settings_of, wait_until_current
+from tests.faults.followed import settings_of, states_by_name, wait_until_current
 from tests.faults.kill_points import AGAIN, AGAIN_DONE, BESIDE, FIRST
 from tests.fix_producer import ProducerUnderTest
 from tests.postgres_versions import MAJORS
@@ -212,12 +212,8 @@ def test_table_with_a_row_that_is_too_large_is_left_out_of_either_first_copy(
         assert "[producer] row_bytes_max is 100,000" in producer.refusal()
         return
     running = producer.start_streaming()
-
-    def states() -> dict[str | None, str]:
-        seen = look(settings_of(producer), needs_postgres=True)
-        return {table.name: table.progress.state for table in seen.tables if table.progress is not None}
-
-    wait_until(lambda: states() == {"public.t": CURRENT, "public.u": state}, "the tables' states", 60)
+    ended = {"public.t": CURRENT, "public.u": state}
+    wait_until(lambda: states_by_name(settings_of(producer)) == ended, "the tables' states", 60)
     running.stop()
 
 
