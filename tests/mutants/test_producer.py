@@ -221,6 +221,10 @@ NOTICED = {
         Mutant(KeysMadeAgain.remembered, "known.key if self._is_ahead(relation_id) else now.key", "now.key"),
         test_keys_made_again.test_key_that_was_away_at_a_look_and_is_back_when_the_table_is_announced_is_a_doubt,
     ),
+    "a key that comes back behind a look that showed none is no doubt": Noticed(
+        Mutant(KeysMadeAgain.note_compared, "known.key in (None, now.key)", "known.key in (None, 0, now.key)"),
+        test_keys_made_again.test_key_that_comes_back_behind_a_look_that_showed_none_is_a_doubt,
+    ),
     "the value of rows older than a column goes with a rewrite": Noticed(
         Mutant(table_description._missing_value, "if recorded.attnum == number:", "if False:"),
         test_column_numbers.test_value_of_older_rows_is_recorded_with_a_column_that_came_and_holds_on,

@@ -6,7 +6,8 @@ that come now may be of a time without it.
 Under FULL and NOTHING a table's key is the catalogue's primary key, which says *now*. While there was none rows may
 have been equal in it, and a delete of one would take all. Who alters a key keeps all others from the table, so a change
 that commits behind the WAL position of a look which shows the key is of a time with it. Until the stream is there, the
-key of before is what is remembered.
+key of before is what is remembered. That there was none is remembered too: the key that comes then may be one that the
+table had before, which no announced version tells apart.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,7 @@ class KeysMadeAgain:
 
     def __init__(self, tables: Tables, tracker: ProgressTracker, insert_lsn: Callable[[], Lsn]) -> None:
         self._tables, self._tracker, self._insert_lsn = tables, tracker, insert_lsn
-        self._since: dict[int, tuple[int, Lsn]] = {}
+        self._since: dict[int, tuple[int | None, Lsn]] = {}
         """By table whose key is another one than is remembered: which, and where the WAL stood behind the look."""
 
     def awaits(self, relation_id: int) -> bool:
@@ -36,12 +37,12 @@ class KeysMadeAgain:
 
     def note_compared(self, relation_id: int, known: TableStorage, now: TableStorage) -> None:
         """The catalogue was looked at."""
-        if known.key in (0, now.key):
+        if known.key in (None, now.key):
             self._since.pop(relation_id, None)
         elif relation_id not in self._since or self._since[relation_id][0] != now.key:
             self._since[relation_id] = now.key, self._insert_lsn()
 
-    def remembered(self, relation_id: int, known: TableStorage, now: TableStorage) -> int:
+    def remembered(self, relation_id: int, known: TableStorage, now: TableStorage) -> int | None:
         """The key that progress is to tell."""
         return known.key if self._is_ahead(relation_id) else now.key
 

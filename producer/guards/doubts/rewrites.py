@@ -45,12 +45,13 @@ def as_text(storage: TableStorage) -> str:
         for each in storage.files
     ]
     labels = [_LABELS + ",".join(sorted(storage.labels))] if storage.labels else []
-    return " ".join([*files, *labels, *([f"{_KEY}{storage.key}"] if storage.key else [])])
+    return " ".join([*files, *labels, *([f"{_KEY}{storage.key}"] if storage.key is not None else [])])
 
 
 def from_text(text: str) -> TableStorage:
     """Earlier code did not write when partitions joined, nor labels, nor marks, nor keys."""
-    files, labels, knows_labels, key = [], "", True, 0
+    files, labels, knows_labels = [], "", True
+    key: int | None = None
     for each in text.split():
         if each.startswith(_LABELS):
             labels = each.removeprefix(_LABELS)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.producer.guards.test_source_watch import END, Watched
 from tests.producer.kept import INT4, ITEMS, ORDERS, TEXT, XID, catalogue, relation
-from walbridge.producer.guards.doubts.rewrites import from_text
+from walbridge.producer.guards.doubts.rewrites import as_text, from_text
 from walbridge.producer.postgres.facts import ColumnFacts, TableFacts, TableFile, TableStorage
 from walbridge.schemas.position import Lsn
 
@@ -39,8 +39,14 @@ class Keyed(Watched):
             self.watched.look_at(ORDERS, XID)
         return ORDERS in self.watched.doubts.take(END)
 
+    def forget_key(self) -> None:
+        """Progress is as earlier code wrote it."""
+        table = self.tracker.progress.tables[ORDERS]
+        storage = replace(from_text(str(table.storage)), key=None)
+        self.tracker.remember_tables({ORDERS: replace(table, storage=as_text(storage))})
+
     @property
-    def remembered(self) -> int:
+    def remembered(self) -> int | None:
         return from_text(str(self.tracker.progress.tables[ORDERS].storage)).key
 
     def publish_up_to(self, end_lsn: Lsn) -> None:
@@ -65,6 +71,26 @@ def test_key_that_was_away_at_a_look_and_is_back_when_the_table_is_announced_is_
     assert watched.remembered == FIRST
     watched.key(SECOND)
     assert watched.is_doubted_when_announced()
+
+
+def test_key_that_comes_back_behind_a_look_that_showed_none_is_a_doubt() -> None:
+    """I8: the stream had passed that look, so that no key is remembered; no version without one was announced."""
+    watched = Keyed()
+    watched.key(0)
+    watched.look()
+    watched.publish_up_to(watched.insert_lsn)
+    watched.look()
+    assert watched.remembered == 0
+    watched.insert_lsn = Lsn(watched.insert_lsn + 100)
+    watched.key(SECOND)
+    assert watched.is_doubted_when_announced()
+
+
+def test_key_of_which_earlier_code_wrote_nothing_is_no_doubt() -> None:
+    watched = Keyed()
+    watched.forget_key()
+    watched.key(SECOND)
+    assert not watched.is_doubted_when_announced()
 
 
 def test_changes_behind_that_look_are_of_a_time_with_the_key() -> None:
