@@ -101,16 +101,23 @@ def hung_up_after(
     if timeout_s is None:
         yield
         return
-    over = threading.Event()
-    watch = threading.Thread(target=_hang_up, args=(descriptor, timeout_s, should_stop, over), daemon=True)
+    over, deciding = threading.Event(), threading.Lock()
+    watch = threading.Thread(target=_hang_up, args=(descriptor, timeout_s, should_stop, over, deciding), daemon=True)
     watch.start()
     try:
         yield
     finally:
-        over.set()
+        with deciding:
+            over.set()
 
 
-def _hang_up(descriptor: int, timeout_s: float, should_stop: Callable[[], bool] | None, over: threading.Event) -> None:
+def _hang_up(
+    descriptor: int,
+    timeout_s: float,
+    should_stop: Callable[[], bool] | None,
+    over: threading.Event,
+    deciding: threading.Lock,
+) -> None:
     left_s = timeout_s
     while left_s > 0:
         slice_s = left_s if should_stop is None else min(left_s, PATIENCE_S / 2)
@@ -119,5 +126,9 @@ def _hang_up(descriptor: int, timeout_s: float, should_stop: Callable[[], bool] 
         left_s -= slice_s
         if should_stop is not None and should_stop():
             left_s, should_stop = min(left_s, PATIENCE_S), None
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as twin:
-        twin.shutdown(socket.SHUT_RDWR)
+    with deciding:
+        # Its number may be another socket's once the wait is over.
+        if over.is_set():
+            return
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as twin:
+            twin.shutdown(socket.SHUT_RDWR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 
@@ -62,3 +63,26 @@ def test_answer_that_came_in_time_leaves_the_socket_open() -> None:
             assert ours.recv(1) == b"1"
         theirs.send(b"2")
         assert ours.recv(1) == b"2"
+
+
+def test_wait_that_ends_while_the_socket_is_being_shut_down_lasts_until_that_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else its number may be another socket's by then."""
+    begun, left, done = threading.Event(), threading.Event(), threading.Event()
+    duplicate = os.dup
+
+    def slow(descriptor: int) -> int:
+        begun.set()
+        left.wait(0.2)
+        done.set()
+        return duplicate(descriptor)
+
+    monkeypatch.setattr(os, "dup", slow)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        with hung_up_after(ours.fileno(), 0.001):
+            assert begun.wait(BOUND_S)
+        was_done = done.is_set()
+        left.set()
+    assert was_done
