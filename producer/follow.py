@@ -105,6 +105,8 @@ def follow_once(
             metrics.watch_pending(of_session.pending)
             metrics.watch_copies(lambda: copies.progress.standings)
             try:
+                if watch.leave_first:
+                    of_session.cuts.tell_left()
                 Session(of_session).run(lambda: _should_stop(source, waits))
             except StreamLost as lost:
                 lost.is_in_wal = True

@@ -40,5 +40,6 @@ def settings_of_session(settings: Settings, connection: SqlConnection, tables: T
         tables.awaited_publications = ()
         return settings
     tables.awaited_publications = named
+    tables.named_sessions.asked = None  # a look that finds them has another session begin
     of_before = {"publication": None, "publications": tuple(followed)}
     return settings.model_copy(update={"postgres": settings.postgres.model_copy(update=of_before)})

@@ -174,6 +174,18 @@ class CutMaker:
         self._out.close(None)
         self._after_cut()
 
+    def tell_left(self) -> None:
+        """Before anything comes: tables of which nothing was asked for leave in a cut of their own.
+
+        A cut that ends inside a transaction could not say it, and a session after that would not find it (I8).
+        """
+        self._out.open()
+        self._out.batch.end_lsn = end_lsn = self._out.tracker.end_lsn
+        self._end_at(end_lsn)
+        self._bound_floor()
+        self._out.close(None)
+        self.last_cut_s = time.monotonic()  # nothing more may be confirmed than before
+
     def _bound_floor(self) -> None:
         """Keep the floor at or below the oldest prepared transaction, and at or below what the server has reported."""
         held = self._prepared.oldest_prepared_lsn

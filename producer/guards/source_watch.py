@@ -85,6 +85,8 @@ class SourceWatch:
         """Whether looks ask for tables that came to the publication."""
         self.only_looks = False
         """Whether nothing of the server may be used up, since no cut follows: no xid either."""
+        self.leave_first = False
+        """Whether tables leave before anything is published: the session asks for nothing of them."""
         self.appeared: set[int] = set()
         """Relations of the publication that progress does not know, or knows as gone; also partitions of such."""
 
@@ -112,6 +114,7 @@ class SourceWatch:
                 now = self._state(progress.relation_ids)
                 baseline, left = beside_others(progress, baseline, self._publications, now)
                 self._leaving.leave_at_once(left)
+                self.leave_first = bool(left)
             self._remember(baseline)
         self._tables.topics.remember(progress.options)
         lost = self.topics.open()  # first: a metadata topic that was made anew lacks records, too

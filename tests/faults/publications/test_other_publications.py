@@ -64,3 +64,51 @@ def test_tables_of_publications_that_are_named_in_addition_or_no_more_come_and_g
     assert sorted(row["id"] for row in replayed.rows("public", "shared")) == [2, 3, 5]
     assert sorted(row["id"] for row in replayed.rows("public", "only_b")) == [1, 2, 3, 4, 5]
     assert dropped_tables(producer) == ["only_a"]
+
+
+def test_table_of_a_publication_that_is_named_no_more_is_left_before_anything_comes_without_it(
+    producer: ProducerUnderTest,
+) -> None:
+    """I8: also where the producer is killed inside of the first transaction that it reads."""
+    execute = producer.database.execute
+    execute("CREATE TABLE only_a (id int PRIMARY KEY); CREATE TABLE big (id int PRIMARY KEY)")
+    producer.publish("only_a", name="a")
+    producer.publish("big", name="b")
+    producer.settings["producer"] = {"batch_rows_max": 10}
+    start_with(producer, "a", "b").stop()
+    execute("INSERT INTO only_a VALUES (1)")
+    execute("INSERT INTO big SELECT generate_series(1, 100)")
+
+    producer.settings["postgres"] = {"publications": ["b"]}
+    producer.run_until_killed("produce:split")
+
+    assert dropped_tables(producer) == ["only_a"]
+    start_with(producer, "b")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        assert len(topics.replay().rows("public", "big")) == 100
+
+
+@pytest.mark.parametrize("major", [17, 18])
+def test_publications_that_are_named_while_a_transaction_is_half_published_are_followed_behind_it(
+    producer_on: Callable[[int], ProducerUnderTest], major: int
+) -> None:
+    """Also where they are some of those that were followed, and without another start."""
+    producer = producer_on(major)
+    execute = producer.database.execute
+    execute("CREATE TABLE only_a (id int PRIMARY KEY); CREATE TABLE big (id int PRIMARY KEY)")
+    producer.publish("only_a", name="a")
+    producer.publish("big", name="b")
+    producer.settings["producer"] = {"batch_rows_max": 10}
+    start_with(producer, "a", "b").stop()
+    execute("INSERT INTO big SELECT generate_series(1, 100)")
+    producer.run_until_killed("produce:split:3")
+
+    running = start_with(producer, "b")
+
+    running.wait_for_log("other publications are followed from now on")
+    wait_until(lambda: dropped_tables(producer) == ["only_a"], "the table that left")
+    execute("INSERT INTO big VALUES (101)")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        assert len(topics.replay().rows("public", "big")) == 101
