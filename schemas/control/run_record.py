@@ -89,6 +89,14 @@ class LastWords:
         """Whether the run that held the pipeline is over and nobody said so."""
         return self.run is not None and self.run.end is None and not self.is_running
 
+    @property
+    def told_end(self) -> Run | None:
+        """What ended last, if it said so: a start that was refused later says more than a run that was killed."""
+        if self.run is None or not self.has_ended_unsaid:
+            return self.end
+        is_newer = self.end is not None and self.end.end is not None and self.end.end.at > self.run.seen
+        return self.end if is_newer else None
+
 
 NEVER_RAN = LastWords()
 

@@ -19,12 +19,12 @@ def program_findings(verb: str, words: LastWords, now: datetime) -> Iterator[Fin
     lines = list(word_lines(words, now))
     if not lines:
         return
-    command, end = f"walbridge {verb}", words.end.end if words.end is not None else None
+    command, end = f"walbridge {verb}", words.told_end.end if words.told_end is not None else None
     text = f"{command} {lines[0]}"
     if words.is_running:
         yield ok(AREA, text)
-    elif end is not None and end.how is How.STOPPED and not words.has_ended_unsaid:
+    elif end is not None and end.how is How.STOPPED:
         yield advice(AREA, text, command)
     else:
-        mended = end.remedy if end is not None and end.remedy and len(lines) > 1 else None
+        mended = end.remedy if end is not None else None
         yield warning(AREA, text, f"{mended}; then {command}" if mended else command)

@@ -20,18 +20,15 @@ _LATELY = timedelta(days=1)
 def word_lines(words: LastWords, now: datetime) -> Iterator[str]:
     """Whether it runs, since when and where; how it ended, and what mends that. None where it never ran."""
     run, end = words.run, words.end
+    told = words.told_end
     if words.is_running and run is not None:
         yield f"runs since {moment_text(run.since)}: {run.where}, version {run.version}, {run.state}"
         if end is not None and end.end is not None and end.end.how is not How.STOPPED and now - end.end.at < _LATELY:
             yield from _ended("the last one ", end, end.end, now)
-    elif words.has_ended_unsaid and run is not None and not _is_newer(end, run):
+    elif told is not None and told.end is not None:
+        yield from _ended("", told, told.end, now)
+    elif run is not None:
         yield f"{UNSAID}, last heard of {_ago(run.seen, now)}: {run.where}"
-    elif end is not None and end.end is not None:
-        yield from _ended("", end, end.end, now)
-
-
-def _is_newer(end: Run | None, run: Run) -> bool:
-    return end is not None and end.end is not None and end.end.at > run.seen
 
 
 def _ended(who: str, run: Run, end: End, now: datetime) -> Iterator[str]:

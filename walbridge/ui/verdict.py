@@ -101,17 +101,17 @@ def _lags(standing: Standing) -> Iterator[Verdict]:
 
 
 def _program(who: str, words: LastWords) -> Iterator[Verdict]:
-    end = words.end.end if words.end is not None else None
+    end = words.told_end.end if words.told_end is not None else None
     if words.is_running:
         return
     if words.run is None and words.end is None:
         yield Verdict(OFF, f"the {who} was never started", VERBS[who])
-    elif words.has_ended_unsaid:
+    elif end is None or end.how is How.UNSAID:
         yield Verdict(BAD, f"the {who} ended without a word", VERBS[who])
-    elif end is not None and end.how is not How.STOPPED:
-        yield Verdict(BAD, f"the {who} ended with {'a bug' if end.how is How.BUG else 'an error'}", end.remedy)
-    else:
+    elif end.how is How.STOPPED:
         yield Verdict(OFF, f"the {who} is stopped", VERBS[who])
+    else:
+        yield Verdict(BAD, f"the {who} ended with {'a bug' if end.how is How.BUG else 'an error'}", end.remedy)
 
 
 def _tables(standing: Standing) -> Iterator[Verdict]:

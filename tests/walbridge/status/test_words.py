@@ -67,6 +67,19 @@ def test_start_that_was_refused_after_a_kill_is_what_is_told() -> None:
     assert next(word_lines(LastWords(RUN, later), NOW)).startswith("ended with an error at 2026-01-31 12:01:00Z")
 
 
+def test_check_names_the_refusal_after_a_kill_and_what_mends_it() -> None:
+    stopped = replace(STOPPED, run_id="2", end=End(AT + timedelta(seconds=60), How.STOPPED, 0))
+    refused = replace(
+        LOST, end=End(AT + timedelta(seconds=60), How.REFUSED, 2, "slot s is lost", "walbridge copy --all")
+    )
+
+    (found,) = program_findings("produce", LastWords(RUN, refused), NOW)
+    (off,) = program_findings("produce", LastWords(RUN, stopped), NOW)
+
+    assert found.remedy == "walbridge copy --all; then walbridge produce"
+    assert (off.severity, off.remedy) == (Severity.ADVICE, "walbridge produce")
+
+
 def test_status_shows_both_programs_and_one_that_ended_in_red() -> None:
     there = replace(standing(), producer=LastWords(RUN, None, is_running=True), job=LastWords(LOST, LOST), at=NOW)
 

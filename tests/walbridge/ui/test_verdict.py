@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.walbridge.ui.standings import AWAY, LOST, STATES, later
+from tests.walbridge.ui.standings import AWAY, LOST, NOW, RUN, STATES, later
 from walbridge.producer.postgres.slots.slot_row import Prepared, Source
-from walbridge.schemas.control.run_record import NEVER_RAN, LastWords
+from walbridge.schemas.control.run_record import NEVER_RAN, End, How, LastWords
 from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS
 from walbridge.status.standing import Lake, LeftOut, Published, Standing
 from walbridge.ui.verdict import Verdict, table_rows, verdict
@@ -40,6 +40,14 @@ def test_worst_is_told_where_several_things_are_wrong() -> None:
     both = replace(STATES["stale"], job=LastWords(LOST, LOST))
 
     assert verdict(both).text == "the Spark job ended with an error"
+
+
+def test_start_that_was_refused_after_a_kill_is_what_is_told() -> None:
+    """The producer was killed, its slot dropped, and its supervisor started it again."""
+    refused = RUN.ended(End(NOW + timedelta(seconds=60), How.REFUSED, 2, "the slot s is gone", "walbridge copy --all"))
+    there = replace(STATES["producer killed"], producer=LastWords(RUN, replace(refused, run_id="2")))
+
+    assert verdict(there) == Verdict("bad", "the producer ended with an error", "walbridge copy --all")
 
 
 def test_pipeline_that_never_ran_is_off_and_its_first_copy_is_no_fault() -> None:
