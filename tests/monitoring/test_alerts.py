@@ -159,6 +159,28 @@ def test_difference_that_was_found_before_the_first_scrape_fires_too(tmp_path: P
     assert promtool(tmp_path, series(Case(5, found)), 5, fired) == ""
 
 
+def slot_status(**values: str) -> dict[str, str]:
+    return {f'walbridge_producer_slot_wal_status{{status="{status}"}}': told for status, told in values.items()}
+
+
+@needs_promtool
+@pytest.mark.parametrize("minutes", [3, 12])
+def test_slot_is_told_lost_by_a_producer_that_met_that_and_ended_within_seconds(minutes: int, tmp_path: Path) -> None:
+    lost = Case(minutes, slot_status(reserved="0 stale _x200", missing="1 stale _x200"))
+    alert = "WalbridgeSlotLost"
+    labels = [{**each, "exp_labels": each["exp_labels"] | {"status": "missing"}} for each in _labels(alert, lost)]
+
+    assert promtool(tmp_path, series(lost), minutes, {alert: labels}) == ""
+
+
+@needs_promtool
+@pytest.mark.parametrize("minutes", [0, 1, 2, 5])
+def test_slot_that_a_first_start_makes_is_not_told_lost(minutes: int, tmp_path: Path) -> None:
+    made = Case(minutes, slot_status(reserved="0 1x200", missing="1 0x200"))
+
+    assert promtool(tmp_path, series(made), minutes, {"WalbridgeSlotLost": []}) == ""
+
+
 @needs_promtool
 def test_no_alert_fires_while_both_programs_do_their_work(tmp_path: Path) -> None:
     assert promtool(tmp_path, series(Case(120)), 120, {alert: [] for alert in rules()}) == ""
