@@ -10,8 +10,9 @@ row values and no secrets, as in any error (I10); newer code may add fields, whi
 """
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +26,9 @@ RUN, END = "run", "end"
 RENEW_S = 10.0
 SILENT_S = 30.0
 """A program that was not heard of for so long does not run, unless its machine can be asked."""
+
+_MINUTE = "%Y-%m-%d %H:%MZ"
+_DIFFERENCE = re.compile(r"; last difference: (.*), at (\d{4}-\d\d-\d\d \d\d:\d\dZ)$", re.DOTALL)
 
 
 class How(StrEnum):
@@ -117,6 +121,17 @@ def last_words(run: Run | None, ends: "list[Run | None]", now: datetime, is_aliv
     if is_alive is None:
         is_alive = now - run.seen <= timedelta(seconds=SILENT_S)
     return LastWords(run, end, is_alive)
+
+
+def difference_text(table: str, at: datetime) -> str:
+    """What the state of a verifier ends with once a table differed."""
+    return f"; last difference: {table}, at {at:{_MINUTE}}"
+
+
+def last_difference(state: str) -> tuple[str, datetime] | None:
+    """The table and the moment that such a state ends with; None where none differed."""
+    found = _DIFFERENCE.search(state)
+    return found and (found[1], datetime.strptime(found[2], _MINUTE).replace(tzinfo=UTC))
 
 
 def encode_run(run: Run) -> bytes:

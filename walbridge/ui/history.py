@@ -17,6 +17,7 @@ POINT_S = 60
 POINTS_MAX = 24 * 60
 EVENTS_MAX = 30
 SAMPLES_MAX = 60
+_KEPT = timedelta(days=1)
 _RATE_OVER = timedelta(seconds=60)
 
 
@@ -101,7 +102,7 @@ class History:
         self._samples.append(sample)
         self._note_silence(standing)
         for who, words in programs(standing):
-            self._note_end(who, words)
+            self._note_end(who, words, standing.at)
         return is_over
 
     def note(self, event: Event) -> None:
@@ -141,13 +142,13 @@ class History:
             else:
                 self._silent.pop(who, None)
 
-    def _note_end(self, who: str, words: LastWords | Silent) -> None:
+    def _note_end(self, who: str, words: LastWords | Silent, now: datetime) -> None:
         end = None if isinstance(words, Silent) or words.end is None else words.end.end
-        if end is None or end.how is How.STOPPED or (who, end.at) in self._ends:
+        if end is None or end.how is How.STOPPED or (who, end.at) in self._ends or now - end.at > _KEPT:
             return
         self._ends.add((who, end.at))
         if len(self._ends) > 2 * EVENTS_MAX:
-            self._ends = {each for each in self._ends if each[1] >= end.at - timedelta(days=1)}
+            self._ends = {each for each in self._ends if each[1] >= end.at - _KEPT}
         self._events.append(Event(end.at, who, end.what or f"ended with {end.how.value}", end.remedy))
 
 

@@ -5,11 +5,12 @@ In: a ``Standing``. Out: a verdict, of which the worst holds, and rows of tables
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
-from walbridge.producer.postgres.slots.slot_row import Slot
 from walbridge.quantities import seconds_text
-from walbridge.schemas.control.run_record import How, LastWords
+from walbridge.schemas.control.run_record import How, LastWords, last_difference
 from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS
+from walbridge.schemas.errors import copy_command
 from walbridge.schemas.position import format_lsn
 from walbridge.status.standing import Silent, Standing
 from walbridge.ui.history import peers, programs
@@ -19,8 +20,14 @@ MARKS = {GOOD: "✓", BUSY: "↻", ATTENTION: "!", BAD: "✕", OFF: "■"}
 """Shape beside colour: not everybody tells the colours apart."""
 CURRENT, ARCHIVE, COPYING = "current", "archive", "copying"
 KAFKA_LATE_S, LAKE_LATE_S, PREPARED_LATE_S = 300.0, 900.0, 3600.0
+DIFFERED_LATELY = timedelta(days=1)
 """As in the alert rules."""
-VERBS = {"producer": "walbridge produce", "Spark job": "walbridge materialize"}
+VERBS = {
+    "producer": "walbridge produce",
+    "Spark job": "walbridge materialize",
+    "verify": "walbridge verify --every",
+}
+COPY_ALL = "walbridge copy --all, then walbridge produce"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +73,27 @@ def _findings(standing: Standing) -> Iterator[Verdict]:
         if isinstance(peer, Silent) and peer.away:
             remedy = "see that it runs and can be reached from here; the pipeline goes on by itself"
             yield Verdict(BAD, f"{who} does not answer", remedy)
-    slot = None if isinstance(standing.source, Silent) else standing.source.slot
-    if slot is not None and slot.wal_status == "lost":
-        yield Verdict(BAD, "the replication slot is lost", "walbridge copy --all, then walbridge produce")
-    if slot is not None:
-        yield from _slot(slot)
+    yield from _slot(standing)
     if standing.lake_is_foreign:
         yield Verdict(BAD, "the lake belongs to another pipeline", "set [lake] path")
     for who, words in programs(standing):
-        if who in VERBS and not isinstance(words, Silent):
-            yield from _program(who, words)
+        if isinstance(words, Silent):
+            continue
+        yield from _verifier(words, standing.at) if who == "verify" else _program(f"the {who}", VERBS[who], words)
     yield from _lags(standing)
     yield from _tables(standing)
 
 
-def _slot(slot: Slot) -> Iterator[Verdict]:
+def _slot(standing: Standing) -> Iterator[Verdict]:
+    if isinstance(standing.source, Silent):
+        return
+    if (slot := standing.source.slot) is None:
+        # Before it streams, a start makes the slot.
+        if not isinstance(standing.published, Silent) and standing.published.state == "streaming":
+            yield Verdict(BAD, "the replication slot does not exist", COPY_ALL)
+        return
+    if slot.wal_status == "lost":
+        yield Verdict(BAD, "the replication slot is lost", COPY_ALL)
     if slot.wal_status == "unreserved":
         remedy = "see that the producer goes on at once, or raise max_slot_wal_keep_size"
         yield Verdict(BAD, "the replication slot is about to be lost", remedy)
@@ -100,18 +113,29 @@ def _lags(standing: Standing) -> Iterator[Verdict]:
         yield Verdict(BUSY, "nothing is published in the lake yet")
 
 
-def _program(who: str, words: LastWords) -> Iterator[Verdict]:
+def _program(who: str, command: str, words: LastWords) -> Iterator[Verdict]:
     end = words.told_end.end if words.told_end is not None else None
     if words.is_running:
         return
     if words.run is None and words.end is None:
-        yield Verdict(OFF, f"the {who} was never started", VERBS[who])
+        yield Verdict(OFF, f"{who} was never started", command)
     elif end is None or end.how is How.UNSAID:
-        yield Verdict(BAD, f"the {who} ended without a word", VERBS[who])
+        yield Verdict(BAD, f"{who} ended without a word", command)
     elif end.how is How.STOPPED:
-        yield Verdict(OFF, f"the {who} is stopped", VERBS[who])
+        yield Verdict(OFF, f"{who} is stopped", command)
     else:
-        yield Verdict(BAD, f"the {who} ended with {'a bug' if end.how is How.BUG else 'an error'}", end.remedy)
+        yield Verdict(BAD, f"{who} ended with {'a bug' if end.how is How.BUG else 'an error'}", end.remedy)
+
+
+def _verifier(words: LastWords, now: datetime) -> Iterator[Verdict]:
+    """The pipeline goes on without it, and nobody has to run it."""
+    for found in _program("verify", VERBS["verify"], words):
+        if found.level == BAD:
+            yield replace(found, level=ATTENTION)
+    differed = last_difference(words.run.state) if words.run is not None else None
+    if differed is not None and now - differed[1] <= DIFFERED_LATELY:
+        remedy = f"walbridge tables says whether it is copied again; if not, {copy_command(differed[0])}"
+        yield Verdict(ATTENTION, f"verify found that {differed[0]} differed from its source", remedy)
 
 
 def _tables(standing: Standing) -> Iterator[Verdict]:

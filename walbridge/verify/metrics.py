@@ -13,6 +13,7 @@ from prometheus_client import Counter, Gauge
 
 from walbridge.runtime.monitoring.health import STARTING, STOPPED, Health, Pulse
 from walbridge.runtime.monitoring.registry import StateGauge, new_registry, show_start
+from walbridge.schemas.control.run_record import difference_text
 from walbridge.verify.report import TableResult
 
 COMPARING, RESTING, WAITING_FOR_PEERS = "comparing", "resting", "waiting for its peers"
@@ -80,7 +81,7 @@ class VerifyMetrics:
         self._rows.inc(table.rows)
         if result == UNEQUAL:
             self._unequal.inc()
-            self._last = f"; last difference: {table.table}, at {_now()}"
+            self._last = difference_text(table.table, datetime.now(UTC))
         self._now[table.table] = result
         self._why_not[table.table] = table.why_not_compared
 

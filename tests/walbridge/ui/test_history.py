@@ -66,3 +66,10 @@ def test_each_trouble_is_told_once_as_long_as_it_lasts_newest_first() -> None:
 
     assert told == [("Kafka", None), ("Kafka", None), ("Spark job", "walbridge copy --all")]
     assert module.EVENTS_MAX < 100
+
+
+def test_end_of_months_ago_is_nothing_that_went_wrong_today() -> None:
+    history = History()
+    history.add(later(JOB_FAILED, 90 * 86_400))
+
+    assert history.events() == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +14,8 @@ from walbridge.schemas.control.run_record import NEVER_RAN, End, How, LastWords
 from walbridge.schemas.control.table_progress import FIRST_COPY_WAITS
 from walbridge.status.standing import Lake, LeftOut, Published, Standing
 from walbridge.ui.verdict import Verdict, table_rows, verdict
+from walbridge.verify.metrics import VerifyMetrics
+from walbridge.verify.report import TableResult
 
 EXPECTED = {
     "streaming": ("good", "streaming", None),
@@ -88,6 +90,46 @@ def test_slot_that_is_about_to_be_lost_is_told_before_it_is() -> None:
 
     assert (found.level, found.text) == ("bad", "the replication slot is about to be lost")
     assert "max_slot_wal_keep_size" in (found.remedy or "")
+
+
+def test_slot_that_is_gone_is_told_of_a_pipeline_that_has_streamed() -> None:
+    there = STATES["producer stopped"]
+    assert isinstance(there.source, Source)
+    gone = replace(there, source=replace(there.source, slot=None))
+    new = replace(gone, published=Published(None, None), producer=NEVER_RAN)
+
+    found = verdict(gone)
+
+    assert (found.level, found.text) == ("bad", "the replication slot does not exist")
+    assert "walbridge copy --all" in (found.remedy or "")
+    assert verdict(new) == Verdict("off", "the producer was never started", "walbridge produce")
+
+
+def verifying(state: str, end: End | None = None) -> Standing:
+    run = replace(RUN, program="verify", state=state, end=end)
+    return replace(STATES["streaming"], verifier=LastWords(run, run if end else None, is_running=end is None))
+
+
+def test_verifier_that_an_error_ended_is_told_and_one_that_was_stopped_is_not() -> None:
+    failed = verifying("resting", End(NOW, How.REFUSED, 2, "the port is taken", "set metrics.verify_port"))
+    killed = replace(failed, verifier=LastWords(replace(RUN, program="verify")))
+
+    assert verdict(failed) == Verdict("attention", "verify ended with an error", "set metrics.verify_port")
+    assert verdict(killed) == Verdict("attention", "verify ended without a word", "walbridge verify --every")
+    assert verdict(verifying("resting", End(NOW, How.STOPPED, 0))).level == "good"
+    assert verdict(verifying("resting; at 2026-01-31 12:00Z: 7 of 7 tables equal")).level == "good"
+
+
+def test_difference_that_verify_found_is_told_for_a_day() -> None:
+    metrics = VerifyMetrics("shop", 3600, 60)
+    metrics.found(TableResult("public.a, b", "current", 7, counts={"different": 1}))
+    metrics.run_ended(["public.a, b"])
+    now = datetime.now(UTC)
+
+    found = verdict(replace(verifying(metrics.told), at=now))
+
+    assert (found.level, found.text) == ("attention", "verify found that public.a, b differed from its source")
+    assert verdict(replace(verifying(metrics.told), at=now + timedelta(days=1, minutes=2))).level == "good"
 
 
 def test_prepared_transaction_is_told_once_it_is_what_an_alert_would_tell() -> None:
