@@ -159,6 +159,19 @@ def test_difference_that_was_found_before_the_first_scrape_fires_too(tmp_path: P
     assert promtool(tmp_path, series(Case(5, found)), 5, fired) == ""
 
 
+@needs_promtool
+@pytest.mark.parametrize("alert", ["WalbridgeProducerGone", "WalbridgeJobGone", "WalbridgeVerifyGone"])
+def test_program_that_is_gone_for_weeks_is_still_told(alert: str, tmp_path: Path) -> None:
+    case = Case(20 * 24 * 60, gone=CASES[alert].gone)
+
+    assert promtool(tmp_path, series(case), case.minutes, {alert: _labels(alert, case)}, evaluated="1h") == ""
+
+
+def test_program_that_is_gone_on_purpose_has_a_remedy_too() -> None:
+    for alert in ("WalbridgeProducerGone", "WalbridgeJobGone"):
+        assert "walbridge drop" in rules()[alert]["annotations"]["remedy"]
+
+
 def slot_status(**values: str) -> dict[str, str]:
     return {f'walbridge_producer_slot_wal_status{{status="{status}"}}': told for status, told in values.items()}
 
@@ -234,13 +247,17 @@ def _labels(alert: str, case: Case) -> list[dict[str, Any]]:
 
 
 def promtool(
-    folder: Path, input_series: Iterator[dict[str, str]], minutes: int, fired: dict[str, list[dict[str, Any]]]
+    folder: Path,
+    input_series: Iterator[dict[str, str]],
+    minutes: int,
+    fired: dict[str, list[dict[str, Any]]],
+    evaluated: str = "1m",
 ) -> str:
     """What differs from the alerts that are to fire after so many minutes."""
     assert PROMTOOL is not None
     tests = {
         "rule_files": [str(RULES)],
-        "evaluation_interval": "1m",
+        "evaluation_interval": evaluated,
         "tests": [
             {
                 "interval": "1m",
