@@ -229,11 +229,12 @@ def test_job_that_stops_for_a_table_goes_on_once_it_was_undone_or_the_setting_wa
                 run()
         (setting, value) = re.findall(r'set \[lake\] (\w+) = "(\w+)"', stopped.value.remedy)[0]
         if undo:
-            assert stopped.value.remedy.startswith("undo that if it can be undone, then start again; or ")
+            assert stopped.value.remedy.endswith("; or undo what happened, if that can be, and start again")
             (lake / "elsewhere").rename(folder)
         with job_over(pipeline, lake, **{setting: "stop" if undo else value}) as run:
             run()
-    assert stopped.value.remedy.endswith(f"walbridge copy has copied the table of topic {ACCOUNTS.topic}")
+    assert stopped.value.remedy.startswith('set [lake] on_table_error = "quarantine" and start again')
+    assert f"walbridge copy has copied the table of topic {ACCOUNTS.topic};" in stopped.value.remedy
     with pytest.raises(OperatorError, match=r"public\.accounts is stale"):
         readable_tables(cut_rows(lake)[-1])
     accounts_copied(pipeline, 2)
