@@ -25,8 +25,7 @@ RUN, END = "run", "end"
 """Records of a program."""
 RENEW_S = 10.0
 SILENT_S = 30.0
-"""A program that was not heard of for so long does not run, unless its machine can be asked."""
-
+"""A program that was not heard of for so long does not run, unless its machine or its slot knows better."""
 _MINUTE = "%Y-%m-%d %H:%MZ"
 _DIFFERENCE = re.compile(r"; last difference: (.*), at (\d{4}-\d\d-\d\d \d\d:\d\dZ)$", re.DOTALL)
 
@@ -82,11 +81,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """What is known of one program. ``run`` None: it never ran here; ``end``: the newest end, of any run."""
+    """What is known of one program. ``run`` None: it never ran here; ``end``: the newest end, of any run.
+
+    ``is_sure``: its machine was asked whether it runs; else only the age of its record tells that.
+    """
 
     run: Run | None = None
     end: Run | None = None
     is_running: bool = False
+    is_sure: bool = False
 
     @property
     def has_ended_unsaid(self) -> bool:
@@ -100,6 +103,13 @@ class LastWords:
             return self.end
         is_newer = self.end is not None and self.end.end is not None and self.end.end.at > self.run.seen
         return self.end if is_newer else None
+
+    def with_slot_in_use(self, is_in_use: bool) -> "LastWords":
+        """Of a producer, with what Postgres says of its slot.
+
+        A record is old also where the reader's clock is ahead, or Kafka was away and nobody could renew it.
+        """
+        return replace(self, is_running=True) if is_in_use and self.has_ended_unsaid and not self.is_sure else self
 
 
 NEVER_RAN = LastWords()
@@ -118,9 +128,8 @@ def last_words(run: Run | None, ends: "list[Run | None]", now: datetime, is_aliv
         run = next((each for each in told if each.run_id == run.run_id), run)
     if run is None or run.end is not None:
         return LastWords(run, end)
-    if is_alive is None:
-        is_alive = now - run.seen <= timedelta(seconds=SILENT_S)
-    return LastWords(run, end, is_alive)
+    is_heard_of = now - run.seen <= timedelta(seconds=SILENT_S)
+    return LastWords(run, end, is_heard_of if is_alive is None else is_alive, is_alive is not None)
 
 
 def difference_text(table: str, at: datetime) -> str:

@@ -157,6 +157,8 @@ def _rights(reached: Reached) -> Iterator[Finding]:
 def _producer(reached: Reached) -> Iterator[Finding]:
     settings = reached.settings
     words = left_words(settings, PRODUCER) if reached.counts is None else producer_words(settings)
+    slot = reached.slot_state
+    words = words.with_slot_in_use(slot is not None and slot.active_pid is not None)
     return program_findings("produce", words, datetime.now(UTC))
 
 

@@ -16,8 +16,9 @@ from walbridge.extras import missing_package
 from walbridge.producer.copying.copy_share import TableSize
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.connection import connect_sql
-from walbridge.producer.postgres.slots.slot_row import source_of
+from walbridge.producer.postgres.slots.slot_row import Source, source_of
 from walbridge.program_runs import job_words, producer_words, verifier_words
+from walbridge.schemas.control.run_record import LastWords
 from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, TableProgress
 from walbridge.schemas.errors import WalbridgeError
 from walbridge.schemas.settings import Settings
@@ -47,10 +48,16 @@ def look(settings: Settings) -> Standing:
             source=source.result(),
             published=published.result(),
             lake=without_forgotten(lake.result(), published.result()),
-            producer=producer.result(),
+            producer=_with_slot(producer.result(), source.result()),
             job=job.result(),
             verifier=verifier.result(),
         )
+
+
+def _with_slot(words: LastWords | Silent, source: Source | Silent) -> LastWords | Silent:
+    if isinstance(words, Silent) or isinstance(source, Silent):
+        return words
+    return words.with_slot_in_use(source.slot is not None and source.slot.active_pid is not None)
 
 
 def without_forgotten(lake: Lake | Silent, published: Published | Silent) -> Lake | Silent:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from walbridge.schemas.control.run_record import (
+    NEVER_RAN,
     SILENT_S,
     End,
     How,
@@ -92,3 +93,12 @@ def test_end_without_a_word_does_not_say_that_the_run_was_heard_of_then() -> Non
 
 def test_records_of_a_slot_have_their_own_keys() -> None:
     assert record_key("s", "producer", "run") == b"s/producer/run"
+
+
+def test_slot_in_use_tells_of_a_run_that_its_machine_does_not_deny() -> None:
+    """A reader's clock may be ahead, and while Kafka is away no record is renewed."""
+    assert last_words(RUN, [], LATE, None).with_slot_in_use(True).is_running
+    assert not last_words(RUN, [], LATE, None).with_slot_in_use(False).is_running
+    assert not last_words(RUN, [], LATE, False).with_slot_in_use(True).is_running
+    assert not last_words(RUN.ended(FAILED), [], LATE, None).with_slot_in_use(True).is_running
+    assert NEVER_RAN.with_slot_in_use(True) == NEVER_RAN

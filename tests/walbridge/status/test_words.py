@@ -8,10 +8,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.walbridge.status.test_standing import standing
+from walbridge.check import steps
 from walbridge.check.finding import Severity
 from walbridge.check.programs import program_findings
+from walbridge.check.reached import Reached
+from walbridge.producer.postgres.facts import SlotState
+from walbridge.producer.postgres.slots.slot_row import Slot, Source
 from walbridge.schemas.control.run_record import NEVER_RAN, End, How, LastWords, Run
+from walbridge.schemas.position import Lsn
+from walbridge.schemas.settings import Settings
+from walbridge.status import look as look_module
 from walbridge.status.show import as_json, as_table, as_text
+from walbridge.status.standing import Silent
 from walbridge.status.words import word_lines
 
 AT = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
@@ -125,3 +133,30 @@ def test_check_says_that_a_program_does_not_run_and_what_starts_it(
 
 def test_check_says_nothing_of_a_program_that_never_ran() -> None:
     assert not list(program_findings("produce", NEVER_RAN, NOW))
+
+
+@pytest.mark.parametrize(("active_pid", "is_running"), [(77, True), (None, False)])
+def test_producer_whose_slot_is_in_use_runs_for_status_and_check_however_old_its_record(
+    active_pid: int | None, is_running: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot = Slot(active_pid, "reserved", 0, None, 1)
+    sections = {"postgres": {"dsn": "host=h"}, "kafka": {"bootstrap_servers": "h:1"}, "lake": {"path": "/l"}}
+    settings = Settings.model_validate({"name": "p"} | sections)
+    silent = Silent("it is not asked")
+    for name, told in {
+        "source_of": Source("18.1", 5, NOW, slot),
+        "published_of": silent,
+        "_lake": silent,
+        "job_words": NEVER_RAN,
+        "verifier_words": NEVER_RAN,
+        "producer_words": LastWords(RUN),
+    }.items():
+        monkeypatch.setattr(look_module, name, lambda _, told=told: told)
+    monkeypatch.setattr(steps, "producer_words", lambda _: LastWords(RUN))
+    reached = Reached(settings, slot_state=SlotState("pgoutput", "d", active_pid, "reserved", Lsn(1), False), counts={})
+
+    (found,) = steps._producer(reached)
+
+    there = look_module.look(settings)
+    assert (isinstance(there.producer, LastWords) and there.producer.is_running) is is_running
+    assert (found.severity is Severity.OK) is is_running
