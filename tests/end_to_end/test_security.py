@@ -291,7 +291,7 @@ def test_both_programs_and_all_verbs_pass_with_the_rights_that_init_prints(locke
 def _assert_rights(locked: Locked) -> None:
     """As both programs log in."""
     said = locked.run("check")
-    assert re.search(r"walbridge produce may write its \d topics, and open transactions", said), said
+    assert re.search(r"walbridge produce may write its \d topics, make more for tables that come, and open", said), said
     assert re.search(r"walbridge materialize may read its \d topics", said), said
 
 
@@ -330,6 +330,24 @@ def test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_
     locked.producer.start_streaming()
     newest = f'"key": {{"id": {len(MISSING_IN_KAFKA) + 1}}}'
     wait_until(lambda: newest in locked.run("tail", "public.t"), "the rows that were written meanwhile")
+
+
+def test_check_says_of_rights_what_it_asked_and_asks_whether_a_table_may_come(locked: Locked) -> None:
+    rights = locked.printed_rights()
+    locked.grant(*rights.values())
+    password = Path(locked.producer.settings["postgres"]["password_file"])
+    password.write_text("none yet")
+    said = locked.run("check", code=2)  # there is no role yet
+    password.unlink()
+    assert "may write its topics" not in said, said
+    assert "may read its topics" not in said, said
+    assert "walbridge produce may open transactions; Write on its topics is asked for once they are there" in said, said
+    locked.run("init", "--admin-dsn", "user=postgres")
+    with locked.without(rights[PRODUCER, "topic", "Create"]):
+        said = locked.run("check")
+        assert "rights: a topic for a table that comes could not be made: " in said, said
+        assert "grant Create on topics " in said
+    _assert_rights(locked)
 
 
 def test_each_right_that_is_missing_in_postgres_is_named_and_init_grants_it_again(locked: Locked) -> None:

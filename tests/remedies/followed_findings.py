@@ -81,6 +81,9 @@ FINDINGS_BY_TEST: dict[str, tuple[str, ...]] = {
     SECURITY + "test_each_right_that_is_missing_in_kafka_is_named_and_granting_it_mends_the_start": (
         "rights:producer_findings: Kafka refuses transactional ids …/*: …",
     ),
+    SECURITY + "test_check_says_of_rights_what_it_asked_and_asks_whether_a_table_may_come": (
+        "rights:_create_findings: a topic for a table that comes could not be made: …",
+    ),
     SECURITY + "test_rights_that_the_job_lacks_are_found_by_check_and_granting_them_mends_that": (
         "rights:job_findings: as the Spark job: …",
         "rights:job_findings: not asked as the Spark job: …",

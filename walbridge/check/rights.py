@@ -9,21 +9,21 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
-from confluent_kafka.admin import AclOperation
+from confluent_kafka.admin import AclOperation, NewTopic
 from pydantic import SecretStr
 
-from walbridge.check.finding import Finding, advice, error, ok, refused
+from walbridge.check.finding import Finding, advice, error, ok, refused, warning
 from walbridge.check.java_login import OtherLogin, login_of
 from walbridge.producer.errors.topics import may_not_write
 from walbridge.producer.kafka.client_config import admin_client, client_config, refusing_properties
-from walbridge.producer.kafka.topic_specs import control_topics
+from walbridge.producer.kafka.topic_specs import control_topics, data_topic_spec
 from walbridge.producer.kafka.topics import REQUEST_TIMEOUT_S, TopicAdmin
 from walbridge.schemas.control.metadata_record import RelationRecord
 from walbridge.schemas.errors import KafkaRefuses, OperatorError
 from walbridge.schemas.properties import flatten
 from walbridge.schemas.settings import Settings
 from walbridge.schemas.settings_file import with_secrets
-from walbridge.schemas.topics import progress_topic
+from walbridge.schemas.topics import data_topic, progress_topic
 from walbridge.spark_consumer.errors import GRANT_READ
 
 AREA = "rights"
@@ -33,6 +33,7 @@ TOO_LONG_MS = 2**31 - 1
 NAMED_MAX = 3
 _SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)
 """Without a logger librdkafka says itself, on stderr, what becomes a finding."""
+_LATER = "on its topics is asked for once they are there"
 _OF_A_JOB = "if walbridge materialize is to run with these settings: "
 _LOGIN = "check [kafka.spark]: security.protocol, sasl.mechanism, sasl.jaas.config"
 
@@ -53,7 +54,11 @@ def producer_findings(settings: Settings, topics: Collection[str]) -> Iterator[F
     Args:
         topics: those of the pipeline that are there.
     """
-    faults = []
+    faults, may = [], [f"write {_count(topics)}"] if topics else []
+    if topics:  # before there are any, the look at the topics asks for this
+        unmade = list(_create_findings(settings))
+        yield from unmade
+        may += [] if unmade else ["make more for tables that come"]
     if forbidden := _forbidden(settings, topics, AclOperation.WRITE):
         faults.append(refused(AREA, may_not_write(settings.name, _named(forbidden))))
     transactional_id = f"{settings.name}/check"
@@ -61,7 +66,8 @@ def producer_findings(settings: Settings, topics: Collection[str]) -> Iterator[F
         text = f"Kafka refuses transactional ids {settings.name}/*: {reason}"
         grant = f"grant Write on transactional ids {settings.name}/* to walbridge's principal"
         faults.append(error(AREA, text, f"{grant}: walbridge init --acls prints the command"))
-    yield from faults or [ok(AREA, f"walbridge produce may write {_count(topics)}, and open transactions")]
+    told = ", ".join([*may, "and open transactions"]) if may else f"open transactions; Write {_LATER}"
+    yield from faults or [ok(AREA, f"walbridge produce may {told}")]
 
 
 def job_findings(settings: Settings, topics: Collection[str]) -> Iterator[Finding]:
@@ -90,7 +96,8 @@ def job_findings(settings: Settings, topics: Collection[str]) -> Iterator[Findin
             f"the Spark job may not write {progress_topic(settings.name)}, so it cannot ask for copies itself",
             "grant it Write on that topic: walbridge init --acls prints the command",
         )
-    yield from faults or [ok(AREA, f"walbridge materialize may read {_count(topics)}")]
+    told = _count(topics) if topics else f"with group {group}; Read {_LATER}"
+    yield from faults or [ok(AREA, f"walbridge materialize may read {told}")]
 
 
 def _as_job(settings: Settings) -> Settings:
@@ -141,6 +148,28 @@ def _without(asked: Mapping[str, object], operation: AclOperation, refusal: int)
                 yield name
 
 
+def _create_findings(settings: Settings) -> Iterator[Finding]:
+    """Why the broker would not make one more topic as tables have them; none where it would."""
+    spec = data_topic_spec(settings, data_topic(settings.name, "walbridge", "check"), has_key=True)
+    factor = settings.topics.replication_factor
+    wanted = NewTopic(
+        spec.name, num_partitions=spec.partition_count, replication_factor=factor, config=dict(spec.config)
+    )
+    admin = admin_client(settings)  # held: its answers are lost with it
+    tried = admin.create_topics([wanted], validate_only=True, request_timeout=REQUEST_TIMEOUT_S)
+    try:
+        tried[spec.name].result()
+    except KafkaException as failure:
+        reason: KafkaError = failure.args[0]
+        if reason.retriable():
+            raise
+        text = f"a topic for a table that comes could not be made: {reason.str()}"
+        grant = f"grant Create on topics {settings.name}.* to walbridge's principal"
+        others = "or mend [topics]; or make the topic by hand before the table comes"
+        if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            yield warning(AREA, text, f"{grant}: walbridge init --acls prints the command; {others}")
+
+
 def _id_refusal(settings: Settings, transactional_id: str) -> str | None:
     """Why Kafka lets nobody with this login use such an id; None where it does, or does not say."""
     asking = {
@@ -166,4 +195,4 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _count(topics: Collection[str]) -> str:
-    return "its topics" if not topics else f"its {len(topics)} topics" if len(topics) > 1 else "its topic"
+    return f"its {len(topics)} topics" if len(topics) > 1 else "its topic"
