@@ -7,6 +7,7 @@ and classes: their number is that of the tables, whatever the load (I9), and non
 setting (I10).
 """
 
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
@@ -34,11 +35,23 @@ from walbridge.runtime.monitoring.health import (
 )
 from walbridge.runtime.monitoring.registry import StateGauge, free_bytes, new_registry, show_start
 from walbridge.schemas.control.cut import Cut
+from walbridge.schemas.control.table_progress import COPYING as TABLE_COPYING
+from walbridge.schemas.control.table_progress import (
+    CURRENT,
+    DROPPED,
+    FIRST_COPY_WAITS,
+    QUARANTINED,
+    STALE,
+    TableProgress,
+)
 from walbridge.schemas.errors import KafkaAway, RegistryAway, RetryableError
 
 COPYING = "copying"
 STREAMING = "streaming"
 STATES = (STARTING, COPYING, STREAMING, WAITING_FOR_KAFKA, WAITING_FOR_POSTGRES, WAITING_FOR_REGISTRY, STOPPED)
+FIRST_COPY = "waiting"
+"""A table that comes to its first copy by itself: it is no one's trouble."""
+TABLE_STATES = (CURRENT, TABLE_COPYING, FIRST_COPY, STALE, QUARANTINED, DROPPED)
 KAFKA_SLOW_S = 5.0
 """A step of a batch that takes Kafka so long is a wait for it: most take milliseconds."""
 _COMMIT_BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -59,6 +72,8 @@ class ProducerMetrics:
         self.registry.register(self._publisher_counts)
         self._copies = _Copies()
         self.registry.register(self._copies)
+        self._tables = _Tables()
+        self.registry.register(self._tables)
         self._rows = self._counter("rows", "Rows committed to Kafka, by topic", "topic")
         self._copied_rows = self._counter("copied_rows", "Of these, rows of a first copy")
         self._bytes = self._counter("bytes", "Bytes of the rows committed to Kafka")
@@ -136,6 +151,10 @@ class ProducerMetrics:
         """Show how far the copies of this session are."""
         self._copies.standings = standings
 
+    def watch_tables(self, tables: Callable[[], Iterable[TableProgress]]) -> None:
+        """Show how many tables there are in each state."""
+        self._tables.tables = tables
+
     def batch_committed(self, batch: Batch, cut: Cut, commit_s: float) -> None:
         """Kafka holds a batch."""
         self.pulse.beat()
@@ -208,6 +227,19 @@ class _Copies(Collector):
             if copy.left_s is not None:
                 left.add_metric([copy.topic], copy.left_s)
         yield from (rows, size, share, left)
+
+
+class _Tables(Collector):
+    """Counted when somebody asks."""
+
+    tables: Callable[[], Iterable[TableProgress]] = staticmethod(tuple)
+
+    def collect(self) -> Iterator[Metric]:
+        counts = Counts(FIRST_COPY if each.why == FIRST_COPY_WAITS else each.state for each in self.tables())
+        family = GaugeMetricFamily(f"{_PREFIX}_tables", "Tables of the pipeline, by state", labels=["state"])
+        for state in TABLE_STATES:
+            family.add_metric([state], counts[state])
+        yield family
 
 
 _WAITING_FOR = {"kafka": WAITING_FOR_KAFKA, "postgres": WAITING_FOR_POSTGRES, "registry": WAITING_FOR_REGISTRY}

@@ -64,6 +64,7 @@ class Pipeline:
             parts = retry_at_start(self._start, self._settings.postgres.start_timeout_s, pause=self._waits.sleep)
             # An open transaction would hide from readers what others write after it.
             ending.callback(parts.publisher.close)
+            self._metrics.watch_tables(lambda: parts.out.tracker.progress.tables.values())
             self._on_begun()
             if parts.needs_copy:
                 FirstEpoch(self._settings, self._source, self._waits, self._metrics).begin(parts)

@@ -150,6 +150,15 @@ def test_alert_fires_and_no_other_that_it_does_not_bring_with_it(alert: str, tmp
 
 
 @needs_promtool
+def test_table_that_the_producer_leaves_out_fires_also_where_no_job_tells_of_it(tmp_path: Path) -> None:
+    alert = "WalbridgeTablesNotCurrent"
+    case = Case(20, {'walbridge_producer_tables{state="quarantined"}': "1x200"})
+    fired = {each: _labels(each, case) if each == alert else [] for each in rules()}
+
+    assert promtool(tmp_path, series(case), case.minutes, fired) == ""
+
+
+@needs_promtool
 def test_difference_that_was_found_before_the_first_scrape_fires_too(tmp_path: Path) -> None:
     """A counter that was never seen at 0 never increased."""
     found = {"walbridge_verify_unequal_tables_total": "1x200", 'walbridge_verify_tables{result="unequal"}': "1x200"}

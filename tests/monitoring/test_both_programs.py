@@ -62,6 +62,7 @@ def test_programs_show_all_that_is_documented(producer: ProducerUnderTest, kafka
 
         assert {*re.findall(r"(?m)^# TYPE (walbridge_\w+) ", shown)} == documented()
         assert of_job.state("job") == "running"
+        assert of_producer.value("walbridge_producer_tables", state="current") == 1
         assert of_job.value("walbridge_job_lake_free_bytes") > 0
         if os.environ.get("RECORD_METRICS"):
             RECORDED.write_text(recordable(shown, producer.name))

@@ -10,6 +10,7 @@ from walbridge.producer.batch.progress import Batch
 from walbridge.producer.metrics import COPYING, KAFKA_SLOW_S, STREAMING, ProducerMetrics
 from walbridge.producer.session.copies.state.copy_progress import CopyStanding
 from walbridge.schemas.control.cut import Cut, Epoch, TableChanges
+from walbridge.schemas.control.table_progress import CURRENT, FIRST_COPY_WAITS, QUARANTINED, STALE, TableProgress
 from walbridge.schemas.errors import KafkaAway, RetryableError
 from walbridge.schemas.position import Lsn
 
@@ -105,3 +106,24 @@ def test_each_of_our_series_names_the_pipeline_and_those_of_the_process_do_not()
         name for name in labelled if name.startswith("process_")
     }
     assert set(labelled.values()) == {"shop", None}
+
+
+def test_tables_are_shown_by_state_and_one_that_waits_for_its_first_copy_needs_nobody() -> None:
+    metrics = ProducerMetrics()
+    tables = [
+        TableProgress(1, CURRENT),
+        TableProgress(2, STALE, why="its key changed"),
+        TableProgress(3, STALE, why=FIRST_COPY_WAITS),
+        TableProgress(4, QUARANTINED, why="it was rewritten"),
+        TableProgress(5, CURRENT),
+    ]
+
+    def shown() -> dict[str, float | None]:
+        states = ("current", "copying", "waiting", "stale", "quarantined", "dropped")
+        return {
+            state: metrics.registry.get_sample_value("walbridge_producer_tables", {"state": state}) for state in states
+        }
+
+    assert {*shown().values()} == {0}
+    metrics.watch_tables(lambda: tables)
+    assert shown() == {"current": 2, "copying": 0, "waiting": 1, "stale": 1, "quarantined": 1, "dropped": 0}
