@@ -1,17 +1,17 @@
 """Work that takes long, in a terminal: a bar for each copy and plan, in place of the lines that tell of it elsewhere.
 
 In: the events of the log. Out: those that say how far a copy or a plan is move a bar; all others are written above the
-bars. A bar goes with the event that ends its work, or when nothing was heard of it for a while.
+bars. A bar goes with the event that ends its work, or when nothing was heard of it for a while, whatever the log says.
 """
 
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.text import Text
@@ -22,6 +22,17 @@ ENDS = {"copied": "table", "table is copied": "table", "published": "to_cut", "a
 SILENT_S = 60.0
 """Work that ended in trouble has no event of its own here."""
 Event = structlog.typing.EventDict
+
+
+class _Shown(Progress):
+    """Its own thread draws it again and again, so what is silent leaves the screen without an event."""
+
+    clock_s: Callable[[], float] = staticmethod(time.monotonic)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Without a lock of ours: the thread that draws holds one of rich's."""
+        now_s = self.clock_s()
+        yield self.make_tasks_table([task for task in self.tasks if now_s - task.fields["heard_s"] <= SILENT_S])
 
 
 class Bars:
@@ -63,13 +74,16 @@ class Bars:
 
     def _new(self) -> Progress:
         columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), TextColumn("{task.fields[said]}")
-        return Progress(*columns, console=self._console, transient=True, refresh_per_second=4)
+        shown = _Shown(*columns, console=self._console, transient=True, refresh_per_second=4)
+        shown.clock_s = self._clock_s
+        return shown
 
     def _move(self, key: object, event: Event) -> None:
         if not self._tasks:
             self._shown = self._new()
             self._shown.start()
         shown = _of_plan(event) if "to_cut" in event else _of_copy(event)
+        shown["heard_s"] = self._clock_s()
         if key in self._tasks:
             task, _ = self._tasks[key]
             self._shown.update(task, **shown)

@@ -11,6 +11,7 @@ import pytest
 import structlog
 from rich.console import Console
 
+from tests.wait import wait_until
 from walbridge.runtime import bars, logs
 from walbridge.runtime.bars import Bars
 
@@ -90,6 +91,18 @@ def test_work_of_which_nothing_is_heard_any_more_loses_its_bar() -> None:
 
     assert terminal.says(event="table is quarantined", table="public.t")
     assert not terminal.bars._tasks
+
+
+def test_bar_of_which_nothing_is_heard_goes_also_where_no_line_is_written() -> None:
+    terminal = Terminal()
+    terminal.says(**COPY, **PACE)
+    terminal.now_s += bars.SILENT_S - 1
+    terminal.says(**PLAN)
+    terminal.now_s += 2
+
+    assert terminal.shown
+    wait_until(lambda: "applying" in (shown := terminal.shown) and "copying" not in shown, "one bar to go")
+    terminal.bars.close()
 
 
 def test_who_is_no_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
