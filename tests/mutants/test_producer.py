@@ -13,7 +13,7 @@ from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
 from tests.producer.copying import test_copy_state, test_next_epoch, test_visibility, test_window
 from tests.producer.encoding import test_interpreted, test_record
 from tests.producer.guards import test_baseline, test_source_watch, test_start
-from tests.producer.guards.doubts import test_altered_types, test_doubts, test_keys_made_again
+from tests.producer.guards.doubts import test_altered_types, test_doubts, test_keys_made_again, test_truncations
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
 from tests.producer.postgres import test_replication_stream
 from tests.producer.postgres.copy_beside import test_encoded_chunk
@@ -53,6 +53,7 @@ from walbridge.producer.guards.doubts import altered_types
 from walbridge.producer.guards.doubts.added_values import AddedValues
 from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
+from walbridge.producer.guards.doubts.partition_rows import PartitionRows
 from walbridge.producer.guards.leaving_tables import LeavingTables
 from walbridge.producer.kafka import published_offsets
 from walbridge.producer.kafka.deliveries import Deliveries
@@ -76,6 +77,7 @@ from walbridge.producer.session.table_trouble import TableTrouble
 from walbridge.producer.session.transactions.pending_transactions import PendingTransactions
 from walbridge.producer.session.transactions.session_relations import SessionRelations
 from walbridge.producer.session.transactions.transaction import TransactionTracker
+from walbridge.schemas.control.table_progress import CURRENT
 
 NOTICED = {
     "what a publication left out before it was altered back passes unseen": Noticed(
@@ -216,6 +218,14 @@ NOTICED = {
     "a column that was told without what older rows have in it is no doubt": Noticed(
         Mutant(AddedValues._is_told, "bool(told)", "True"),
         test_doubts.test_column_that_was_told_without_its_value_is_a_doubt,
+    ),
+    "a table that is current forgets which partitions came and went when its copy begins": Noticed(
+        Mutant(PartitionRows.with_empty, "table.state != CURRENT", "True"),
+        partial(
+            test_truncations.test_partition_that_came_and_went_is_no_doubt_about_a_copy_that_begins_behind_it,
+            CURRENT,
+            is_told_again=True,
+        ),
     ),
     "a key that was made again is remembered before the stream is there": Noticed(
         Mutant(KeysMadeAgain.remembered, "known.key if self._is_ahead(relation_id) else now.key", "now.key"),

@@ -22,7 +22,7 @@ from walbridge.producer.postgres.facts import TableFile, TableStorage
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.table_files import empty_of
 from walbridge.producer.relations.partition_sessions import SINCE_VERSION
-from walbridge.schemas.control.table_progress import TableProgress
+from walbridge.schemas.control.table_progress import CURRENT, TableProgress
 from walbridge.schemas.errors import OperatorError
 from walbridge.schemas.told_ddl import Attached
 
@@ -137,7 +137,13 @@ class PartitionRows:
         return replace(now, mark=REPLACED if before.mark and before.file != now.file else before.mark)
 
     def with_empty(self, table: TableProgress) -> TableProgress:
-        """A table that is to be copied, with its partitions that are empty now: what comes to them will be told."""
+        """A table that is to be copied, with its partitions that are empty now: what comes to them will be told.
+
+        What came of partitions before is no doubt about a copy that is read from now on; a table that is current until
+        the copy's end stays in doubt.
+        """
+        if table.state != CURRENT:
+            self._unknown.pop(table.relation_id, None)
         known = from_text(table.storage or "")
         leaves = [each.relation_id for each in known.files if each.relation_id != table.relation_id and each.file]
         unheard = [each for each in leaves if each not in self._announced]

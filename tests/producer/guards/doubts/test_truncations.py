@@ -10,6 +10,7 @@ from tests.producer.guards.test_source_watch import Watched
 from tests.producer.kept import ITEMS, ORDERS
 from walbridge.producer.guards.doubts import truncations
 from walbridge.producer.postgres.facts import TableFile, TableStorage
+from walbridge.schemas.control.table_progress import CURRENT, STALE
 from walbridge.schemas.position import Lsn
 
 SHORT = TableFile(ORDERS, 7, 0, 2)
@@ -180,6 +181,20 @@ def test_partition_that_came_and_went_stays_a_doubt_until_the_stream_has_passed_
     told.see(ROOT)
     assert told.watched.doubts.has_partition(ORDERS, {PARTITION.relation_id})
     assert told.told(10**6)
+
+
+@pytest.mark.parametrize(("state", "is_told_again"), [(STALE, False), (CURRENT, True)])
+def test_partition_that_came_and_went_is_no_doubt_about_a_copy_that_begins_behind_it(
+    state: str, *, is_told_again: bool
+) -> None:
+    """Else each copy would be called stale as it is read, for ever; a table that is current meanwhile is not spared."""
+    told = Told(ROOT)
+    told.watched.doubts.announce_partition(PARTITION.relation_id, ORDERS)
+    told.see(ROOT)
+    assert told.told(10**6)
+    told.watched.doubts.with_empty_partitions(replace(told.tracker.progress.tables[ORDERS], state=state))
+    told.see(ROOT)
+    assert bool(told.told(10**6)) == is_told_again
 
 
 def test_partitions_are_known_by_their_root() -> None:
