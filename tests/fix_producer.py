@@ -173,15 +173,23 @@ class ProducerUnderTest:
         if self._running and (code := self._running[-1].process.poll()) is not None:
             raise AssertionError(f"the producer ended with code {code}:\n{self._running[-1].log[-3000:]}")
 
-    def caught_up(self, topics: Topics, timeout_s: float = READ_S) -> Cut:
-        """The first complete cut that covers everything committed until now."""
+    def caught_up(self, topics: Topics, timeout_s: float = READ_S, *, without_changes: bool = False) -> Cut:
+        """The first complete cut that covers everything committed until now.
+
+        Args:
+            without_changes: and that tells of no table, as only one does before which the catalogue was looked at.
+        """
         with self.database.connect() as connection:
             row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
             assert row is not None
             # A commit record after it: the stream's position passes the one before only with it.
             connection.execute("SELECT txid_current()")
         lsn = parse_lsn(row[0])
-        return topics.wait_for_cut(lambda cut: cut.complete and cut.end_lsn >= lsn, f"at {row[0]}", timeout_s)
+
+        def covers(cut: Cut) -> bool:
+            return cut.complete and cut.end_lsn >= lsn and not (without_changes and cut.tables)
+
+        return topics.wait_for_cut(covers, f"at {row[0]}", timeout_s)
 
     def check_equal(
         self,
