@@ -288,14 +288,21 @@ class Copied(Streamed):
 
 @contextmanager
 def copied(
-    tables: Mapping[int, TableProgress] | None = None, *, row_bytes_max: int = 2**24, topics: Topics | None = None
+    tables: Mapping[int, TableProgress] | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+    row_bytes_max: int = 2**24,
+    topics: Topics | None = None,
 ) -> Iterator[Copied]:
-    """A session at rest; ``tables``: as an earlier one left them."""
+    """A session at rest; ``tables``, ``options``: as an earlier one left them."""
+    progress = replace(
+        COPIED, tables=dict(COPIED.tables if tables is None else tables), options={**COPIED.options, **(options or {})}
+    )
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
         for module in (arrival, copied_table, reading, tables_to_copy, whole_copy, whole_steps):
             patch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic, time_ns=time.time_ns))
-        made = Copied(COPIED if tables is None else replace(COPIED, tables=dict(tables)), clock, row_bytes_max, topics)
+        made = Copied(progress, clock, row_bytes_max, topics)
         try:
             made.feed(Begin(Lsn(210), 7, 70), relation(ORDERS), relation(ITEMS), Commit(Lsn(210), Lsn(220), 7))
             yield made

@@ -91,7 +91,12 @@ class TableCopies:
         known = out.tracker.progress.tables.values()
         begins_anew = {table.relation_id for table in known if is_begun_anew(table)}
         states = (state_of(table) for table in known if table.relation_id not in begins_anew)
-        copied = {s.relation_id: CopiedTable(s) for s in states if s.state == COPYING or s.corrects}
+        # Single rows of a table that is to be copied as a whole need not be read again.
+        copied = {
+            s.relation_id: CopiedTable(s)
+            for s in states
+            if s.state == COPYING or (s.corrects and s.relation_id not in requested.to_copy)
+        }
         left_out = {table.relation_id for table in known if table.state == STALE and table.name is not None}
         to_copy = TablesToCopy(left_out | begins_anew | copied.keys() | requested.to_copy)
         self._reading = CopyReading(reader, copied, to_copy, requested, bytes_per_s=settings.producer.copy_bytes_per_s)
@@ -181,7 +186,8 @@ class TableCopies:
         for relation_id in self._reading.requested.take():
             self._reading.supersede(relation_id)
             self._reading.to_copy.hurry(relation_id)
-        for relation_id in self._reading.requested.take_to_correct():
+        # A copy that was asked for together with rows of its table is that of all of them.
+        for relation_id in self._reading.requested.take_to_correct() - self._reading.requested.to_copy:
             self._correct(relation_id)
         self.progress.look(self._reading.begun)
         if self.is_at_rest and not self._watch.appeared:

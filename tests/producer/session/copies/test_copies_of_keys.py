@@ -37,7 +37,15 @@ from walbridge.producer.postgres.copy_beside.copy_protocol import (
 )
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.schemas.control.table_progress import TableProgress
-from walbridge.schemas.control.table_request import COPY, KEYS_BYTES_MAX, TableRequest, key_json, read_until, to_copy
+from walbridge.schemas.control.table_request import (
+    COPY,
+    KEYS_BYTES_MAX,
+    TableRequest,
+    key_json,
+    read_until,
+    to_copy,
+    to_copy_option,
+)
 from walbridge.schemas.position import COPIED_ORDINAL
 
 
@@ -217,6 +225,44 @@ def test_copy_of_the_whole_table_takes_the_place_of_single_rows() -> None:
         session.chunk((1, "one"), is_last=True)
         assert (session.table().state, session.table().copy) == ("current", None)
         assert session.kinds[-2:] == ["copy_begin", "copy_end"]
+
+
+def test_copy_of_the_whole_table_is_made_by_the_next_session_where_single_rows_were_left() -> None:
+    """I7: it is in progress, and no row that is read again takes its place."""
+    with correcting() as there:
+        there.ask(keys(1))
+        there.ask(TableRequest(COPY, LATE), next_offset=9)
+        there.session.transaction(insert(9, "nine"))
+        there.session.rest()
+        left = there.session.last.progress
+        assert (left.tables[LATE].state, left.tables[LATE].copy is not None) == ("current", True)
+        assert to_copy(left) == {LATE}
+    with copied({**COPIED.tables, LATE: left.tables[LATE]}, options=to_copy_option([LATE])) as session:
+        session.transaction(announcement(), insert(1, "one"))
+        copy_whole(session)
+        assert session.copies.is_at_rest
+
+
+@pytest.mark.parametrize("is_copy_first", [False, True])
+def test_copy_of_the_whole_table_is_made_where_single_rows_are_asked_for_at_once(*, is_copy_first: bool) -> None:
+    """I7: both are read from the topic together."""
+    both = [keys(1), TableRequest(COPY, LATE)]
+    with correcting() as there:
+        there.ask(*(reversed(both) if is_copy_first else both))
+        copy_whole(there.session)
+        assert there.session.copies.is_at_rest
+
+
+def copy_whole(session: Copied) -> None:
+    """From the list of the publication to the end of the copy."""
+    assert session.step() == TablesWanted()
+    assert session.answer(TablesFound((published(),))) == TableWanted(published())
+    session.answer(found(lsn=session.kept_stream.received))
+    assert (session.table().state, to_copy(session.last.progress)) == ("copying", frozenset())
+    session.chunk_wanted()
+    session.chunk((1, "one"), is_last=True)
+    assert session.kinds[-2:] == ["copy_begin", "copy_end"]
+    assert (session.table().state, session.table().copy) == ("current", None)
 
 
 @pytest.mark.parametrize("standing", [copying("7")[LATE], replace(CURRENT, state="stale", name=None)])
