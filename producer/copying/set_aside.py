@@ -71,6 +71,11 @@ class SetAside(Generic[Record]):
         elif not self.before.is_contained_in(snapshot):
             self.spoil(Void.NOT_VISIBLE)
 
+    @property
+    def waits_for(self) -> int | None:
+        """The xid, of 32 bits, of a transaction that the snapshot should contain and does not."""
+        return None if self._snapshot is None else self.before.missing_from(self._snapshot)
+
     def finish_reading(self, insert_lsn: Lsn) -> None:
         """All rows are in the topic; ``insert_lsn`` is the WAL insert position, asked for with the snapshot."""
         self._read_until = insert_lsn

@@ -95,6 +95,15 @@ class Before:
         """Whether the snapshot contains everything that this session had received."""
         return all(map(snapshot.contains_received, self.received))
 
+    def missing_from(self, snapshot: Snapshot) -> int | None:
+        """The xid, of 32 bits, of a transaction for which such a snapshot waits; None: for none.
+
+        It may run in any database of the server: snapshots do not tell them apart.
+        """
+        if not self.has_ended_in(snapshot):
+            return snapshot.xmin % (1 << 32)
+        return next((xid for xid in self.received if not snapshot.contains_received(xid)), None)
+
 
 class ReceivedTransactions:
     """The transactions that a session received and no snapshot has shown yet.

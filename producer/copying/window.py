@@ -98,6 +98,11 @@ class Window:
         self._waiting = []
         self._size_bytes = sum(step.size_bytes for step in self._steps)
 
+    @property
+    def waits_for(self) -> int | None:
+        """The xid, of 32 bits, of a transaction that the snapshot should contain and does not."""
+        return None if self._snapshot is None else self.before.missing_from(self._snapshot)
+
     def finish_reading(self, insert_lsn: Lsn) -> None:
         """All rows are read; ``insert_lsn`` is the WAL insert position, asked for after the snapshot was taken."""
         self._read_until = insert_lsn

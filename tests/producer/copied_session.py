@@ -38,7 +38,7 @@ from walbridge.producer.postgres.facts import ColumnFacts, PublishedTable, Table
 from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.producer.postgres.table_reads.row_spool import RowSpool
 from walbridge.producer.session.copies import arrival, whole_steps
-from walbridge.producer.session.copies.state import copied_table, reading, tables_to_copy, whole_copy
+from walbridge.producer.session.copies.state import copied_table, reading, tables_to_copy, waits, whole_copy
 from walbridge.producer.session.copies.table_copies import TableCopies
 from walbridge.schemas.avro.framing import frame_of
 from walbridge.schemas.control.progress_record import Progress
@@ -300,7 +300,7 @@ def copied(
     )
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        for module in (arrival, copied_table, reading, tables_to_copy, whole_copy, whole_steps):
+        for module in (arrival, copied_table, reading, tables_to_copy, waits, whole_copy, whole_steps):
             patch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic, time_ns=time.time_ns))
         made = Copied(progress, clock, row_bytes_max, topics)
         try:

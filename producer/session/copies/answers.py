@@ -181,7 +181,9 @@ class CopyAnswers:
             copied.size = copied.size.after_too_large()
         elif void in (Void.IN_PROGRESS, Void.NOT_VISIBLE):
             copied.wait(AGAIN_S)
-            log.info("copy of a table waits", relation_id=copied.state.relation_id, reason=void.value)
+            assert copied.found is not None
+            name, xid = copied.found.table.qualified_name, copied.chunks[number].window.waits_for
+            self._reading.waits.tell(copied.state.relation_id, name, void, xid)
         if copied.unread is not None:
             self._reading.end()
         copied.close_chunks(number)

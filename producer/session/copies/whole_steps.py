@@ -137,8 +137,9 @@ class WholeSteps:
         if void in (Void.IN_PROGRESS, Void.NOT_VISIBLE):
             # Told with the snapshot, before the first row.
             self._reading.end()
+            xid = None if whole.aside is None else whole.aside.waits_for
             whole.wait(AGAIN_S)
-            log.info("copy of a table waits", table=whole.name, reason=void.value)
+            self._reading.waits.tell(whole.relation_id, whole.name, void, xid)
             return
         self._abandon(whole)
         self._reading.to_copy.put_off(whole.relation_id, AGAIN_S)

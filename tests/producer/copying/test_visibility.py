@@ -110,6 +110,23 @@ def test_transaction_above_xmax_may_be_one_that_was_open_when_the_session_began(
     assert not ReceivedTransactions(begun=100).before().has_ended_in(Snapshot.parse("98:98:"))
 
 
+@pytest.mark.parametrize(
+    ("text", "xid"), [("99:105:99", 99), ("100:105:100,101,103", 101), ("100:105:100", None), ("105:105:", None)]
+)
+def test_transaction_that_a_snapshot_waits_for_is_the_oldest_one_or_one_that_was_received(
+    text: str, xid: int | None
+) -> None:
+    received = ReceivedTransactions(begun=100)
+    for each in (101, 103):
+        received.receive(each)
+    assert received.before().missing_from(Snapshot.parse(text)) == xid
+
+
+def test_transaction_that_a_snapshot_waits_for_is_told_by_the_32_bits_that_views_show() -> None:
+    before = ReceivedTransactions(begun=EPOCH + 100).before()
+    assert before.missing_from(Snapshot(EPOCH + 7, EPOCH + 200, frozenset({EPOCH + 7}))) == 7
+
+
 def test_memory_of_a_session_is_bounded_while_nobody_looks() -> None:
     """The session then counts as begun anew behind the newest transaction (I9)."""
     received = ReceivedTransactions(begun=EPOCH - 2, count_max=3)

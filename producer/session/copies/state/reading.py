@@ -5,7 +5,7 @@ In: what is asked, what has come of the answer. Out: the same, to whoever asks n
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from walbridge.producer.copying.visibility import ReceivedTransactions
 from walbridge.producer.postgres.copy_beside.copy_protocol import TableFound, Wanted
@@ -13,6 +13,7 @@ from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
 from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.requested_tables import RequestedTables
 from walbridge.producer.session.copies.state.tables_to_copy import TablesToCopy
+from walbridge.producer.session.copies.state.waits import CopyWaits
 from walbridge.producer.session.copies.state.whole_copy import WholeCopy
 
 PUBLICATION = 0
@@ -39,6 +40,7 @@ class CopyReading:
     rests_until_s: float = 0.0
     """No chunk is asked for before."""
     whole: WholeCopy | None = None
+    waits: CopyWaits = field(default_factory=CopyWaits)
 
     @property
     def table(self) -> CopiedTable | None:
