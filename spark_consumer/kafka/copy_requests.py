@@ -1,8 +1,9 @@
 """Asks the producer to copy tables that the lake cannot follow any more, as ``walbridge copy`` does.
 
 In: tables in trouble. Out: requests in ``<p>.progress``, acknowledged before ``_cuts`` says that the tables are stale:
-a job that dies between has the same trouble again, and asks again. The producer ignores what is asked of a table that
-is being copied. What comes back so soon no copy mends: a table is asked for a few times an hour, then left to people.
+a job that dies between has the same trouble again, and asks again. A table that is being copied the producer copies
+again behind that: what was sent of its copy the lake has lost, so the end of it mends nothing. What comes back so soon
+no copy mends: a table is asked for a few times an hour, then left to people.
 """
 
 import time

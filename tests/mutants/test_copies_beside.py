@@ -155,7 +155,7 @@ NOTICED = {
         chunks.test_chunk_that_cannot_be_read_is_asked_for_again_and_left_nothing,
     ),
     "an answer is heard after its table was let go": noticed(
-        CopyReading.let_go, "self.asked == relation_id", "False",
+        CopyReading.end_copy, "self.asked == relation_id", "False",
         begin.test_table_that_is_let_go_while_it_is_described_does_not_begin,
     ),
     "a table that cannot be copied is told nobody": noticed(

@@ -57,7 +57,7 @@ class Corrections:
         table = writer.relation.table
         log.info("rows of listed keys are copied", table=table.qualified_name, rows=read.row_count, deleted=len(gone))
         if not copied.state.corrects and table.relation_id in self._reading.copied:
-            self._reading.let_go(table.relation_id)
+            self._reading.end_copy(table.relation_id)
         return True
 
     def end_truncated(self, copied: CopiedTable) -> None:
@@ -69,4 +69,4 @@ class Corrections:
         relation_id = copied.state.relation_id
         ended = copied.become(copied.state.end_correction(why), self._tracker.progress)
         self._tracker.remember_tables({relation_id: ended})
-        self._reading.let_go(relation_id)
+        self._reading.end_copy(relation_id)

@@ -153,5 +153,5 @@ class CopySteps:
         self._records.end(copied.writer, record, lsn)
         if self._out.tracker.progress.tables[relation_id].state != CURRENT:
             return  # this very cut says that it left, or is in trouble again
-        self._reading.let_go(relation_id)
+        self._reading.end_copy(relation_id)
         log.info("table is copied", table=copied.writer.relation.table.qualified_name, rows=rows, lsn=format_lsn(lsn))

@@ -219,7 +219,7 @@ class WholeSteps:
         self._records.end(whole.writer, with_state(known, whole.state), lsn)
         if self._out.tracker.progress.tables[whole.relation_id].state != CURRENT:
             return  # this very cut says that it left, or is in trouble again
-        self._reading.let_go(whole.relation_id)
+        self._reading.end_copy(whole.relation_id)
         log.info("table is copied", table=whole.name, rows=rows, lsn=format_lsn(lsn))
 
     def _report(self, whole: WholeCopy) -> None:

@@ -94,12 +94,18 @@ class CopyReading:
         del self.copied[relation_id]
 
     def let_go(self, relation_id: int) -> None:
-        """The table is copied, or is followed no more."""
+        """The table is followed no more: nobody needs a copy that was asked for."""
+        self.requested.end(relation_id)
+        self.end_copy(relation_id)
+
+    def end_copy(self, relation_id: int) -> None:
+        """The table is copied, or rows of it are. A copy that was asked for meanwhile comes next."""
         if (copied := self.copied.pop(relation_id, None)) is not None:
             copied.close_chunks()
         if self.whole is not None and self.whole.relation_id == relation_id:
             self.let_go_whole()
         self.to_copy.let_go(relation_id)
-        self.requested.end(relation_id)
         if self.asked == relation_id:
             self.end()
+        if relation_id in self.requested.to_copy:
+            self.to_copy.hurry(relation_id)

@@ -76,7 +76,10 @@ class RequestedTables:
             return set()
         if relation_id == ALL_TABLES:
             return {each for each, table in tables.items() if table.state not in (COPYING, DROPPED)}
-        return {relation_id} if known is None or known.state != COPYING else set()
+        if known is not None and known.state == COPYING:
+            # The lake may have lost what was sent of that copy: it asks once, and its end mends nothing then.
+            log.info("table is being copied, and is copied again behind that", relation_id=relation_id)
+        return {relation_id}
 
     def _remember_read(self, read: RequestsRead, doubted: set[int]) -> None:
         """A doubt is told by the next cut that ends no transaction in its midst: until then none says that it is read.

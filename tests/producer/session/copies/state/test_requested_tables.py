@@ -9,13 +9,39 @@ from typing import cast
 
 import pytest
 
-from tests.producer.copied_session import COPIED, LATE, LATER, Copied, announcement, copied, copying, found, published
+from tests.producer.copied_session import (
+    COPIED,
+    LATE,
+    LATER,
+    Copied,
+    announcement,
+    copied,
+    copying,
+    found,
+    published,
+    shown,
+)
 from tests.producer.copied_session import insert as inserted
 from walbridge.producer.kafka.table_requests import RequestsRead, TableRequests
-from walbridge.producer.postgres.copy_beside.copy_protocol import Failed, TablesFound, TablesWanted, TableWanted
+from walbridge.producer.postgres.copy_beside.copy_protocol import (
+    Failed,
+    TablesFound,
+    TablesWanted,
+    TableWanted,
+    WholeRead,
+)
+from walbridge.producer.postgres.table_reads.key_order import Bound
 from walbridge.schemas.control.progress_record import lost_option
 from walbridge.schemas.control.table_progress import TableProgress
-from walbridge.schemas.control.table_request import ALL_TABLES, COPY, FORGET, TableRequest, read_until, to_copy
+from walbridge.schemas.control.table_request import (
+    ALL_TABLES,
+    COPY,
+    FORGET,
+    TableRequest,
+    read_until,
+    to_copy,
+    to_copy_option,
+)
 from walbridge.schemas.errors import OperatorError, RetryableError, StreamLost
 from walbridge.schemas.position import Lsn
 
@@ -113,11 +139,78 @@ def test_stale_table_is_copied_when_it_is_asked_for() -> None:
         assert session.table().state == "copying"
 
 
-def test_table_that_is_being_copied_is_not_begun_anew() -> None:
+def describe(session: Copied, key_names: tuple[str, ...] | None = ("id",)) -> None:
+    """From the list of the publication to what the table is."""
+    session.step()
+    if isinstance(session.reader.wanted, TablesWanted):
+        session.answer(TablesFound((published(),)))
+    assert session.reader.wanted == TableWanted(published())
+    session.answer(found(lsn=session.kept_stream.received, key_names=key_names))
+
+
+def test_table_that_is_being_copied_is_copied_again_behind_that() -> None:
+    """I7: the lake may have lost what was sent of this copy, and asks once."""
     with copied(copying("7")) as session:
-        there = Asked(session)
-        there.ask(TableRequest(COPY, LATE))
-        assert to_copy(session.tracker.progress) == frozenset()
+        session.transaction(announcement(), inserted(1, "one"))
+        Asked(session).ask(TableRequest(COPY, LATE))
+        describe(session)
+        assert session.chunk_wanted().after == Bound(("7",))
+        session.chunk((8, "eight"), is_last=True)
+        assert session.kinds[-1] == "copy_end"
+        assert (to_copy(session.last.progress), session.table().state) == (frozenset({LATE}), "current")
+        session.pass_s(1)
+        describe(session)
+        assert session.chunk_wanted().after is None
+        assert (to_copy(session.last.progress), session.table().state) == (frozenset(), "copying")
+        session.chunk((8, "eight"), is_last=True)
+        assert session.kinds[-3:] == ["copy_end", "copy_begin", "copy_end"]
+        assert session.copies.is_at_rest
+
+
+@pytest.mark.parametrize("standing", [copying("7")[LATE], CURRENT])
+def test_copy_asked_for_while_the_table_was_copied_is_made_by_the_next_session(standing: TableProgress) -> None:
+    """Whether the copy had ended by then or not."""
+    with copied({**COPIED.tables, LATE: standing}, options=to_copy_option([LATE])) as session:
+        session.transaction(announcement(), inserted(1, "one"))
+        if standing.state == "copying":
+            describe(session)
+            session.chunk((8, "eight"), is_last=True)
+            session.pass_s(1)
+        describe(session)
+        assert session.chunk_wanted().after is None
+        assert session.kinds[-1] == "copy_begin"
+        assert to_copy(session.last.progress) == frozenset()
+
+
+def test_table_without_a_key_that_is_being_copied_is_copied_again_behind_that() -> None:
+    with copied() as session:
+        session.facts[LATE] = found(key_names=None).facts
+        session.find(LATE)
+        session.answer(found(lsn=session.kept_stream.received, key_names=None))
+        Asked(session).ask(TableRequest(COPY, LATE))
+        session.answer(shown(), WholeRead(session.kept_stream.received))
+        session.step()
+        assert session.kinds == ["copy_begin", "copy_end"]
+        session.pass_s(1)
+        describe(session, None)
+        assert session.kinds[-1] == "copy_begin"
+        assert to_copy(session.last.progress) == frozenset()
+
+
+def test_copy_that_begins_anew_is_the_one_that_was_asked_for() -> None:
+    """The lake is told of its beginning once more."""
+    with copied(copying("7", shape="another")) as session:
+        session.transaction(announcement(), inserted(1, "one"))
+        Asked(session).ask(TableRequest(COPY, LATE))
+        describe(session)
+        assert session.kinds[-1] == "copy_begin"
+        assert to_copy(session.last.progress) == frozenset()
+
+
+def test_copy_of_all_tables_leaves_those_that_are_being_copied() -> None:
+    with copied(copying("7")) as session:
+        Asked(session).ask(TableRequest(COPY, ALL_TABLES))
+        assert LATE not in to_copy(session.tracker.progress)
 
 
 def test_table_that_is_not_published_is_asked_for_no_more() -> None:
