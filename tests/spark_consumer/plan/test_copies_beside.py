@@ -160,3 +160,15 @@ def test_no_other_barrier_begins_a_copy() -> None:
     of: Cut = cut()
 
     assert not any(begins_beside(barrier, of, [barrier]) for barrier in (END, TRUNCATE, ALTERED, DROPPED))
+
+
+def test_the_end_of_a_copy_that_was_lost_to_a_trouble_is_none_itself() -> None:
+    """So the producer is asked once, while the copy goes on, and has to remember that."""
+    lost = make_plan(
+        numbered(cut(1, changes(rows=5), parts=(part(20, 25),))), {1: HEAD}, {1: GOES_ON}, (), {"p.a": "?"}
+    )
+    left = {1: replace(HEAD, state="stale")}
+    ended = make_plan(numbered(cut(2, changes(END, rows=5), parts=(part(25, 30),))), left, lost.copies, [1])
+
+    assert ([each.relation_id for each in lost.troubles], lost.copies) == ([1], {})
+    assert (ended.troubles, ended.tables, ended.copies) == ((), (), {})
