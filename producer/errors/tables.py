@@ -71,6 +71,15 @@ def column_added_with_values(table: str) -> TableRewritten:
     )
 
 
+def expression_dropped(table: str) -> TableRewritten:
+    """Postgres sends no change of the rows that were there."""
+    return TableRewritten(
+        f"a generated column of table {table} is none any more, and published since: what rows that were there have in "
+        "it was not sent",
+        remedy=copied_again(table),
+    )
+
+
 def dropped_meanwhile(table: str) -> OperatorError:
     """Between the look at the publication and the look at the table."""
     return OperatorError(f"table {table} was dropped meanwhile", remedy="run the same command again")

@@ -33,7 +33,7 @@ def taken_baseline(
     """
     wanted = {table.relation_id: table for table in wanted_tables}
     state = publication_state(connection, settings.postgres.publication_names, wanted)
-    storages = table_storages(connection, wanted)
+    storages = table_storages(connection, wanted, settings.postgres.publication_names)
     control = [metadata_topic(settings.name), cuts_topic(settings.name)]
     topics = {relation.table.relation_id: relation.topic for relation in tables.versions.newest(wanted)}
     needed = {*control, *topics.values()}

@@ -205,13 +205,15 @@ class TableStorage:
     ``files``: its own, and those of the partitions below it. ``labels``: type and digest of each fact of its columns'
     types that rows are printed by: the labels of enums, by their ids, and which attributes composites have.
     ``knows_labels``: they were asked for, which earlier code did not. ``key``: the constraint of the table's primary
-    key, 0 where it has none, or None where that was not asked for.
+    key, 0 where it has none, or None where that was not asked for. ``withheld``: numbers of generated columns that are
+    not published; none are remembered where earlier code did not ask for them.
     """
 
     files: tuple[TableFile, ...]
     labels: frozenset[str] = frozenset()
     knows_labels: bool = True
     key: int | None = None
+    withheld: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

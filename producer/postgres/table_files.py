@@ -11,7 +11,8 @@ from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStora
 from walbridge.producer.postgres.server_errors import TableLocked
 from walbridge.producer.postgres.used_types import USED_TYPES, ranges_of
 
-LISTS_SINCE = 150_000
+LISTS_SINCE, GENERATED_SINCE = 150_000, 180_000
+"""Versions that have column lists, and that can publish generated columns."""
 # What is out of line lies in a table of its own, which only a rewrite of values replaces (guards/doubts/rewrites.py).
 # The versions of the columns' rows are asked for only where there is none. One that is being detached is detached: so
 # says the stream.
@@ -52,6 +53,22 @@ _LABELS = f"""
     SELECT u.relid, array_agg(DISTINCT f.oid::text || '-' || left(md5(f.said), 8))
     FROM used u JOIN fact f ON f.oid = u.oid GROUP BY 1"""
 _KEYS = "SELECT conrelid::bigint, oid::bigint FROM pg_constraint WHERE contype = 'p' AND conrelid = ANY (%s)"
+# A column that is not published for another reason stays so when its expression goes. Before 18 none is published; of
+# several publications some may not, so that what others publish costs a copy at worst.
+_WITHHELD = """
+    SELECT a.attrelid::bigint, array_agg(a.attnum::int) FROM pg_attribute a
+    WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND a.attgenerated <> '' AND NOT a.attisdropped {unpublished}
+    GROUP BY 1"""
+_UNPUBLISHED = """
+    AND NOT EXISTS (
+      SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+      WHERE p.pubname = ANY (%s) AND r.prrelid = a.attrelid AND a.attnum = ANY (r.prattrs))
+    AND NOT (a.attgenerated = 's' AND coalesce(
+      (SELECT bool_and(p.pubgencols = 's') FROM pg_publication p WHERE p.pubname = ANY (%s)), false))"""
+_PLAIN = """
+    SELECT DISTINCT a.attrelid::bigint FROM pg_attribute a
+    JOIN unnest(%s::oid[], %s::int[]) AS known (relid, number) ON a.attrelid = known.relid AND a.attnum = known.number
+    WHERE a.attgenerated = '' AND NOT a.attisdropped"""
 _ADDED = f"""
     SELECT a.attrelid, a.attname, a.atttypid, a.atttypmod, a.attnum,
            CASE WHEN a.atthasmissing THEN {MISSING_VALUE} END
@@ -65,7 +82,9 @@ _LISTED = """
       WHERE p.pubname = ANY (%s) AND r.prrelid = a.attrelid AND NOT a.attnum = ANY (r.prattrs))"""
 
 
-def table_storages(connection: SqlConnection, relation_ids: Iterable[int]) -> dict[int, TableStorage]:
+def table_storages(
+    connection: SqlConnection, relation_ids: Iterable[int], publications: Publications
+) -> dict[int, TableStorage]:
     """By relation, of those that are there.
 
     Raises:
@@ -75,13 +94,42 @@ def table_storages(connection: SqlConnection, relation_ids: Iterable[int]) -> di
     attached = "AND NOT i.inhdetachpending" if connection.info.server_version >= 140000 else ""
     labels = dict(rows_of(connection, _LABELS.format(ranges=ranges_of(connection)), (wanted,)))
     keys = dict(rows_of(connection, _KEYS, (wanted,)))
+    withheld = _withheld(connection, wanted, publications)
     files: dict[int, list[TableFile]] = {}
     for root, *file in rows_of(connection, _FILES.format(attached=attached), (wanted,)):
         files.setdefault(root, []).append(TableFile(*file))
     return {
-        root: TableStorage(tuple(of), frozenset(labels.get(root, ())), key=keys.get(root, 0))
+        root: TableStorage(
+            tuple(of), frozenset(labels.get(root, ())), key=keys.get(root, 0), withheld=withheld.get(root, frozenset())
+        )
         for root, of in files.items()
     }
+
+
+def _withheld(
+    connection: SqlConnection, relation_ids: list[int], publications: Publications
+) -> dict[int, frozenset[int]]:
+    if connection.info.server_version < GENERATED_SINCE:
+        rows = rows_of(connection, _WITHHELD.format(unpublished=""), (relation_ids,))
+    else:
+        names = list(publications)
+        rows = rows_of(connection, _WITHHELD.format(unpublished=_UNPUBLISHED), (relation_ids, names, names))
+    return {relation_id: frozenset(numbers) for relation_id, numbers in rows}
+
+
+def plain_columns(
+    connection: SqlConnection, numbers: Mapping[int, Iterable[int]], publications: Publications
+) -> set[int]:
+    """Tables of which one of these columns is there and not generated, but for those that a column list leaves out.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    pairs = [(relation_id, number) for relation_id, of in numbers.items() for number in of]
+    known = [[relation_id for relation_id, _ in pairs], [number for _, number in pairs]]
+    if connection.info.server_version < LISTS_SINCE:
+        return {each for (each,) in rows_of(connection, _PLAIN, known)}
+    return {each for (each,) in rows_of(connection, _PLAIN + _LISTED, [*known, list(publications)])}
 
 
 def added_columns(

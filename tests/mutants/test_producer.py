@@ -13,7 +13,13 @@ from tests.producer.batch import test_cut_maker, test_open_batch, test_progress
 from tests.producer.copying import test_copy_state, test_next_epoch, test_visibility, test_window
 from tests.producer.encoding import test_interpreted, test_record
 from tests.producer.guards import test_baseline, test_source_watch, test_start
-from tests.producer.guards.doubts import test_altered_types, test_doubts, test_keys_made_again, test_truncations
+from tests.producer.guards.doubts import (
+    test_altered_types,
+    test_doubts,
+    test_dropped_expressions,
+    test_keys_made_again,
+    test_truncations,
+)
 from tests.producer.kafka import test_deliveries, test_publisher_offsets
 from tests.producer.postgres import test_replication_stream
 from tests.producer.postgres.copy_beside import test_encoded_chunk
@@ -49,7 +55,7 @@ from walbridge.producer.encoding.record import RecordWriter
 from walbridge.producer.first_copy_table import TableOfCopy
 from walbridge.producer.guards import start
 from walbridge.producer.guards.baseline import Baseline, refuse_lost_publications
-from walbridge.producer.guards.doubts import altered_types
+from walbridge.producer.guards.doubts import altered_types, dropped_expressions
 from walbridge.producer.guards.doubts.added_values import AddedValues
 from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
@@ -234,6 +240,10 @@ NOTICED = {
     "a key that comes back behind a look that showed none is no doubt": Noticed(
         Mutant(KeysMadeAgain.note_compared, "known.key in (None, now.key)", "known.key in (None, 0, now.key)"),
         test_keys_made_again.test_key_that_comes_back_behind_a_look_that_showed_none_is_a_doubt,
+    ),
+    "what earlier looks knew to be generated is not compared": Noticed(
+        Mutant(dropped_expressions.tables_with_dropped, "known[each].withheld - now.withheld", "frozenset()"),
+        test_dropped_expressions.test_column_that_is_generated_no_more_is_a_doubt_until_its_table_is_copied,
     ),
     "the value of rows older than a column goes with a rewrite": Noticed(
         Mutant(table_description._missing_value, "if recorded.attnum == number:", "if False:"),

@@ -217,6 +217,7 @@ BY_TEST: dict[str, tuple[str, ...]] = {
         "producer/errors/publications.py:membership_changed",
         "producer/errors/tables.py:column_added_with_values",
         "producer/errors/tables.py:column_uncertain",
+        "producer/errors/tables.py:expression_dropped",
         "producer/errors/tables.py:labels_changed",
         "producer/errors/tables.py:partitions_changed",
         "producer/errors/tables.py:table_rewritten",

@@ -43,6 +43,11 @@ TROUBLES: dict[str, tuple[str, str | Callable[[TopicLife, str], None], str]] = {
         "ALTER TABLE {0} DROP c; ALTER TABLE {0} ADD c int; INSERT INTO {0} VALUES (12, 'newer', 12)",
         "column c of table public.uncertain was told when the catalogue had",
     ),
+    "computed": (
+        "(id int PRIMARY KEY, v text, g int GENERATED ALWAYS AS (id * 2) STORED)",
+        "ALTER TABLE {0} ALTER g DROP EXPRESSION",
+        "is none any more, and published since",
+    ),
     "away": ("(id int PRIMARY KEY, v text)", BACK, "was taken out of publication walbridge and put back"),
     "grown": ("(id int PRIMARY KEY, v text)", lambda life, topic: life.grow(topic, 2), "its rows were spread over 1"),
     "gone": ("(id int PRIMARY KEY, v text)", lambda life, topic: life.delete(topic), "is gone, and with it the events"),

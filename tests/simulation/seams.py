@@ -197,7 +197,7 @@ def _replacements(
         },
         "walbridge.producer.guards.altered_tables": {"tables_facts": lambda *_: ({}, None)},
         "walbridge.producer.guards.doubts.doubts": {
-            "table_storages": lambda _, asked: dict.fromkeys(asked, TableStorage(()))
+            "table_storages": lambda _, asked, *__: dict.fromkeys(asked, TableStorage(()))
         },
         "walbridge.producer.guards.sent_changes": {
             "next_xid": lambda *_: copied.next_xid() if copied is not None else 1,

@@ -15,6 +15,7 @@ from walbridge.producer.copying.visibility import Snapshot
 from walbridge.producer.errors.tables import (
     RewriteTold,
     column_added_with_values,
+    expression_dropped,
     found_unequal,
     key_made_again,
     labels_changed,
@@ -24,6 +25,7 @@ from walbridge.producer.errors.tables import (
 )
 from walbridge.producer.guards.doubts import altered_types, rewrites
 from walbridge.producer.guards.doubts.added_values import AddedValues
+from walbridge.producer.guards.doubts.dropped_expressions import tables_with_dropped
 from walbridge.producer.guards.doubts.keys_made_again import KeysMadeAgain
 from walbridge.producer.guards.doubts.partition_rows import PartitionRows
 from walbridge.producer.guards.doubts.rewrites import as_text, by_relation, from_text
@@ -181,17 +183,20 @@ class Doubts:
             snapshot: of a moment before.
         """
         tables, wanted = self._tracker.progress.tables, set(relation_ids)
-        found = table_storages(self._connection, wanted)
+        found = table_storages(self._connection, wanted, self._publications)
         known = {each: self._known(each) for each in found}
         filled, untold = self._added.compare(known, found)
-        altered = self._with_altered_types(known, found)
+        columns = {each: labels_changed(self._name(each)) for each in self._with_altered_types(known, found)}
+        columns |= {each: column_added_with_values(self._name(each)) for each in filled}
+        dropped = tables_with_dropped(self._connection, known, found, self._publications)
+        columns |= {each: expression_dropped(self._name(each)) for each in dropped}
         self._untold = (self._untold - wanted) | untold
         reasons: dict[int, OperatorError] = {}
         unexplained: dict[int, tuple[list[TableFile], OperatorError]] = {}
         others = {}
         for relation_id, now in found.items():
             self._keys.note_compared(relation_id, known[relation_id], now)
-            reason = self._reason(relation_id, known[relation_id], now, filled, altered)
+            reason = self._reason(relation_id, known[relation_id], now, columns.get(relation_id))
             if (what := self._yet_to_come(relation_id, known[relation_id], now, reason)) is not None:
                 unexplained[relation_id] = what
             elif reason is not None:
@@ -238,9 +243,9 @@ class Doubts:
         return altered_types.altered_tables(new, used_types(self._connection, new, self._slot), self._seen)
 
     def _reason(
-        self, relation_id: int, known: TableStorage, now: TableStorage, filled: set[int], altered: set[int]
+        self, relation_id: int, known: TableStorage, now: TableStorage, columns: OperatorError | None
     ) -> OperatorError | None:
-        """Why the table may not equal its source any more."""
+        """Why the table may not equal its source any more; ``columns``: what speaks against its columns alone."""
         before, files = by_relation(known), by_relation(now)
         if not all(file.is_logged for file in now.files if file.relation_id != relation_id):
             return partition_not_sent(self._name(relation_id))
@@ -248,11 +253,9 @@ class Doubts:
             return partitions_changed(self._name(relation_id))
         if self._rewritten(relation_id, known, now, may_be_truncated=True):
             return table_rewritten(self._name(relation_id))
-        if relation_id in filled:
-            return column_added_with_values(self._name(relation_id))
-        if relation_id in altered or altered_types.is_printed_otherwise(known, now):
+        if columns is None and altered_types.is_printed_otherwise(known, now):
             return labels_changed(self._name(relation_id))
-        return None
+        return columns
 
     def _rewritten(
         self, relation_id: int, known: TableStorage, now: TableStorage, *, may_be_truncated: bool

@@ -25,14 +25,15 @@ ADD COLUMN with a constant default rewrites nothing: rows that were there have a
 A partition below a published root that was detached, or dropped, takes its rows with it; one that was attached brings
 those that it had. Who was made as a partition, and lies in its first file, never had any: all came as the root's.
 
-What becomes of their types is told by ``altered_types.py``, of their keys by ``keys_made_again.py``.
+What becomes of their types is told by ``altered_types.py``, of their keys by ``keys_made_again.py``, and of
+generated columns by ``dropped_expressions.py``.
 """
 
 from collections.abc import Mapping
 
 from walbridge.producer.postgres.facts import TableFile, TableStorage
 
-_LABELS, _KEY = "labels=", "key="
+_LABELS, _KEY, _WITHHELD = "labels=", "key=", "withheld="
 UNUSED, REPLACED = "u", "r"
 """Marks of partitions: see ``partition_rows.py``."""
 
@@ -45,13 +46,16 @@ def as_text(storage: TableStorage) -> str:
         for each in storage.files
     ]
     labels = [_LABELS + ",".join(sorted(storage.labels))] if storage.labels else []
-    return " ".join([*files, *labels, *([f"{_KEY}{storage.key}"] if storage.key is not None else [])])
+    key = [f"{_KEY}{storage.key}"] if storage.key is not None else []
+    withheld = [_WITHHELD + ",".join(map(str, sorted(storage.withheld)))] if storage.withheld else []
+    return " ".join([*files, *labels, *key, *withheld])
 
 
 def from_text(text: str) -> TableStorage:
-    """Earlier code did not write when partitions joined, nor labels, nor marks, nor keys."""
+    """Earlier code did not write when partitions joined, nor labels, marks, keys and generated columns."""
     files, labels, knows_labels = [], "", True
     key: int | None = None
+    withheld: frozenset[int] = frozenset()
     for each in text.split():
         if each.startswith(_LABELS):
             labels = each.removeprefix(_LABELS)
@@ -59,11 +63,14 @@ def from_text(text: str) -> TableStorage:
         if each.startswith(_KEY):
             key = int(each.removeprefix(_KEY))
             continue
+        if each.startswith(_WITHHELD):
+            withheld = frozenset(map(int, each.removeprefix(_WITHHELD).split(",")))
+            continue
         relation_id, file, toast, count, columns, *joined = each.split(":")
         joined_at, mark = (*joined, "", "")[:2]
         knows_labels = knows_labels and bool(joined)
         files.append(TableFile(int(relation_id), int(file), int(toast), int(count), columns, joined_at, mark=mark))
-    return TableStorage(tuple(files), frozenset(labels.split(",") if labels else ()), knows_labels, key)
+    return TableStorage(tuple(files), frozenset(labels.split(",") if labels else ()), knows_labels, key, withheld)
 
 
 def has_marks(text: str) -> bool:

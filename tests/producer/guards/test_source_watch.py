@@ -76,7 +76,7 @@ class Watched(Kept):
             patch.setattr(source_watch, "shown_xid", lambda *_: self.next_xid)
             patch.setattr(memberships, "with_generated_columns", lambda *_: self.generated)
             patch.setattr(taken_baseline, "table_storages", lambda *_: self.storages)
-            patch.setattr(doubts, "table_storages", lambda _, asked: self.storages_of(asked))
+            patch.setattr(doubts, "table_storages", lambda _, asked, *__: self.storages_of(asked))
             patch.setattr(doubts, "insert_lsn", lambda *_: self.insert_lsn)
             patch.setattr(added_values, "added_columns", lambda *_: self.added)
             patch.setattr(doubts, "used_types", lambda *_: self.used)

@@ -37,6 +37,9 @@ def test_storage_is_read_back_from_progress() -> None:
     assert from_text(as_text(storage)) == storage
     assert from_text(as_text(TableStorage((LONG,)))) == TableStorage((LONG,))
     assert from_text("") == TableStorage(())
+    generated = replace(storage, key=7, withheld=frozenset({10, 9}))
+    assert from_text(as_text(generated)) == generated
+    assert as_text(generated).endswith(" key=7 withheld=9,10")
 
 
 def test_storage_of_earlier_code_is_read_without_what_it_did_not_write() -> None:
