@@ -24,6 +24,7 @@ from walbridge.spark_consumer.delta.folder import delete_folder
 from walbridge.spark_consumer.delta.maintenance.log_files import LogFiles, contents_at
 from walbridge.spark_consumer.delta.maintenance.log_trim import LogTrim
 from walbridge.spark_consumer.delta.maintenance.purge import Purge
+from walbridge.spark_consumer.delta.maintenance.revisits import INTERVAL, Revisits
 from walbridge.spark_consumer.delta.maintenance.unnamed_files import FileLives
 from walbridge.spark_consumer.delta.manifest.writer import Manifest
 from walbridge.spark_consumer.delta.table import PROPERTIES, LakeTable, has_vectors
@@ -68,6 +69,7 @@ class Maintenance:
         hours = settings.lake.all_cuts_hours, settings.lake.minute_cuts_hours, settings.lake.cut_retention_hours
         self._retention = Retention(*(timedelta(hours=each) for each in hours))
         self._commits: dict[str, int] = {}
+        self._revisits = Revisits()
         self._vacuumed_at: dict[str, datetime] = {}
         self._trimmed: dict[str, tuple[int, datetime]] = {}
         self._thinned_at = _LONG_AGO
@@ -78,21 +80,26 @@ class Maintenance:
 
     def after_plan(self, paths: list[str]) -> None:
         """Tidy the manifest or one table, between two plans. ``paths``: the tables that were just written."""
+        if not self._revisits.is_seeded:
+            self._revisits.seed(self._manifest.newest())
         for path in paths:
             self._commits[path] = self._commits.get(path, 0) + 1
+        self._revisits.written(paths, self._clock())
         if self._manifest.files_since_compaction >= MANIFEST_ROWS_MAX:
             self._tidy_manifest()
             return
         due = max(self._commits, key=lambda path: self._commits[path], default=None)
-        if due is not None and self._commits[due] >= COMMITS_BETWEEN_VISITS:
-            self._commits[due] = 0
-            self._tidy_table(due)
+        if (waiting := self._revisits.next(self._clock())) is not None:
+            self._revisit(waiting)
+        elif due is not None and self._commits[due] >= COMMITS_BETWEEN_VISITS:
+            self._visit(due)
         elif self._purge is not None and self._marked and self._purge.is_due():
             self._purge_table(self._purge)
 
     def leave(self, path: str) -> None:
         """Visit a table no more before it is written again: it may be gone, or damaged."""
         self._commits.pop(path, None)
+        self._revisits.leave(path)
         self._lives.pop(path, None)
         self._marked.discard(path)
 
@@ -120,6 +127,27 @@ class Maintenance:
                 continue
             self.deleted.add(path)
             log.info("folder of a dropped table is deleted", path=path)
+
+    def _visit(self, path: str) -> None:
+        is_at_rest = self._commits.pop(path, None) is None
+        begun = self._clock()
+        try:
+            self._tidy_table(path)
+        finally:
+            took = (now := self._clock()) - begun
+            is_late = took >= timedelta(seconds=GAP_S)
+            self._revisits.visited(path, now, took, VACUUM_INTERVAL if is_late else INTERVAL)
+        if is_at_rest and not is_late and path in self._lives and not self._lives[path][1].has_waiting:
+            del self._lives[path]  # there may be many such tables
+
+    def _revisit(self, path: str) -> None:
+        """Visit a table to which no plan may have written in this process."""
+        try:
+            self._visit(path)
+        except (DeltaError, OSError) as error:
+            # The plan that writes to it next tells what it is.
+            log.warning("table cannot be tidied now", path=path, why=type(error).__name__)
+            self._lives.pop(path, None)
 
     def _tidy_table(self, path: str) -> None:
         table = DeltaTable(f"{self._lake}/{path}", storage_options=self._storage_options or None)

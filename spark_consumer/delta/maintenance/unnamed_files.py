@@ -144,6 +144,11 @@ class FileLives:
             and now - file.mtime > ORPHAN_AGE
         ]
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether files went which are not deleted yet."""
+        return bool(self._removed_ms)
+
     def forget(self, path: str) -> None:
         """It was deleted."""
         self._events.pop(path, None)

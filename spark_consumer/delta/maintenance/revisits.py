@@ -1,0 +1,61 @@
+"""Which table is visited because time has passed, however few commits it got.
+
+In: the newest row of ``_cuts`` once, as a job starts, and the tables that plans write. Out: the table that waits
+longest, one a gap. What nobody may delete at one visit can go at a later one, also when the source is at rest; and
+jobs that end after one plan (``materialize --once``) visit one table each, another one each time.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+
+from walbridge.spark_consumer.plan.manifest_row import CutRow
+from walbridge.spark_consumer.plan.segments import LEFT
+
+INTERVAL = timedelta(hours=6)
+"""Since a table's last visit, or since it was first written."""
+PAUSE = 20
+"""Times as long as a visit took, there is none after it: plans do not wait for many tables at a start."""
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class Revisits:
+    """When each table is due. All of them are as a job starts, since nobody knows when an earlier job visited them."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, datetime] = {}
+        self._not_before = _LONG_AGO
+        self.is_seeded = False
+
+    def seed(self, row: CutRow | None) -> None:
+        """Begin with the tables of a row, in an order that is another one for each row."""
+        self.is_seeded = True
+        if row is None:
+            return
+        there = (each for each in row.tables if each.version is not None)
+        paths = {each.path for each in there if each.state not in LEFT and not each.is_dropped}
+        for place, path in enumerate(sorted(paths, key=lambda path: _drawn(row.sequence, path))):
+            self._due[path] = _LONG_AGO + timedelta(microseconds=place)
+
+    def written(self, paths: Iterable[str], now: datetime) -> None:
+        """Tables that a plan has written."""
+        for path in paths:
+            self._due.setdefault(path, now + INTERVAL)
+
+    def next(self, now: datetime) -> str | None:
+        """The table that is due for longest; None where none is, or the last visit was just now."""
+        path = min(self._due, key=self._due.__getitem__, default=None)
+        return None if path is None or now < max(self._due[path], self._not_before) else path
+
+    def visited(self, path: str, now: datetime, took: timedelta, again: timedelta = INTERVAL) -> None:
+        """For whatever reason; sooner ``again`` where there was no time for all."""
+        self._due[path] = now + again
+        self._not_before = now + PAUSE * took
+
+    def leave(self, path: str) -> None:
+        """Until it is written again."""
+        self._due.pop(path, None)
+
+
+def _drawn(sequence: int, path: str) -> bytes:
+    return blake2b(f"{sequence} {path}".encode()).digest()

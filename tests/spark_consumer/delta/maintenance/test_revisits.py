@@ -1,0 +1,172 @@
+"""Every table is visited again after some time: while the source is at rest, and by jobs that end after one plan."""
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from structlog.testing import capture_logs
+
+from tests.spark_consumer.delta.maintenance.test_maintenance import (
+    EPOCH,
+    PATH,
+    Clock,
+    append,
+    logged_versions,
+    publish,
+    values,
+)
+from walbridge.schemas.settings import Settings
+from walbridge.spark_consumer.delta.maintenance import maintenance, revisits
+from walbridge.spark_consumer.delta.maintenance.maintenance import Maintenance, small_file_count
+from walbridge.spark_consumer.delta.maintenance.revisits import INTERVAL, Revisits
+from walbridge.spark_consumer.delta.manifest.writer import Manifest
+from walbridge.spark_consumer.plan.manifest_row import CutRow, TableEntry
+
+BURST = 70
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def manifest(lake: Path) -> Manifest:
+    return Manifest(str(lake), "p", {})
+
+
+def started(lake: Path, manifest: Manifest, clock: Clock) -> Maintenance:
+    hours = {"all_cuts_hours": 1, "minute_cuts_hours": 4, "cut_retention_hours": 24}
+    return Maintenance(str(lake), manifest, Settings(name="p", lake={"path": str(lake), **hours}), clock)  # type: ignore[arg-type]
+
+
+def overwrite(lake: Path, n: int) -> int:
+    write_deltalake(str(lake / PATH), pa.table({"n": [n]}), mode="overwrite")
+    return DeltaTable(str(lake / PATH)).version()
+
+
+def data_files(lake: Path) -> int:
+    return len([*(lake / PATH).glob("*.parquet")])
+
+
+def test_files_of_a_burst_go_while_the_source_is_at_rest(lake: Path, manifest: Manifest) -> None:
+    """At the visit after so many commits all of them were too young."""
+    clock = Clock()
+    tidying = started(lake, manifest, clock)
+    version = 0
+    for n in range(1, BURST + 1):
+        clock.now += timedelta(seconds=1)
+        version = overwrite(lake, n)
+        publish(manifest, n, version, clock.now)
+        tidying.after_plan([PATH])
+    assert data_files(lake) == BURST
+    clock.now += timedelta(days=9)
+    for n in range(BURST + 1, BURST + 21):
+        clock.now += timedelta(minutes=30)
+        publish(manifest, n, version, clock.now)
+        tidying.after_plan([])
+
+    assert data_files(lake) == 1
+    assert values(lake) == [BURST]
+
+
+def test_jobs_that_end_after_one_plan_leave_files_and_log_bounded(lake: Path, manifest: Manifest) -> None:
+    clock = Clock()
+    written = {}
+    for n in range(1, 61):
+        clock.now += timedelta(hours=1)
+        version = overwrite(lake, n)
+        written[version] = [n]
+        publish(manifest, n, version, clock.now)
+        started(lake, manifest, clock).after_plan([PATH])
+
+    named = manifest.versions_in_rows(PATH)
+    assert len(named) <= 24 + maintenance.MANIFEST_ROWS_MAX + 1
+    assert data_files(lake) <= len(named) + maintenance.MANIFEST_ROWS_MAX
+    assert len(logged_versions(lake)) <= 2 * len(named) + 40
+    assert {version: values(lake, version) for version in named} == {version: written[version] for version in named}
+
+
+def test_jobs_that_end_after_one_plan_merge_small_files(lake: Path, manifest: Manifest) -> None:
+    clock = Clock()
+    for n in range(1, maintenance.SMALL_FILES_MAX + 9):
+        clock.now += timedelta(hours=1)
+        publish(manifest, n, append(lake, n), clock.now)
+        started(lake, manifest, clock).after_plan([PATH])
+
+    assert small_file_count(DeltaTable(str(lake / PATH))) <= maintenance.SMALL_FILES_MAX
+
+
+def test_visits_of_a_table_at_rest_commit_nothing(lake: Path, manifest: Manifest) -> None:
+    """Else its log would grow for ever."""
+    clock = Clock()
+    publish(manifest, 1, overwrite(lake, 1), clock.now)
+    tidying = started(lake, manifest, clock)
+    tidying.after_plan([])
+    version = DeltaTable(str(lake / PATH)).version()
+    for _ in range(10):
+        clock.now += INTERVAL
+        tidying.after_plan([])
+
+    assert DeltaTable(str(lake / PATH)).version() == version
+
+
+def test_table_at_rest_of_which_the_folder_is_gone_stops_no_plan(lake: Path, manifest: Manifest) -> None:
+    """The plan that writes to it tells more of it; until then it is looked for seldom."""
+    clock = Clock()
+    publish(manifest, 1, overwrite(lake, 1), clock.now)
+    shutil.rmtree(lake / PATH)
+    tidying = started(lake, manifest, clock)
+    with capture_logs() as told:
+        for _ in range(3):
+            tidying.after_plan([])
+
+    assert [(each["log_level"], each["path"]) for each in told] == [("warning", PATH)]
+
+
+def entry(name: str, state: str = "current", version: int | None = 1) -> TableEntry:
+    return TableEntry(1, "public", name, f"p.public.{name}", name, version, "0" * 16, state)
+
+
+def row(sequence: int, *entries: TableEntry) -> CutRow:
+    return CutRow(sequence, "published", "p", EPOCH, 1, 1, 1, 1, None, NOW, entries)
+
+
+def taken(queue: Revisits, now: datetime) -> list[str]:
+    found = []
+    while (path := queue.next(now)) is not None:
+        queue.visited(path, now, timedelta(0))
+        found.append(path)
+    return found
+
+
+def test_every_table_is_due_once_at_a_start_and_again_after_the_interval() -> None:
+    queue = Revisits()
+    left = [entry("s", "stale"), entry("q", "quarantined"), entry("d", "dropped"), entry("n", version=None)]
+    queue.seed(row(1, entry("a"), entry("b"), *left))
+    queue.written(["a", "new"], NOW)
+
+    assert sorted(taken(queue, NOW)) == ["a", "b"]
+    queue.leave("b")
+    assert taken(queue, NOW + INTERVAL - timedelta(seconds=1)) == []
+    assert sorted(taken(queue, NOW + INTERVAL)) == ["a", "new"]
+
+
+def test_jobs_that_visit_one_table_each_visit_all() -> None:
+    """Also where each writes two rows, so that every second number comes."""
+    first = set()
+    for sequence in range(2, 60, 2):
+        queue = Revisits()
+        queue.seed(row(sequence, *map(entry, "abcd")))
+        first.add(queue.next(NOW))
+
+    assert first == {*"abcd"}
+
+
+def test_visits_that_take_long_leave_time_for_plans() -> None:
+    queue = Revisits()
+    queue.seed(row(1, entry("a"), entry("b")))
+    took = timedelta(seconds=2)
+    queue.visited("a", NOW, took)
+
+    assert queue.next(NOW + revisits.PAUSE * took - timedelta(seconds=1)) is None
+    assert queue.next(NOW + revisits.PAUSE * took) == "b"
