@@ -46,8 +46,10 @@ _BY_CODE = {
 """Where the remedy of the class would be wrong."""
 _TOO_LARGE = "invalid memory alloc request size"
 """Of a value, while a row becomes text; told as an internal error (XX000), which may be anything else, too."""
-_OTHER_COLUMNS = "in different publications"
-"""Of two errors of class 0A: publications of one table no longer agree, as after ADD COLUMN where one has a list."""
+_UNSUPPORTED = "0A"
+"""In a stream, of two errors alone: publications of one table do not agree, as after ADD COLUMN where one has a list.
+They are not told by their words, which are in the language of lc_messages, and that only a superuser may set."""
+_SAME_COLUMNS = "have those publications publish the same columns of the table"
 _NO_BINARY = "42883"
 """The server has no binary format for a type inside another. Told at start, unless a composite got it later."""
 _LOCKED = "55P03"
@@ -66,7 +68,7 @@ def raise_for_result(pgconn: pq.abc.PGconn, result: pq.abc.PGresult | None, *, i
     if result.status in (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE):
         sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
-        error = by_sqlstate(sqlstate, message or pgconn.get_error_message())
+        error = by_sqlstate(sqlstate, message or pgconn.get_error_message(), is_stream=is_stream)
         if is_stream and isinstance(error, OperatorError) and stays_in_wal(sqlstate, message):
             first = _PUBLICATIONS if sqlstate == _NO_SUCH_NAME else error.remedy
             raise StreamLost(f"a change in the WAL cannot be decoded: {error.what}", first=first)
@@ -80,8 +82,8 @@ def classified(error: psycopg.Error) -> OperatorError | RetryableError:
     return by_sqlstate(error.sqlstate, error.diag.message_primary or str(error))
 
 
-def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
-    """Sort a server error by who must act."""
+def by_sqlstate(sqlstate: str, message: str, *, is_stream: bool = False) -> OperatorError | RetryableError:
+    """Sort a server error by who must act; ``is_stream`` as above."""
     if sqlstate[:2] in _QUOTES_VALUES:
         message = _name_of(sqlstate)
     if sqlstate == _LOCKED:
@@ -92,8 +94,8 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
     remedy = _BY_CODE.get(sqlstate) or _DEFINITE.get(sqlstate[:2])
     if sqlstate == _NO_BINARY:
         remedy = f"start again, which names table and column if [postgres] binary = true is the cause; or {BINARY_OFF}"
-    if sqlstate[:2] == "0A" and _OTHER_COLUMNS in message:
-        remedy = "have those publications publish the same columns of the table"
+    if is_stream and sqlstate[:2] == _UNSUPPORTED:
+        remedy = _SAME_COLUMNS
     if _is_too_large(sqlstate, message):
         remedy = _DEFINITE["54"]
     if remedy is not None:
@@ -103,8 +105,7 @@ def by_sqlstate(sqlstate: str, message: str) -> OperatorError | RetryableError:
 
 def stays_in_wal(sqlstate: str, message: str) -> bool:
     """Whether each session on this slot would end with this error: rows and publications are read as of the change."""
-    is_other = sqlstate[:2] == "0A" and _OTHER_COLUMNS in message
-    return sqlstate[:2] == "22" or sqlstate == _NO_SUCH_NAME or is_other or _is_too_large(sqlstate, message)
+    return sqlstate[:2] in ("22", _UNSUPPORTED) or sqlstate == _NO_SUCH_NAME or _is_too_large(sqlstate, message)
 
 
 def _is_too_large(sqlstate: str, message: str) -> bool:

@@ -60,10 +60,17 @@ def test_remedy_is_that_of_the_very_error_and_not_of_its_class(sqlstate: str, re
     assert remedy in error.remedy
 
 
-@pytest.mark.parametrize("what", ["column lists", "values of publish_generated_columns"])
-def test_publications_that_differ_in_the_wal_are_no_server_that_is_too_old(what: str) -> None:
-    """Postgres looks publications up as of the change, so it needs another slot than the one that holds the change."""
-    error = by_sqlstate("0A000", f'cannot use different {what} for table "public.t" in different publications')
+@pytest.mark.parametrize(
+    "words",
+    [
+        'cannot use different column lists for table "public.t" in different publications',
+        "verschiedene Spaltenlisten für »public.t« in verschiedenen Publikationen",
+    ],
+)
+def test_publications_that_differ_in_the_wal_are_no_server_that_is_too_old(words: str) -> None:
+    """Postgres looks publications up as of the change, so it needs another slot than the one that holds the change. It
+    says so in the language of its lc_messages."""
+    error = by_sqlstate("0A000", words, is_stream=True)
 
     assert isinstance(error, OperatorError)
     assert "publish the same columns" in error.remedy
@@ -75,7 +82,6 @@ def test_publications_that_differ_in_the_wal_are_no_server_that_is_too_old(what:
     ("sqlstate", "message"),
     [
         ("22012", SAID),
-        ("0A000", "lists in different publications"),
         ("54000", "out of memory"),
         ("XX000", "invalid memory alloc request size 1200000003"),
     ],
@@ -93,6 +99,19 @@ def test_error_that_every_session_would_end_in_asks_for_a_copy_of_all_tables(sql
     assert isinstance(ended(is_stream=True), StreamLost)
     assert ended(is_stream=True).remedy == f"{ended().remedy}; then {COPY_ALL}"
     assert not isinstance(ended(), StreamLost)
+
+
+def test_stream_that_ends_where_publications_differ_asks_for_a_copy_of_all_tables_in_whatever_language() -> None:
+    """I7"""
+    fields = {
+        pq.DiagnosticField.SQLSTATE: "0A000",
+        pq.DiagnosticField.MESSAGE_PRIMARY: "»public.t« in verschiedenen Publikationen",
+    }
+    result = SimpleNamespace(status=pq.ExecStatus.FATAL_ERROR, error_field=lambda field: fields[field].encode())
+    with pytest.raises(StreamLost) as lost:
+        raise_for_result(cast(Any, Lost()), cast(Any, result), is_stream=True)
+    assert lost.value.remedy.startswith("have those publications publish the same columns of the table")
+    assert lost.value.remedy.endswith(f"; then {COPY_ALL}")
 
 
 def test_publication_that_was_not_there_when_the_change_was_made_ends_every_session_of_its_slot() -> None:
