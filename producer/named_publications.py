@@ -1,18 +1,28 @@
 """Which publications a session asks for, where the settings name others than the session before asked for.
 
 In: settings, progress, the publications that are there. Out: the settings of this session. It asks for those of before
-as long as a transaction is half published, whose rows they tell; and before Postgres 18, which looks names up as of
-each change and ends a session that finds one missing, until all who were writing have ended that began before the new
-ones were seen. From 18 on changes of before are left out, and every table that may lack one is copied again anyway.
+as long as a transaction is half published, whose rows they tell; and until all who were writing have ended that began
+before the new ones were seen. What is older may have been written while the new ones were not there, or did not go
+together, and a change is decoded as of when it was made: before Postgres 18 such a session ends where one is missing,
+and on each where two publish other columns of a table. From 18 on a missing one is left out: where those of before are
+gone, the new ones are asked for at once, and every table that may lack something is copied again anyway.
 """
 
+from collections.abc import Sequence
+
+import structlog
+
 from walbridge.producer.errors.publications import publication_missing
-from walbridge.producer.guards.baseline import followed_names
+from walbridge.producer.guards.baseline import Baseline, followed_names
+from walbridge.producer.guards.unfit.publication_faults import refuse_other_columns
+from walbridge.producer.postgres.catalog import published_tables_unless_locked
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.publications.publication import publications_named
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.progress_record import Progress
 from walbridge.schemas.settings import Settings
+
+log = structlog.get_logger()
 
 _LEAVES_OUT_SINCE = 180000
 """A publication that was not there at a change is no error."""
@@ -22,7 +32,7 @@ def settings_of_session(settings: Settings, connection: SqlConnection, tables: T
     """The settings, with the publications that this session asks for.
 
     Raises:
-        OperatorError: one that they name is not there, and was not followed before.
+        OperatorError: one that they name is not there, and was not followed before; or they do not go together.
         RetryableError: the server is away.
     """
     named = settings.postgres.publication_names
@@ -34,12 +44,35 @@ def settings_of_session(settings: Settings, connection: SqlConnection, tables: T
     if missing := [name for name in named if name not in found and name not in followed]:
         raise publication_missing(missing[0])
     were_there = {*named} <= {*followed}
-    usable = tables.named_sessions.begin(frozenset(found.items()), progress.floor, is_as_before=were_there)
-    leaves_out = connection.info.server_version >= _LEAVES_OUT_SINCE
-    if progress.split is None and (usable is not None or leaves_out):
+    is_askable = (were_there or _go_together(connection, named, followed)) and progress.split is None
+    # None: a look that finds them has another session begin.
+    asked = frozenset(found.items()) if is_askable else None
+    usable = tables.named_sessions.begin(asked, progress.floor, is_as_before=were_there)
+    if usable is not None or (is_askable and _are_gone(connection, followed, progress)):
         tables.awaited_publications = ()
         return settings
     tables.awaited_publications = named
-    tables.named_sessions.asked = None  # a look that finds them has another session begin
     of_before = {"publication": None, "publications": tuple(followed)}
     return settings.model_copy(update={"postgres": settings.postgres.model_copy(update=of_before)})
+
+
+def _go_together(connection: SqlConnection, named: tuple[str, ...], followed: Sequence[str]) -> bool:
+    """False where nobody can tell now.
+
+    Raises:
+        OperatorError: the server would end the stream.
+    """
+    published = published_tables_unless_locked(connection, named)
+    if published is None:
+        log.warning("a published table is being altered: the other publications wait for that")
+        return False
+    refuse_other_columns(published, followed)
+    return True
+
+
+def _are_gone(connection: SqlConnection, followed: Sequence[str], progress: Progress) -> bool:
+    """Whether one of before is, or was made anew, and the server leaves out what is missing."""
+    if connection.info.server_version < _LEAVES_OUT_SINCE:
+        return False
+    baseline = Baseline.of(progress)
+    return baseline is None or baseline.publications != {*publications_named(connection, tuple(followed)).values()}

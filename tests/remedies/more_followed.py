@@ -65,6 +65,10 @@ BY_TEST: dict[str, tuple[str, ...]] = {
     "tests/faults/refusals/test_refusals_postgres.py::test_server_without_logical_wal_is_refused": (
         "producer/errors/servers.py:wal_level_too_low",
     ),
+    "tests/faults/publications/test_other_publications.py::"
+    "test_publication_that_has_other_columns_of_a_table_is_not_asked_for_and_the_remedy_helps": (
+        "producer/guards/unfit/publication_faults.py:refuse_other_columns",
+    ),
     "tests/faults/publications/test_several_publications.py::"
     "test_publications_that_do_not_go_together_are_refused_before_there_is_a_slot_and_the_remedy_helps": (
         "producer/guards/unfit/publication_faults.py:combination_faults",

@@ -4,7 +4,8 @@ In: published tables with their memberships. Out: an ``OperatorError`` for each,
 ends the stream where columns differ. What it sends where filters differ by operation, no copy equals.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from walbridge.producer.errors.publications import publish_all, the_publications
 from walbridge.producer.postgres.facts import Membership, PublishedTable
@@ -23,18 +24,37 @@ def combination_faults(tables: Iterable[PublishedTable]) -> Iterator[OperatorErr
     for table in tables:
         members = table.memberships
         names = [member.publication for member in members]
-        name = table.qualified_name
         if not have_one_list(members):
-            yield OperatorError(
-                f"{the_publications(names)} publish different columns of table {name}: Postgres refuses that",
-                remedy=_same_columns(table),
-            )
+            yield OperatorError(_different_columns(table), remedy=_same_columns(table))
         elif not have_one_filter(members):
             yield OperatorError(
-                f"{the_publications(names)} publish other rows of table {name} for inserts than for updates or "
-                "deletes: their row filters count per operation",
+                f"{the_publications(names)} publish other rows of table {table.qualified_name} for inserts than for "
+                "updates or deletes: their row filters count per operation",
                 remedy=publish_all([each.publication for each in members if missing_operations([each])]),
             )
+
+
+def refuse_other_columns(tables: Iterable[PublishedTable], followed: Collection[str]) -> None:
+    """Asked before publications are followed beside those that are, or in their place: the stream of all tables would
+    end at the next change of the table.
+
+    Raises:
+        OperatorError: of the first table of which they publish different columns.
+    """
+    for table in tables:
+        if not have_one_list(table.memberships):
+            # The SQL is to alter those that nobody follows yet.
+            ordered = sorted(table.memberships, key=lambda each: each.publication not in followed)
+            raise OperatorError(
+                _different_columns(table),
+                remedy=f"{_same_columns(replace(table, memberships=tuple(ordered)))} then start walbridge produce; or "
+                f"have [postgres] publications name {', '.join(followed)} again, as before",
+            )
+
+
+def _different_columns(table: PublishedTable) -> str:
+    names = the_publications([member.publication for member in table.memberships])
+    return f"{names} publish different columns of table {table.qualified_name}: Postgres refuses that"
 
 
 def unsent_operations(tables: Iterable[PublishedTable]) -> Iterator[OperatorError]:

@@ -112,3 +112,52 @@ def test_publications_that_are_named_while_a_transaction_is_half_published_are_f
     with producer.topics() as topics:
         producer.caught_up(topics)
         assert len(topics.replay().rows("public", "big")) == 101
+
+
+ADDED_WHOLE = 'ALTER PUBLICATION "b" DROP TABLE "public"."t"; ALTER PUBLICATION "b" ADD TABLE "public"."t";'
+
+
+@pytest.mark.parametrize(
+    ("major", "of_b", "options", "remedy"),
+    [
+        (17, "t (id)", "", ADDED_WHOLE),
+        (18, "t (id)", "", ADDED_WHOLE),
+        (
+            18,
+            "t",
+            "WITH (publish_generated_columns = stored)",
+            'ALTER PUBLICATION "b" SET (publish_generated_columns = none);',
+        ),
+    ],
+)
+def test_publication_that_has_other_columns_of_a_table_is_not_asked_for_and_the_remedy_helps(
+    producer_on: Callable[[int], ProducerUnderTest], major: int, of_b: str, options: str, remedy: str
+) -> None:
+    """I7: Postgres would end the stream of all tables at the table's first change, also at one of before the remedy."""
+    producer = producer_on(major)
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY, v int, g int GENERATED ALWAYS AS (id + 1) STORED)")
+    execute("CREATE TABLE u (id int PRIMARY KEY)")
+    producer.publish("t", "u", name="z")
+    start_with(producer, "z").stop()
+    producer.publish(of_b, options=options, name="b")
+    execute("INSERT INTO t VALUES (1)")
+
+    producer.settings["postgres"] = {"publications": ["b", "z"]}
+    said = producer.refusal()
+    assert "publish different columns of table public.t" in said
+    assert remedy in said
+    running = start_with(producer, "z")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+    running.stop()
+    assert copied_tables(running) == []
+
+    execute("INSERT INTO t VALUES (2)")
+    execute(remedy)
+    running = start_with(producer, "b", "z")
+    wait_until(lambda: copied_tables(running) == ["t"], "the copy")
+    execute("INSERT INTO t VALUES (3); INSERT INTO u VALUES (1)")
+    with producer.topics() as topics:
+        producer.caught_up(topics)
+        assert sorted(row["id"] for row in topics.replay().rows("public", "t")) == [1, 2, 3]

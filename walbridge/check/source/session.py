@@ -67,10 +67,10 @@ def session_findings(
         Publisher(settings, transactional_id(settings, server.system_id), lambda: None),
         server.database,
     )
-    settings = settings_of_session(settings, connection, tables, progress)
-    watch = SourceWatch(settings, connection, admin, tables, ProgressTracker(progress))
-    watch.notices_tables = watch.only_looks = True
     try:
+        settings = settings_of_session(settings, connection, tables, progress)
+        watch = SourceWatch(settings, connection, admin, tables, ProgressTracker(progress))
+        watch.notices_tables = watch.only_looks = True
         watch.open()
     except StreamLost as lost:
         yield lost_finding(SESSION, lost, is_copy_asked=is_copy_asked())
