@@ -13,6 +13,7 @@ from walbridge.producer.guards.start import refuse_bad_start, refuse_moved_slot,
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.producer.kafka.table_requests import TableRequests, copy_of_all_asked
 from walbridge.producer.metrics import ProducerMetrics
+from walbridge.producer.named_origin import with_origin_of_session
 from walbridge.producer.named_publications import settings_of_session
 from walbridge.producer.pgoutput.options import with_publication
 from walbridge.producer.postgres.copy_beside.copy_reader import CopyReader
@@ -58,6 +59,7 @@ def follow_once(
         raise StreamLost(progress.options[BEGINS_OPTION])
     server = source.identify()  # after the progress that it is compared with
     settings = settings_of_session(settings, connection, parts.tables, progress)
+    settings = with_origin_of_session(settings, parts.tables, progress)
     if {*followed_names(progress, names := settings.postgres.publication_names)} != {*names}:
         log.info("other publications are followed from now on", publications=list(names))
     if awaited := parts.tables.awaited_publications:

@@ -190,6 +190,11 @@ def followed_names(progress: Progress, names: Sequence[str]) -> Sequence[str]:
     return names if asked is None else names_in(asked)
 
 
+def followed_origin(progress: Progress) -> str:
+    """Changes of which origins the lake has; earlier code told it by the options of its stream alone."""
+    return progress.options.get(ORIGIN_OPTION, progress.options.get("origin", "any"))
+
+
 def refuse_lost_publications(progress: Progress, names: Sequence[str], now: PublicationState) -> None:
     """Compare those that were followed, and are named still, as they are now.
 

@@ -36,7 +36,7 @@ def beside_others(
 def notice_awaited(
     tables: Tables, connection: SqlConnection, now: PublicationState, next_xid: Callable[[], int]
 ) -> None:
-    """One look more at those that settings name and this session does not ask for.
+    """One look more at what settings name and this session does not ask for: publications, an origin.
 
     Raises:
         RetryableError, OperatorError: the server is away or refuses.
@@ -44,3 +44,5 @@ def notice_awaited(
     if names := tables.awaited_publications:
         found = frozenset(publications_named(connection, names).items())
         tables.named_sessions.look(found, now.oldest_xid, now.lsn, next_xid)
+    if tables.awaited_origin is not None:
+        tables.origin_sessions.look(tables.awaited_origin, now.oldest_xid, now.lsn, next_xid)

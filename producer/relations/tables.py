@@ -77,6 +77,10 @@ class Tables:
         """For those that settings name: names and ids."""
         self.awaited_publications: tuple[str, ...] = ()
         """Those that settings name, while a session does not ask for them yet."""
+        self.origin_sessions = LatePublications[str]()
+        """For the origin that settings name, where it leaves out what came until now."""
+        self.awaited_origin: str | None = None
+        """That, while a session does not ask for it yet."""
         self.archives: dict[int, tuple[str, ...] | None] = {}
         """What comes of a table, as ``TableSchema.operations``: the stream does not say it."""
         self._names = TableNames()

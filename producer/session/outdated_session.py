@@ -23,3 +23,5 @@ def refuse_outdated(tables: Tables, floor: Lsn) -> None:
         raise RetryableError("the source tells DDL to sessions that begin from now on")
     if (behind := tables.named_sessions.behind) is not None and floor >= behind:
         raise RetryableError("the settings name other publications, and a session can ask for them from now on")
+    if (behind := tables.origin_sessions.behind) is not None and floor >= behind:
+        raise RetryableError("the settings leave out what replication brings, and a session can do so from now on")

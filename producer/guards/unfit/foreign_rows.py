@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from walbridge.producer.batch.progress import ProgressTracker
 from walbridge.producer.errors.origins import foreign_rows_copied, foreign_rows_held, foreign_rows_left_out
-from walbridge.producer.guards.baseline import ORIGIN_OPTION
+from walbridge.producer.guards.baseline import ORIGIN_OPTION, followed_origin
 from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
@@ -53,10 +53,10 @@ def compare_origin(
         RetryableError: the server is away.
     """
     progress = tracker.progress
-    before = progress.options.get(ORIGIN_OPTION, progress.options.get("origin", "any"))
-    now, names = settings.postgres.origin, tables.versions.names(progress.relation_ids)
-    if before != now == "none":
-        if _counts(settings) and (found := subscribed(connection, names)):
+    before, now = followed_origin(progress), settings.postgres.origin
+    names, awaits = tables.versions.names(progress.relation_ids), tables.awaited_origin is not None
+    if awaits or before != now == "none":
+        if (awaits or _counts(settings)) and (found := subscribed(connection, names)):
             raise foreign_rows_held(sorted(names[each] for each in found))
         before = now
     tracker.remember_options({ORIGIN_OPTION: before})

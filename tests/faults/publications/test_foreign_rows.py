@@ -133,3 +133,29 @@ def test_table_that_a_subscription_writes_to_is_copied_once_the_settings_say_so(
         producer.check_equal()
     finally:
         target.execute("DROP SUBSCRIPTION s")
+
+
+def test_what_replication_brought_before_its_end_comes_although_the_settings_leave_it_out_by_now(
+    producer: ProducerUnderTest, postgres_version: Callable[[int], PostgresServer]
+) -> None:
+    """I7: the lake has the rows, and no subscription shows any more that changes of them wait in the WAL."""
+    here = producer.database
+    with new_database(postgres_version(16)) as there:
+        for database in (here, there):
+            database.execute("CREATE TABLE t (id int PRIMARY KEY, v text); CREATE PUBLICATION walbridge FOR TABLE t")
+        with subscribed(there, here):
+            running = producer.start_streaming()
+            there.execute("INSERT INTO t SELECT n, 'there' FROM generate_series(1, 9) n")
+            is_alike(here, there)
+            assert ids(producer) == [*range(1, 10)]
+            running.stop()
+            there.execute("DELETE FROM t WHERE id < 6")
+            is_alike(here, there)
+
+        producer.settings["postgres"] = {"origin": "none"}
+        running = producer.start_streaming()
+        here.execute("INSERT INTO t VALUES (10, 'here')")
+        assert ids(producer) == [*range(6, 11)]
+        running.wait_for_log("what replication brings is left out from now on")
+        here.execute("INSERT INTO t VALUES (11, 'here')")
+        producer.check_equal()

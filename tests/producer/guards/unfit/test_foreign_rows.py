@@ -20,9 +20,12 @@ def _settings(origin: str, *, copy: bool = False) -> Settings:
     return SETTINGS.model_copy(update={"postgres": postgres})
 
 
-def _opened(settings: Settings, progress: Progress | None = None, *subscribed: int) -> Watched:
+def _opened(
+    settings: Settings, progress: Progress | None = None, *subscribed: int, awaited: str | None = None
+) -> Watched:
     """A session over what the one before left behind."""
     watched = Watched(settings)
+    watched.tables.awaited_origin = awaited
     watched.tracker.progress = progress or watched.tracker.progress
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(foreign_rows, "subscribed", lambda _, asked: {*asked} & {*subscribed})
@@ -40,6 +43,9 @@ def test_start_is_refused_once_the_changes_of_rows_that_the_lake_has_would_stay_
         _opened(_settings("none"), before, ORDERS)
     with pytest.raises(OperatorError, match=r"table public.items and of 1 more"):
         _opened(_settings("none"), before, ORDERS, ITEMS)
+
+    with pytest.raises(OperatorError, match=r"table public.orders:"):
+        _opened(_settings("any"), before, ORDERS, awaited="none")
 
     assert "[postgres] copy_foreign_rows = true" in refused.value.remedy
     assert not _opened(_settings("none"), before).watched.doubts.reasons
