@@ -36,7 +36,7 @@ def settings_of_session(settings: Settings, connection: SqlConnection, tables: T
         RetryableError: the server is away.
     """
     named = settings.postgres.publication_names
-    followed = followed_names(progress, named)
+    followed = tuple(followed_names(progress, named))
     if {*named} == {*followed}:
         tables.awaited_publications, tables.named_sessions.behind = (), None
         return settings
@@ -52,8 +52,24 @@ def settings_of_session(settings: Settings, connection: SqlConnection, tables: T
         tables.awaited_publications = ()
         return settings
     tables.awaited_publications = named
-    of_before = {"publication": None, "publications": tuple(followed)}
+    of_before = {"publication": None, "publications": followed}
     return settings.model_copy(update={"postgres": settings.postgres.model_copy(update=of_before)})
+
+
+def names_of_next_session(
+    settings: Settings, connection: SqlConnection, progress: Progress
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those that the first session of the next process asks for; and those that settings name, where it waits for them.
+
+    Raises:
+        OperatorError, RetryableError: the server refuses, or is away.
+    """
+    named = settings.postgres.publication_names
+    followed = tuple(followed_names(progress, named))
+    if {*named} == {*followed}:
+        return named, ()
+    is_at_once = {*named} <= {*followed} or _are_gone(connection, followed, progress)
+    return (named, ()) if is_at_once and progress.split is None else (followed, named)
 
 
 def _go_together(connection: SqlConnection, named: tuple[str, ...], followed: Sequence[str]) -> bool:
@@ -70,9 +86,9 @@ def _go_together(connection: SqlConnection, named: tuple[str, ...], followed: Se
     return True
 
 
-def _are_gone(connection: SqlConnection, followed: Sequence[str], progress: Progress) -> bool:
+def _are_gone(connection: SqlConnection, followed: tuple[str, ...], progress: Progress) -> bool:
     """Whether one of before is, or was made anew, and the server leaves out what is missing."""
     if connection.info.server_version < _LEAVES_OUT_SINCE:
         return False
     baseline = Baseline.of(progress)
-    return baseline is None or baseline.publications != {*publications_named(connection, tuple(followed)).values()}
+    return baseline is None or baseline.publications != {*publications_named(connection, followed).values()}

@@ -28,12 +28,16 @@ def _made(publication: str) -> str:
     return f"CREATE PUBLICATION {quoted(publication)} FOR TABLE ..."
 
 
-def publication_gone(publications: Sequence[str]) -> OperatorError:
-    """Changes under no publication are not sent, and no server says so from Postgres 18 on."""
+def publication_gone(publications: Sequence[str], wanted: Sequence[str] | None = None) -> OperatorError:
+    """Changes under no publication are not sent, and no server says so from Postgres 18 on.
+
+    Args:
+        wanted: those that a copy needs, which is made of what settings name; by default all.
+    """
     return StreamLost(
         f"{the_publications(publications)}, which this pipeline follows, {_were(publications)} dropped: "
         "changes since then did not come",
-        first="; ".join(map(_made, publications)),
+        first="; ".join(_made(each) for each in publications if wanted is None or each in wanted),
     )
 
 

@@ -195,8 +195,14 @@ def followed_origin(progress: Progress) -> str:
     return progress.options.get(ORIGIN_OPTION, progress.options.get("origin", "any"))
 
 
-def refuse_lost_publications(progress: Progress, names: Sequence[str], now: PublicationState) -> None:
-    """Compare those that were followed, and are named still, as they are now.
+def refuse_lost_publications(
+    progress: Progress, names: Sequence[str], now: PublicationState, wanted: Sequence[str] = ()
+) -> None:
+    """Compare those that were followed, and are asked for still, as they are now.
+
+    Args:
+        names: those that a session asks for.
+        wanted: those that settings name, where it does not ask for them yet.
 
     Raises:
         StreamLost: changes of all tables may be missing: one was dropped, or made again.
@@ -206,7 +212,7 @@ def refuse_lost_publications(progress: Progress, names: Sequence[str], now: Publ
         return
     followed = [name for name in names if name in followed_names(progress, names)]
     if gone := [name for name in followed if name not in now.oids]:
-        raise publication_gone(gone)
+        raise publication_gone(gone, wanted or None)
     if remade := [name for name in followed if now.oids[name] not in baseline.publications]:
         raise publication_remade(remade)
 

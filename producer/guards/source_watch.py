@@ -177,7 +177,7 @@ class SourceWatch:
             return
         names = self._publications
         now = self._state(progress.relation_ids)
-        refuse_lost_publications(progress, names, now)
+        refuse_lost_publications(progress, names, now, self._tables.awaited_publications)
         gone = baseline.dropped(names, now)
         self._leaving.come_back(now.members.keys())
         self._memberships.compare(baseline, now)

@@ -10,6 +10,7 @@ import time
 from walbridge.producer.copying.next_epoch import begins_again
 from walbridge.producer.guards.baseline import refuse_lost_publications
 from walbridge.producer.guards.start import refuse_bad_start
+from walbridge.producer.named_publications import names_of_next_session
 from walbridge.producer.postgres.connection import connect_sql
 from walbridge.producer.postgres.publications.publication import publication_state
 from walbridge.producer.postgres.requirements import missing_publication, stream_options
@@ -62,13 +63,14 @@ def _why_lost(settings: Settings, progress: Progress) -> str | None:
         return "a new epoch was about to begin"
     with connect_sql(dsn_of(settings), "walbridge copy") as connection:
         found = slot.inspect(connection, settings.postgres.slot)
-        publications = publication_state(connection, settings.postgres.publication_names, ())
+        names, awaited = names_of_next_session(settings, connection, progress)
+        publications = publication_state(connection, names, ())
     server = Source(settings).identify()
     try:
         refuse_bad_start(progress, server, found, stream_options(settings, server.version))
         if (what := why_lost(progress)) is not None:
             return what
-        refuse_lost_publications(progress, settings.postgres.publication_names, publications)
+        refuse_lost_publications(progress, names, publications, awaited)
     except StreamLost as lost:
         return lost.what
     return None

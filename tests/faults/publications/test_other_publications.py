@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.followed import settings_of
+from tests.faults.followed import copy_all_again, settings_of
 from tests.fix_producer import ProducerUnderTest, Running
 from tests.wait import wait_until
 from walbridge.producer.kafka.control_topics import read_progress
 from walbridge.schemas.control.table_progress import DROPPED
+from walbridge.schemas.errors import COPY_ALL
 
 pytestmark = pytest.mark.fault
 
@@ -161,3 +162,29 @@ def test_publication_that_has_other_columns_of_a_table_is_not_asked_for_and_the_
     with producer.topics() as topics:
         producer.caught_up(topics)
         assert sorted(row["id"] for row in topics.replay().rows("public", "t")) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("major", [17, 18])
+def test_publication_that_is_named_no_more_and_was_dropped_needs_not_be_made_again(
+    producer_on: Callable[[int], ProducerUnderTest], major: int
+) -> None:
+    """I7: until 17 only a new epoch has all, and what is said of it names nothing that settings do not."""
+    producer = producer_on(major)
+    execute = producer.database.execute
+    execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    producer.publish("t", name="a")
+    start_with(producer, "a").stop()
+    producer.publish("t", name="b")
+    execute("DROP PUBLICATION a; INSERT INTO t VALUES (2)")
+    producer.settings["postgres"] = {"publications": ["b"]}
+
+    lost = "publication a, which this pipeline follows, was dropped: changes since then did not come"
+    if major < 18:
+        said = producer.refusal()
+        assert lost in said
+        assert COPY_ALL in said
+        assert "CREATE PUBLICATION" not in said
+    else:
+        producer.write_settings()
+
+    assert copy_all_again(producer) == (lost if major < 18 else None)
