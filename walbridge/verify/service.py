@@ -31,6 +31,7 @@ from walbridge.schemas.settings_file import dsn_of
 from walbridge.tables.request import write
 from walbridge.verify.errors import NotInLake, NotPublished, TableNotCompared
 from walbridge.verify.evidence import keep
+from walbridge.verify.followed import others_followed
 from walbridge.verify.metrics import (
     COMPARING,
     NOT_COMPARED,
@@ -185,6 +186,9 @@ class Service:
         except Rewritten:
             log.info("the table was rewritten while it was compared: next time", table=name)
             result = TableResult(name, "current", 0, whole=False)
+        if result_of(result) == UNEQUAL and (followed := others_followed(self._settings)):
+            why = f"the producer follows {', '.join(followed)} until it begins with the publications of the settings"
+            result = TableResult(name, "current", 0, whole=False, why_undecided=why)
         if result.why_undecided:
             log.warning("rows of a table differ, and nothing is proved", table=name, why=result.why_undecided)
         self._metrics.found(result)

@@ -98,6 +98,30 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         duration_s(text)
 
 
+@pytest.fixture(autouse=True)
+def followed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Other publications than the settings name, that the producer follows by now."""
+    names = list[str]()
+    monkeypatch.setattr(service, "others_followed", lambda _: names)
+    return names
+
+
+def test_table_that_differs_while_the_producer_follows_other_publications_is_not_called_so(
+    monkeypatch: pytest.MonkeyPatch, followed: list[str]
+) -> None:
+    """They may tell other rows and columns of it than those that it is compared with."""
+    followed.append("before")
+    there, metrics = service_of()
+    monkeypatch.setattr(service, "compare_on", lambda *_: [table(different=3)])
+
+    there._compare(None, "public.t")  # type: ignore[arg-type]  # nobody asks it
+
+    value = metrics.registry.get_sample_value
+    assert value("walbridge_verify_unequal_tables_total", {"pipeline": "p"}) == 0
+    metrics.run_ended(["public.t"])
+    assert value("walbridge_verify_tables", {"pipeline": "p", "result": UNDECIDED}) == 1
+
+
 def test_difference_is_counted_and_logged_also_where_the_producer_cannot_be_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
