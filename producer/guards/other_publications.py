@@ -5,7 +5,7 @@ new publications, so that a comparison finds the tables of which something may b
 ones; which of those that a session does not ask for yet are there.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from walbridge.producer.guards.baseline import Baseline, followed_names, refuse_lost_publications
 from walbridge.producer.postgres.connection import SqlConnection
@@ -15,19 +15,21 @@ from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.progress_record import Progress
 
 
-def are_others(progress: Progress, names: Sequence[str]) -> bool:
-    """Whether the session before asked for other publications than these."""
-    return Baseline.of(progress) is not None and {*followed_names(progress, names)} != {*names}
-
-
 def beside_others(
-    progress: Progress, baseline: Baseline, names: Sequence[str], now: PublicationState
+    progress: Progress, baseline: Baseline, names: Sequence[str], state: Callable[[Collection[int]], PublicationState]
 ) -> tuple[Baseline, set[int]]:
-    """The baseline, and tables of which nothing comes any more, also if something was written since.
+    """The baseline, and tables of which nothing comes any more, also if something was written since. Where the session
+    before asked for these publications: the baseline as it is, and none.
+
+    Args:
+        state: these publications as they are now, with relations.
 
     Raises:
         OperatorError: one that is named still was lost, or operations of all tables do not come.
     """
+    if {*followed_names(progress, names)} == {*names}:
+        return baseline, set()
+    now = state(progress.relation_ids)
     refuse_lost_publications(progress, names, now)
     beside = baseline.beside(now)
     return beside, beside.dropped(names, now) & {*progress.relation_ids}

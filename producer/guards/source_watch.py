@@ -20,7 +20,7 @@ from walbridge.producer.guards.doubts.memberships import Memberships
 from walbridge.producer.guards.leaving_tables import LeavingTables
 from walbridge.producer.guards.look_pace import LookPace
 from walbridge.producer.guards.new_names import NewNames
-from walbridge.producer.guards.other_publications import are_others, beside_others, notice_awaited
+from walbridge.producer.guards.other_publications import beside_others, notice_awaited
 from walbridge.producer.guards.sent_changes import SentChanges
 from walbridge.producer.guards.taken_baseline import taken_baseline
 from walbridge.producer.guards.topic_watch import TopicWatch, refuse_unknown
@@ -110,11 +110,9 @@ class SourceWatch:
         else:
             newest = self._tables.versions.newest(progress.tables)
             baseline = baseline.with_topics({each.table.relation_id: each.topic for each in newest})
-            if are_others(progress, self._publications):
-                now = self._state(progress.relation_ids)
-                baseline, left = beside_others(progress, baseline, self._publications, now)
-                self._leaving.leave_at_once(left)
-                self.leave_first = bool(left)
+            baseline, left = beside_others(progress, baseline, self._publications, self._state)
+            self._leaving.leave_at_once(left)
+            self.leave_first = bool(left)
             self._remember(baseline)
         self._tables.topics.remember(progress.options)
         lost = self.topics.open()  # first: a metadata topic that was made anew lacks records, too
