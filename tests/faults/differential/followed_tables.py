@@ -117,11 +117,14 @@ class FollowedTables(Replay):
         ours = {each.name for each in table.columns} | generated  # these are published only where that is asked for
         if is_named and (ours != {*columns.values()} or (table.namespace, table.name) != called[0]):
             return f"{table.qualified_name} has {sorted(ours)}; it is {called[0]} and has {sorted(columns.values())}"
-        # By number: what is called otherwise by now is told with the next change.
+        # By number: what is called otherwise by now is told with the next change. One of which nobody could tell the
+        # number is compared once it cannot be another one that has its name since.
+        newest = max((each.attnum or 0 for each in table.columns), default=0)
+        unnumbered = {each for number, each in columns.items() if is_named or number <= newest}
         now = {
             each.name: each.name if each.attnum is None else columns[each.attnum]
             for each in table.columns
-            if (each.name in columns.values() if each.attnum is None else each.attnum in columns)
+            if (each.name in unnumbered if each.attnum is None else each.attnum in columns)
         }
         kept = tuple(replace(each, name=now[each.name]) for each in table.columns if each.name in now)
         source = replace(table, namespace=called[0][0], name=called[0][1], columns=kept)
