@@ -83,18 +83,18 @@ def pieces_of(frame: DataFrame, by: Column, slices: int) -> Iterator[Callable[[i
 
 def slices_of(frame: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
     """The frame in slices; held in Spark meanwhile, so that it is computed once."""
-    slices = volume.slices
-    if slices == 1:
-        yield handed_over(frame, volume)
-        return
-    with held(frame, StorageLevel.MEMORY_AND_DISK_DESER) as rows:
-        yield from slices_of_held(rows, by, volume)
+    if 1 < volume.slices < GATHERED_FROM:
+        with held(frame, StorageLevel.MEMORY_AND_DISK_DESER) as rows:
+            yield from slices_of_held(rows, by, volume)
+    else:  # computed once as it is: as a whole, or as it is gathered
+        yield from slices_of_held(frame, by, volume)
 
 
 def slices_of_held(rows: DataFrame, by: Column, volume: Volume) -> Iterator[pa.Table]:
     """The same of a frame that Spark holds already."""
-    for index in range(volume.slices):
-        yield handed_over(rows.where(in_slice(by, index, volume.slices)), volume)
+    with pieces_of(rows, by, volume.slices) as piece:
+        for index in range(volume.slices):
+            yield handed_over(piece(index), volume)
 
 
 def handed_over(slice_of_frame: DataFrame, volume: Volume) -> pa.Table:

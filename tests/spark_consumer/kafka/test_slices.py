@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from walbridge.spark_consumer.kafka.slices import SLICE_BYTES_MAX, SLICE_ROWS_MAX, Volume, in_slice, slices_of
+from walbridge.spark_consumer.kafka.slices import (
+    GATHERED_FROM,
+    SLICE_BYTES_MAX,
+    SLICE_ROWS_MAX,
+    Volume,
+    held,
+    in_slice,
+    slices_of,
+    slices_of_held,
+)
 
 VOLUMES = st.builds(Volume, st.integers(0, 10 * SLICE_ROWS_MAX), st.integers(0, 10 * SLICE_BYTES_MAX))
 
@@ -36,13 +45,49 @@ def test_volumes_add_and_subtract_rows_and_bytes(one: Volume, other: Volume) -> 
     assert total - other == one
 
 
-@pytest.mark.parametrize("slices", [1, 3])
+@pytest.mark.parametrize("slices", [1, 3, GATHERED_FROM])
 def test_slices_hold_every_row_once(spark: SparkSession, slices: int) -> None:
     """I7: a hash may be negative."""
     found = list(slices_of(spark.range(200), F.col("id"), Volume(rows=slices * SLICE_ROWS_MAX)))
 
     assert sorted(pa.concat_tables(found)["id"].to_pylist()) == list(range(200))
     assert len(found) == slices
+
+
+def rows_read_from_memory(spark: SparkSession, since: int) -> int:
+    """By all queries from that one on, of frames that Spark holds."""
+    jvm: Any = spark
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    store = jvm._jsparkSession.sharedState().statusStore()
+    total = 0
+    for number in range(since, store.executionsCount()):
+        execution = store.executionsList().apply(number).executionId()
+        nodes, values = store.planGraph(execution).allNodes(), store.executionMetrics(execution)
+        for node in map(nodes.apply, range(nodes.size())):
+            if "InMemoryTableScan" not in node.name():
+                continue
+            for metric in map(node.metrics().apply, range(node.metrics().size())):
+                if metric.name() == "number of output rows":
+                    found = values.get(metric.accumulatorId())
+                    total += int(found.get().replace(",", "")) if found.isDefined() else 0
+    return total
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_many_slices_do_not_each_read_all_rows(spark: SparkSession, is_held: bool) -> None:
+    slices, rows = 4 * GATHERED_FROM, 2_000
+    volume, frame = Volume(rows=slices * SLICE_ROWS_MAX), spark.range(rows)
+    jvm: Any = spark
+    since = jvm._jsparkSession.sharedState().statusStore().executionsCount()
+    if is_held:
+        with held(frame) as some:
+            found = list(slices_of_held(some, F.col("id"), volume))
+    else:
+        found = list(slices_of(frame, F.col("id"), volume))
+
+    assert sorted(pa.concat_tables(found)["id"].to_pylist()) == list(range(rows))
+    # Some of the gathered batches hold rows of two slices or more.
+    assert rows <= rows_read_from_memory(spark, since) <= slices * rows // 2
 
 
 def test_slices_share_the_code_that_spark_generates(spark: SparkSession) -> None:
