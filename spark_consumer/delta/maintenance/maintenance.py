@@ -117,9 +117,9 @@ class Maintenance:
         """Delete the folders of dropped tables that no row names, nor named at that moment."""
         row = self._manifest.newest_published()
         waiting = {entry.path for entry in row.tables if entry.is_dropped} if row is not None else set()
-        for path in sorted(waiting - self.deleted):
-            if self._manifest.named_versions(path, since):
-                continue
+        if not (waiting := waiting - self.deleted):
+            return
+        for path in sorted(waiting - self._manifest.named_paths(since)):
             try:
                 delete_folder(self._lake, path, self._storage_options)
             except (DeltaError, OSError) as error:

@@ -139,6 +139,13 @@ def named_versions(table: DeltaTable, path: str) -> set[int]:
     return {version for version in pc.unique(mine).to_pylist() if version is not None}
 
 
+def named_paths(table: DeltaTable) -> set[str]:
+    """The path of every table of which any row names a version."""
+    rows = pc.list_flatten(_found(table, "SELECT tables FROM cuts")["tables"])
+    paths = pc.cast(pc.struct_field(rows, "path"), pa.string())
+    return set(pc.unique(pc.filter(paths, pc.is_valid(pc.struct_field(rows, "version")))).to_pylist())
+
+
 def rows_where(table: DeltaTable, condition: str) -> list[CutRow]:
     """Rows of a condition in SQL.
 

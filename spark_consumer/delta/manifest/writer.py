@@ -22,6 +22,7 @@ from walbridge.spark_consumer.delta.folder import local_folder
 from walbridge.spark_consumer.delta.manifest.manifest_reader import (
     CUTS_TABLE,
     SCHEMA,
+    named_paths,
     named_versions,
     newest_published,
     newest_rows,
@@ -147,12 +148,19 @@ class Manifest:
 
     def named_versions(self, path: str, since: datetime) -> set[int]:
         """Every version of a table that a row names, or named at ``since``: a reader may have taken it then."""
+        return {version for table in self._now_and_at(since) for version in named_versions(table, path)}
+
+    def named_paths(self, since: datetime) -> set[str]:
+        """Paths of all tables that have such a version."""
+        return {path for table in self._now_and_at(since) for path in named_paths(table)}
+
+    def _now_and_at(self, since: datetime) -> list[DeltaTable]:
         before = DeltaTable(self._table.table_uri, storage_options=self._storage_options or None)
         try:
             before.load_as_version(since)
         except DeltaError:  # nothing was written by then, or it is not kept
-            return named_versions(self._table, path)
-        return named_versions(self._table, path) | named_versions(before, path)
+            return [self._table]
+        return [self._table, before]
 
     def vacuum(self) -> None:
         """Delete the files that compactions replaced: every reader opens the manifest anew."""
