@@ -45,6 +45,7 @@ _MODULES = (
     "walbridge.producer.session.copies.state.copied_table",
     "walbridge.producer.session.copies.state.copy_progress",
     "walbridge.producer.session.copies.state.requested_tables",
+    "walbridge.producer.session.copies.state.waits",
     "walbridge.producer.session.copies.answers",
     "walbridge.producer.session.copies.records",
     "walbridge.producer.session.copies.steps",
