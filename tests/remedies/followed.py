@@ -256,6 +256,10 @@ FOLLOWED: dict[str, str] = {
     "walbridge/runtime/monitoring/http_endpoint.py:__init__": (
         "tests/remedies/test_followed_settings.py::test_port_that_is_taken_is_set_to_0"
     ),
+    "walbridge/sql/lake_catalog.py:_refuse_columns": (
+        "tests/walbridge/sql/test_sql.py::"
+        "test_table_with_columns_that_duckdb_takes_for_one_is_refused_and_never_answers_with_the_other_one"
+    ),
     "walbridge/sql/lake_catalog.py:_refuse_schema": (
         "tests/walbridge/sql/test_sql.py::"
         "test_table_of_a_schema_that_duckdb_has_itself_is_refused_and_never_taken_for_another"

@@ -32,6 +32,7 @@ _NAMES_MAX = 20
 _STREAM = "_walbridge_{}"
 _FAILED_STREAM = re.compile(r"stream registered as '_walbridge_(\d+)\w*' failed")
 _UNREAD = "walbridge has not read this column"
+_IN_PYTHON = "read it in Python: walbridge.lake, see docs/lake.md"
 
 
 class LakeCatalog:
@@ -47,7 +48,9 @@ class LakeCatalog:
             try:
                 self._refuse_schema(name)
                 entry = readable_tables(row, [name], states)[name]
-                self.tables[name] = LakeTable(lake, entry, storage_options)
+                table = LakeTable(lake, entry, storage_options)
+                _refuse_columns(table)
+                self.tables[name] = table
             except OperatorError as refusal:
                 self._refused[name] = refusal
 
@@ -57,7 +60,7 @@ class LakeCatalog:
         if schema in _OF_DUCKDB:
             raise OperatorError(
                 f"table {name} cannot be queried here: DuckDB has a schema {schema} of its own",
-                remedy="read it in Python: walbridge.lake, see docs/lake.md",
+                remedy=_IN_PYTHON,
             )
 
     @contextmanager
@@ -148,6 +151,18 @@ class LakeCatalog:
         names = sorted(readable_names(self._entries))
         more = f" and {len(names) - _NAMES_MAX} more: walbridge tables" if len(names) > _NAMES_MAX else ""
         return ", ".join(names[:_NAMES_MAX]) + more or "no table"
+
+
+def _refuse_columns(table: LakeTable) -> None:
+    """DuckDB would call one of two such columns otherwise, and answer with the other one's values."""
+    by_lower: dict[str, str] = {}
+    for column in table.schema.names:
+        other = by_lower.setdefault(column.lower(), column)
+        if other != column:
+            raise OperatorError(
+                f"table {table.name} cannot be queried here: DuckDB takes its columns {other} and {column} for one",
+                remedy=f"{_IN_PYTHON}, and give DuckDB table.select([...]) with one of them",
+            )
 
 
 def _meant(entries: Mapping[str, TableEntry], text: str) -> list[str]:

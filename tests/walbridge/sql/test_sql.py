@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -266,4 +267,22 @@ def test_table_of_a_schema_that_duckdb_has_itself_is_refused_and_never_taken_for
     assert f"table {schema}.invoices cannot be queried here: DuckDB has a schema {schema.lower()} of its own" in err
     assert "read it in Python: walbridge.lake" in err
     assert tables_at("lake")[f"{schema}.invoices"].reader().read_all().to_pydict()["id"] == [9]
+    assert run("SELECT count(*) AS n FROM orders", "--csv")[:2] == (0, "n\n3\n")
+
+
+def test_table_with_columns_that_duckdb_takes_for_one_is_refused_and_never_answers_with_the_other_one(
+    run: Ran, shop: HandmadeLake
+) -> None:
+    """DuckDB 2 gives the second one another name, and ``"id"`` would mean the first."""
+    shop.write("public.alike", {"Id": pa.int64(), "id": pa.int64()}, [{"Id": 1, "id": 10}])
+    shop.publish(300)
+
+    code, out, err = run('SELECT "id" FROM alike', "--csv")
+
+    assert (code, out) == (2, "")
+    assert "table public.alike cannot be queried here: DuckDB takes its columns Id and id for one" in err
+    table = tables_at("lake")["public.alike"]
+    with duckdb.connect() as connection:
+        connection.register("of_one", table.select(["id"]))
+        assert connection.execute("SELECT id FROM of_one").fetchall() == [(10,)]
     assert run("SELECT count(*) AS n FROM orders", "--csv")[:2] == (0, "n\n3\n")
