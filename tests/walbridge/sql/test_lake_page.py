@@ -35,9 +35,10 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HandmadeLake:
     until: list[dict[str, Any]] = [
         {"id": 1, "valid_until": date(2030, 1, 1)},
         {"id": 2, "valid_until": date(2020, 1, 1)},
-        *({"id": number, "valid_until": None} for number in (3, 4, 5)),
+        *({"id": number, "valid_until": None} for number in (3, 4, 5, 6, 7)),
     ]
-    texts = [{}, {}, {"valid_until": "infinity"}, {"valid_until": "-infinity"}, {}]
+    exceptional = ("infinity", "-infinity", "10000-01-01", "0044-03-15 BC")
+    texts = [{}, {}, *({"valid_until": text} for text in exceptional), {}]
     shop.write("public.contracts", {"id": pa.int64(), "valid_until": pa.date32()}, until, exceptional=texts)
     shop.publish(100)
     return shop
@@ -52,7 +53,11 @@ def test_queries_of_the_page_answer_what_it_says(capsys: pytest.CaptureFixture[s
 
     assert answers == [
         [{"name": "Ada", "orders": 4, "amount": 6.0}],
-        [{"id": 1, "valid_until": "2030-01-01"}, {"id": 3, "valid_until": "infinity"}],
+        [
+            {"id": 1, "valid_until": "2030-01-01"},
+            {"id": 3, "valid_until": "infinity"},
+            {"id": 5, "valid_until": "10000-01-01"},
+        ],
         [
             {"id": 2, "status": "paid", "op": "u", "commit_time": "2026-07-01 13:00:00+00"},
             {"id": 1, "status": "paid", "op": "c", "commit_time": "2026-07-01 14:00:00+00"},
