@@ -54,14 +54,20 @@ def test_slices_hold_every_row_once(spark: SparkSession, slices: int) -> None:
     assert len(found) == slices
 
 
-def rows_read_from_memory(spark: SparkSession, since: int) -> int:
-    """By all queries from that one on, of frames that Spark holds."""
+def executions(spark: SparkSession) -> list[int]:
+    """Of queries that Spark remembers: a thousand at most, so their number tells nothing."""
     jvm: Any = spark
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    found = jvm._jsparkSession.sharedState().statusStore().executionsList()
+    return sorted(found.apply(number).executionId() for number in range(found.size()))
+
+
+def rows_read_from_memory(spark: SparkSession, before: list[int]) -> int:
+    """By all queries that were none of those, of frames that Spark holds."""
+    jvm: Any = spark
     store = jvm._jsparkSession.sharedState().statusStore()
     total = 0
-    for number in range(since, store.executionsCount()):
-        execution = store.executionsList().apply(number).executionId()
+    for execution in [each for each in executions(spark) if each > max(before, default=-1)]:
         nodes, values = store.planGraph(execution).allNodes(), store.executionMetrics(execution)
         for node in map(nodes.apply, range(nodes.size())):
             if "InMemoryTableScan" not in node.name():
@@ -77,8 +83,7 @@ def rows_read_from_memory(spark: SparkSession, since: int) -> int:
 def test_many_slices_do_not_each_read_all_rows(spark: SparkSession, is_held: bool) -> None:
     slices, rows = 4 * GATHERED_FROM, 2_000
     volume, frame = Volume(rows=slices * SLICE_ROWS_MAX), spark.range(rows)
-    jvm: Any = spark
-    since = jvm._jsparkSession.sharedState().statusStore().executionsCount()
+    before = executions(spark)
     if is_held:
         with held(frame) as some:
             found = list(slices_of_held(some, F.col("id"), volume))
@@ -87,7 +92,7 @@ def test_many_slices_do_not_each_read_all_rows(spark: SparkSession, is_held: boo
 
     assert sorted(pa.concat_tables(found)["id"].to_pylist()) == list(range(rows))
     # Some of the gathered batches hold rows of two slices or more.
-    assert rows <= rows_read_from_memory(spark, since) <= slices * rows // 2
+    assert rows <= rows_read_from_memory(spark, before) <= slices * rows // 2
 
 
 def test_slices_share_the_code_that_spark_generates(spark: SparkSession) -> None:
