@@ -167,11 +167,7 @@ class CutMaker:
         # A TRUNCATE that is on its way may explain what the look found: the next idle cut says it else.
         if self._watch.may_be_explained(self._stream.received, self._stream.received):
             return
-        self._out.open()
-        self._out.batch.end_lsn = self._stream.received
-        self._end_at(self._stream.received)
-        self._bound_floor()
-        self._out.close(None)
+        self._commit_without_rows(self._stream.received)
         self._after_cut()
 
     def tell_left(self) -> None:
@@ -179,12 +175,15 @@ class CutMaker:
 
         A cut that ends inside a transaction could not say it, and a session after that would not find it (I8).
         """
+        self._commit_without_rows(self._out.tracker.end_lsn)
+        self.last_cut_s = time.monotonic()  # nothing more may be confirmed than before
+
+    def _commit_without_rows(self, end_lsn: Lsn) -> None:
         self._out.open()
-        self._out.batch.end_lsn = end_lsn = self._out.tracker.end_lsn
+        self._out.batch.end_lsn = end_lsn
         self._end_at(end_lsn)
         self._bound_floor()
         self._out.close(None)
-        self.last_cut_s = time.monotonic()  # nothing more may be confirmed than before
 
     def _bound_floor(self) -> None:
         """Keep the floor at or below the oldest prepared transaction, and at or below what the server has reported."""

@@ -339,7 +339,7 @@ NOTICED = {
         test_replay.test_prepared_transaction_holds_what_is_confirmed_before_its_prepare,
     ),
     "the floor of an idle cut is not bounded": Noticed(
-        Mutant(CutMaker.idle_cut, "self._bound_floor()", "pass"),
+        Mutant(CutMaker._commit_without_rows, "self._bound_floor()", "pass"),
         partial(test_cut_maker.check_floor, 250, 250, is_idle=True),
     ),
     "a part of a transaction is confirmed": Noticed(

@@ -67,16 +67,21 @@ def test_tables_of_publications_that_are_named_in_addition_or_no_more_come_and_g
     assert dropped_tables(producer) == ["only_a"]
 
 
-def test_table_of_a_publication_that_is_named_no_more_is_left_before_anything_comes_without_it(
-    producer: ProducerUnderTest,
-) -> None:
-    """I8: also where the producer is killed inside of the first transaction that it reads."""
-    execute = producer.database.execute
-    execute("CREATE TABLE only_a (id int PRIMARY KEY); CREATE TABLE big (id int PRIMARY KEY)")
+def follow_a_and_b(producer: ProducerUnderTest) -> None:
+    """A table in each of two publications; ten rows are a batch, so that more in one transaction are split."""
+    producer.database.execute("CREATE TABLE only_a (id int PRIMARY KEY); CREATE TABLE big (id int PRIMARY KEY)")
     producer.publish("only_a", name="a")
     producer.publish("big", name="b")
     producer.settings["producer"] = {"batch_rows_max": 10}
     start_with(producer, "a", "b").stop()
+
+
+def test_table_of_a_publication_that_is_named_no_more_is_left_before_anything_comes_without_it(
+    producer: ProducerUnderTest,
+) -> None:
+    """I8: also where the producer is killed inside of the first transaction that it reads."""
+    follow_a_and_b(producer)
+    execute = producer.database.execute
     execute("INSERT INTO only_a VALUES (1)")
     execute("INSERT INTO big SELECT generate_series(1, 100)")
 
@@ -96,12 +101,8 @@ def test_publications_that_are_named_while_a_transaction_is_half_published_are_f
 ) -> None:
     """Also where they are some of those that were followed, and without another start."""
     producer = producer_on(major)
+    follow_a_and_b(producer)
     execute = producer.database.execute
-    execute("CREATE TABLE only_a (id int PRIMARY KEY); CREATE TABLE big (id int PRIMARY KEY)")
-    producer.publish("only_a", name="a")
-    producer.publish("big", name="b")
-    producer.settings["producer"] = {"batch_rows_max": 10}
-    start_with(producer, "a", "b").stop()
     execute("INSERT INTO big SELECT generate_series(1, 100)")
     producer.run_until_killed("produce:split:3")
 

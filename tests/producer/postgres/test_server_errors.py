@@ -101,33 +101,35 @@ def test_error_that_every_session_would_end_in_asks_for_a_copy_of_all_tables(sql
     assert not isinstance(ended(), StreamLost)
 
 
+def failed(sqlstate: str, message: str) -> Any:
+    """The server's answer."""
+    fields = {pq.DiagnosticField.SQLSTATE: sqlstate, pq.DiagnosticField.MESSAGE_PRIMARY: message}
+    return SimpleNamespace(status=pq.ExecStatus.FATAL_ERROR, error_field=lambda field: fields[field].encode())
+
+
+def lost_by(result: Any) -> StreamLost:
+    """What a stream raises that ends so."""
+    with pytest.raises(StreamLost) as lost:
+        raise_for_result(cast(Any, Lost()), result, is_stream=True)
+    return lost.value
+
+
 def test_stream_that_ends_where_publications_differ_asks_for_a_copy_of_all_tables_in_whatever_language() -> None:
     """I7"""
-    fields = {
-        pq.DiagnosticField.SQLSTATE: "0A000",
-        pq.DiagnosticField.MESSAGE_PRIMARY: "»public.t« in verschiedenen Publikationen",
-    }
-    result = SimpleNamespace(status=pq.ExecStatus.FATAL_ERROR, error_field=lambda field: fields[field].encode())
-    with pytest.raises(StreamLost) as lost:
-        raise_for_result(cast(Any, Lost()), cast(Any, result), is_stream=True)
-    assert lost.value.remedy.startswith("have those publications publish the same columns of the table")
-    assert lost.value.remedy.endswith(f"; then {COPY_ALL}")
+    lost = lost_by(failed("0A000", "»public.t« in verschiedenen Publikationen"))
+    assert lost.remedy.startswith("have those publications publish the same columns of the table")
+    assert lost.remedy.endswith(f"; then {COPY_ALL}")
 
 
 def test_publication_that_was_not_there_when_the_change_was_made_ends_every_session_of_its_slot() -> None:
     """I7: until 17 the name is looked up as of the change. At a start the same code is about a slot or a table."""
-    fields = {
-        pq.DiagnosticField.SQLSTATE: "42704",
-        pq.DiagnosticField.MESSAGE_PRIMARY: 'publication "w" does not exist',
-    }
-    result = SimpleNamespace(status=pq.ExecStatus.FATAL_ERROR, error_field=lambda field: fields[field].encode())
-    with pytest.raises(StreamLost) as lost:
-        raise_for_result(cast(Any, Lost()), cast(Any, result), is_stream=True)
-    assert 'publication "w" does not exist' in lost.value.what
-    assert lost.value.remedy.startswith("see that each publication is there under its name")
-    assert lost.value.remedy.endswith(f"; then {COPY_ALL}")
+    result = failed("42704", 'publication "w" does not exist')
+    lost = lost_by(result)
+    assert 'publication "w" does not exist' in lost.what
+    assert lost.remedy.startswith("see that each publication is there under its name")
+    assert lost.remedy.endswith(f"; then {COPY_ALL}")
     with pytest.raises(OperatorError, match="start again") as refused:
-        raise_for_result(cast(Any, Lost()), cast(Any, result))
+        raise_for_result(cast(Any, Lost()), result)
     assert not isinstance(refused.value, StreamLost)
 
 
