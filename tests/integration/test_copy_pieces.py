@@ -162,7 +162,9 @@ def test_piece_cannot_be_begun_once_the_locks_are_gone(database: Database) -> No
     with shown(database) as snapshot, worker_at(database.dsn) as worker:
         assert read(worker, snapshot, Piece(published(database)))
         wanted = PieceWanted(snapshot.export(), Piece(published(database)), FORMAT)
+        backend = snapshot.connection.info.backend_pid
         snapshot.connection.close()
+        wait_until(lambda: not database.rows("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (backend,)), "its end")
         with pytest.raises(RetryableError, match="snapshot is gone"):
             worker.read(wanted)
         with pytest.raises(RetryableError):
