@@ -40,13 +40,13 @@ class AlteredTables:
         self._compared: dict[int, tuple[RelationRecord, TableFacts]] = {}
         """Tables of which the stream would announce nothing else, as with columns that are not published."""
 
-    def look_if_due(self, relation_ids: Iterable[int]) -> None:
-        """Look, unless that was just now.
+    def look_if_due(self, relation_ids: Iterable[int], *, is_altered: bool) -> None:
+        """Look, unless that was just now and nothing was altered since.
 
         Raises:
             RetryableError, OperatorError: the server is away or refuses.
         """
-        if self._pace.is_due:
+        if is_altered or self._pace.is_due:
             with self._pace.look():
                 self._look(list(relation_ids))
 

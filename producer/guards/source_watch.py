@@ -18,7 +18,7 @@ from walbridge.producer.guards.baseline import Baseline, refuse_lost_publication
 from walbridge.producer.guards.doubts.doubts import Doubts
 from walbridge.producer.guards.doubts.memberships import Memberships
 from walbridge.producer.guards.leaving_tables import LeavingTables
-from walbridge.producer.guards.look_pace import LookPace
+from walbridge.producer.guards.look_pace import CatalogPace, LookPace
 from walbridge.producer.guards.new_names import NewNames
 from walbridge.producer.guards.other_publications import beside_others, notice_awaited
 from walbridge.producer.guards.sent_changes import SentChanges
@@ -68,7 +68,8 @@ class SourceWatch:
         self._admin = admin
         self._tables = tables
         self._tracker = tracker
-        self._pace, self._ddl_pace = LookPace(), LookPace()
+        self._pace = CatalogPace(connection, lambda: tracker.progress.relation_ids)
+        self._ddl_pace = LookPace()
         self._leaving, self._names = LeavingTables(), NewNames()
         self.gone: set[int] = set()
         """Tables that are gone from the catalogue."""
@@ -148,10 +149,9 @@ class SourceWatch:
             self.look()
 
     def look_before_cut(self) -> None:
-        """Look again before a cut says of all tables that they are as it finds them, unless looks take too long for
-        so many of them."""
+        """Look again before a cut says of all tables that they are as it finds them."""
         self.topics.hear()
-        if self._pace.is_due or self.doubts.is_look_due:
+        if self.doubts.is_look_due or self._pace.is_due_before_cut():
             self.look()
 
     def may_be_explained(self, end: Lsn, received: Lsn) -> bool:
@@ -180,7 +180,7 @@ class SourceWatch:
         self._leaving.come_back(now.members.keys())
         self._memberships.compare(baseline, now)
         # Before the files: what clears a value of older rows there is then in them, if the columns do not show it.
-        self._altered.look_if_due(progress.relation_ids)
+        self._altered.look_if_due(progress.relation_ids, is_altered=self._pace.is_altered)
         self._shown, self._looks_singly = _snapshot_of(now), 0
         self._compare_storage(progress.relation_ids, self._shown)
         self.doubts.note_look(now, self._shown)

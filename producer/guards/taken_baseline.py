@@ -8,7 +8,7 @@ from walbridge.producer.guards.doubts.rewrites import as_text
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.publications.publication import publication_state
-from walbridge.producer.postgres.table_files import table_storages
+from walbridge.producer.postgres.storage.table_files import table_storages
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import KafkaAway

@@ -15,7 +15,7 @@ from walbridge.producer.guards.doubts.rewrites import by_relation
 from walbridge.producer.postgres.catalog import Publications
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
-from walbridge.producer.postgres.table_files import added_columns
+from walbridge.producer.postgres.storage.table_files import added_columns
 from walbridge.producer.relations.tables import Tables
 
 

@@ -35,8 +35,8 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublicationState, TableFile, TableStorage
 from walbridge.producer.postgres.publications.combined_publications import operations_in
 from walbridge.producer.postgres.publications.publication import insert_lsn
-from walbridge.producer.postgres.table_files import table_storages
-from walbridge.producer.postgres.used_types import used_types
+from walbridge.producer.postgres.storage.table_files import table_storages
+from walbridge.producer.postgres.storage.used_types import used_types
 from walbridge.producer.relations.tables import Tables
 from walbridge.schemas.control.table_progress import TableProgress
 from walbridge.schemas.errors import OperatorError

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from walbridge.producer.postgres.catalog import Publications
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableStorage
-from walbridge.producer.postgres.table_files import plain_columns
+from walbridge.producer.postgres.storage.table_files import plain_columns
 
 
 def tables_with_dropped(

@@ -20,7 +20,7 @@ from walbridge.producer.guards.doubts.rewrites import REPLACED, UNUSED, as_text,
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import TableFile, TableStorage
 from walbridge.producer.postgres.publications.combined_publications import operations_in
-from walbridge.producer.postgres.table_files import empty_of
+from walbridge.producer.postgres.storage.table_files import empty_of
 from walbridge.producer.relations.partition_sessions import SINCE_VERSION
 from walbridge.schemas.control.table_progress import CURRENT, TableProgress
 from walbridge.schemas.errors import OperatorError

@@ -137,7 +137,7 @@ class Differential:
         assert not wrong, self._told(wrong)
 
     def _replay(self, topics: Topics) -> None:
-        """To the cut of a look that shows everything: where looks take long, not each cut has one before it."""
+        """To a cut of a look that the stream has passed: it shows new columns also of a table that nobody writes."""
         self._producer.caught_up(topics, SETTLED_S)
         self._producer.caught_up(topics, SETTLED_S, without_changes=True)
         cuts = topics.cuts()

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.tables.test_table_trouble import barriers_of
 from tests.faults.tables.test_unsaid_rows import act, check_copied
 from tests.fix_producer import ProducerUnderTest
-from walbridge.producer.postgres.table_files import LISTS_SINCE
+from walbridge.producer.postgres.storage.table_files import LISTS_SINCE
 
 pytestmark = pytest.mark.fault
 

@@ -48,7 +48,7 @@ class Looking:
 
     def look(self) -> AlteredTables:
         with self._seen():
-            self.altered.look_if_due([ID])
+            self.altered.look_if_due([ID], is_altered=True)
         return self.altered
 
 

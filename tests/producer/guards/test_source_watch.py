@@ -53,6 +53,7 @@ class Watched(Kept):
         self.used: list[UsedType] = []
         self.published: list[Any] | None = []
         self.looks: list[str] = []
+        self.digest = 1, 1
         with catalogue():
             for relation_id in announced:
                 self.tables.receive(relation(relation_id), announced, XID)
@@ -75,6 +76,7 @@ class Watched(Kept):
             patch.setattr(source_watch, "ddl_publication", lambda *_: self.ddl_publication)
             patch.setattr(source_watch, "shown_xid", lambda *_: self.next_xid)
             patch.setattr(memberships, "with_generated_columns", lambda *_: self.generated)
+            patch.setattr(look_pace, "catalog_digest", lambda *_: self.digest)
             patch.setattr(taken_baseline, "table_storages", lambda *_: self.storages)
             patch.setattr(doubts, "table_storages", lambda _, asked, *__: self.storages_of(asked))
             patch.setattr(doubts, "insert_lsn", lambda *_: self.insert_lsn)
@@ -331,6 +333,23 @@ def test_look_comes_before_each_cut_unless_looks_take_long(monkeypatch: pytest.M
         taken.append(watched.looks.count("publication"))
 
     assert taken == [0, 1, 1, 2]
+
+
+def test_look_that_takes_long_comes_before_a_cut_once_the_catalogue_is_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """I8: also with hundreds of tables no cut says of one that was rewritten that it is current."""
+    watched = opened()
+    watched.looks.clear()
+    looked_s, taken = watched.watched._pace.looked_s, []
+    monkeypatch.setattr(time, "monotonic", lambda: looked_s + 1)
+    for digest in ((1, 1), (1, 2), (1, 2)):
+        watched.digest, watched.watched._pace.took_s = digest, 100.0
+        with watched.seen():
+            watched.watched.look_before_cut()
+        taken.append(watched.looks.count("publication"))
+
+    assert taken == [0, 1, 1]
 
 
 def test_type_that_got_a_label_since_gets_a_new_version() -> None:

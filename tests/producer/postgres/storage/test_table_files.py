@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fix_postgres import Database
 from walbridge.producer.postgres.connection import connect_sql
-from walbridge.producer.postgres.table_files import (
+from walbridge.producer.postgres.storage.table_files import (
     GENERATED_SINCE,
     LISTS_SINCE,
     added_columns,

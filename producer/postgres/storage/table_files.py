@@ -9,7 +9,7 @@ from walbridge.producer.postgres.catalog import MISSING_VALUE, Publications, row
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import AddedColumn, TableFile, TableStorage
 from walbridge.producer.postgres.server_errors import TableLocked
-from walbridge.producer.postgres.used_types import USED_TYPES, ranges_of
+from walbridge.producer.postgres.storage.used_types import USED_TYPES, ranges_of
 
 LISTS_SINCE, GENERATED_SINCE = 150_000, 180_000
 """Versions that have column lists, and that can publish generated columns."""

@@ -1,0 +1,1 @@
+"""What the catalogue says of where and how rows are stored."""
