@@ -178,7 +178,7 @@ class TableState:
             return replace(counted, bound=chunk.bound or copy.bound, has_all_ranges=chunk.is_last)
 
         self._require_copy()
-        after = self._copying(entered)
+        after = replace(self, why="")._copying(entered)
         return after.end_correction() if after.corrects and after.is_whole else after
 
     def end_copy(self, lsn: Lsn) -> "TableState":

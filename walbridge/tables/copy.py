@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from walbridge.producer.errors.publications import the_publications
 from walbridge.schemas.control.progress_record import Progress
-from walbridge.schemas.control.table_progress import COPYING, CURRENT, TableProgress
+from walbridge.schemas.control.table_progress import COPYING, CURRENT, DROPPED, TableProgress
 from walbridge.schemas.control.table_request import COPY, TableRequest, read_until, to_copy
 from walbridge.schemas.errors import EXIT_OPERATOR, OperatorError
 from walbridge.schemas.settings import Settings
@@ -143,9 +143,12 @@ class CopyWait:
         """As it was when the copy was asked for."""
         return None if self.table.progress is None else self.table.progress.since
 
-    def result(self, progress: Progress) -> str | None:
+    def result(self, progress: Progress, *, is_published: bool = True) -> str | None:
         """What became of it: empty words where it is current, other words why not; None while it goes on."""
         standing = progress.tables.get(self.table.relation_id)
+        # Of one that is followed the producer says whether it left.
+        if not is_published and (standing is None or standing.state not in (CURRENT, COPYING, DROPPED)):
+            return "it is in no publication now, and is copied when it is back in one"
         if (read_until(progress) or 0) <= self.offset or self.table.relation_id in to_copy(progress):
             return None
         if standing is None:
@@ -163,7 +166,8 @@ class CopyWait:
         standing: TableProgress | None = progress.tables.get(self.table.relation_id)
         if standing is not None and standing.state == COPYING and standing.copy is not None:
             share = share_of(standing.copy, seen.size(self.table.relation_id))
-            return f"{self.table.name}: copying{share_text(share)}, {copy_text(standing.copy)}"
+            why = f"; it does not go on: {standing.why}" if standing.why else ""
+            return f"{self.table.name}: copying{share_text(share)}, {copy_text(standing.copy)}{why}"
         why = f": {standing.why}" if standing is not None and standing.why else ""
         return f"{self.table.name}: waits for its copy to begin{why}"
 
@@ -176,7 +180,7 @@ def follow(settings: Settings, waits: Sequence[CopyWait], say: Say, line_s: floa
         for each in waits:
             if each.outcome is not None:
                 continue
-            each.outcome = each.result(seen.progress)
+            each.outcome = each.result(seen.progress, is_published=seen.is_published(each.table.relation_id))
             if each.outcome is not None:
                 say(f"{each.table.name}: {'not copied: ' + each.outcome if each.outcome else 'copied, and current'}")
             elif now_s - each.said_s >= line_s:

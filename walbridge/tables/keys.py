@@ -63,7 +63,7 @@ def copy_keys(settings: Settings, name: str, file: Path, *, wait: bool, say: Say
 class KeysWait(CopyWait):
     """A table of which rows are waited for."""
 
-    def result(self, progress: Progress) -> str | None:
+    def result(self, progress: Progress, *, is_published: bool = True) -> str | None:
         """As of any copy. The table is current all the while."""
         standing = progress.tables.get(self.table.relation_id)
         if (read_until(progress) or 0) <= self.offset:

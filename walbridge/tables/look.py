@@ -49,6 +49,11 @@ class Look:
         """Of a table that is copied; None where it is not known."""
         return None if self.postgres is None else self.postgres.sizes.get(relation_id)
 
+    def is_published(self, relation_id: int) -> bool:
+        """False where the publications were listed, and do not have it."""
+        published = None if self.postgres is None else self.postgres.published
+        return published is None or any(each.relation_id == relation_id for each in published)
+
 
 def look(settings: Settings, *, needs_postgres: bool) -> Look:
     """Kafka, then Postgres.

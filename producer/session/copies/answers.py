@@ -26,6 +26,7 @@ from walbridge.producer.session.copies.state.copied_table import CopiedTable
 from walbridge.producer.session.copies.state.reading import PUBLICATION, CopyReading
 from walbridge.producer.session.copies.state.tables_to_copy import AGAIN_S
 from walbridge.schemas.control.table_progress import (
+    COPYING,
     DROPPED,
     FIRST_COPY_WAITS,
     QUARANTINED,
@@ -64,8 +65,7 @@ class CopyAnswers:
         match answer:
             case TablesFound(tables):
                 self._reading.asked = None
-                self._leave(self._reading.to_copy.list_found(tables))
-                self._reading.requested.keep(table.relation_id for table in tables)
+                self._miss(self._reading.to_copy.list_found(tables))
             case TableFound():
                 self._reading.found = answer
             case Failed(error):
@@ -79,14 +79,27 @@ class CopyAnswers:
             case _ if (copied := self._reading.table) is not None:
                 self._take_of_chunk(answer, copied)
 
-    def _leave(self, relation_ids: Iterable[int]) -> None:
-        """Tables that are in the publication no more. What is followed of them is told by the source watch."""
-        tracker = self._out.tracker
-        for table in [tracker.progress.tables.get(each) for each in relation_ids]:
-            if table is not None and table.state == STALE:
-                gone = replace(table, state=DROPPED, since=self._stream.received, why=None)
-                tracker.remember_tables({table.relation_id: gone})
-                log.info("table left before it was copied", table=table.name, relation_id=table.relation_id)
+    def _miss(self, relation_ids: Iterable[int]) -> None:
+        """Tables that the publication did not have when it was listed: they may have been put back by now.
+
+        Of one that is followed the source watch tells whether it left. One that is quarantined stays so meanwhile. Both
+        are looked for again. What is stale leaves, and comes as a new one.
+        """
+        reading = self._reading
+        for relation_id in relation_ids:
+            known = self._out.tracker.progress.tables.get(relation_id)
+            if known is None or known.state in (STALE, DROPPED):
+                if known is not None and known.state == STALE:
+                    self._leave(known)
+                reading.requested.give_up(relation_id)
+            elif known.state == COPYING or relation_id in reading.requested.to_copy or relation_id in reading.copied:
+                pause_s = reading.to_copy.pause_s(relation_id, is_refused=known.state == QUARANTINED)
+                reading.to_copy.put_off(relation_id, pause_s)
+
+    def _leave(self, table: TableProgress) -> None:
+        gone = replace(table, state=DROPPED, since=self._stream.received, why=None)
+        self._out.tracker.remember_tables({table.relation_id: gone})
+        log.info("table left before it was copied", table=table.name, relation_id=table.relation_id)
 
     def _take_of_chunk(self, answer: Answer, copied: CopiedTable) -> None:
         chunk = copied.unread
@@ -125,14 +138,24 @@ class CopyAnswers:
         if self._reading.whole is not None and self._reading.whole.relation_id == relation_id:
             self._reading.let_go_whole()
         if relation_id in self._reading.copied:
-            self._reading.copied[relation_id].wait(pause_s)
-            log.warning("copy of a table waits", relation_id=relation_id, reason=why)
+            self._wait(self._reading.copied[relation_id], pause_s, why, refusal)
         elif self._is_published(relation_id):
             self._stay_current(relation_id, why, refusal)
         elif refusal is None and known is not None and known.state == STALE:
             log.warning("copy of a table waits", relation_id=relation_id, reason=why)  # it stays stale for what it was
         elif table is not None:
             self._stay_stale(table, why, refusal)
+
+    def _wait(self, copied: CopiedTable, pause_s: float, why: str, refusal: OperatorError | None) -> None:
+        """A copy that has begun: what a person has to mend is in the table's record until the copy goes on."""
+        copied.wait(pause_s)
+        relation_id, tracker = copied.state.relation_id, self._out.tracker
+        remedy = refusal.remedy if refusal else None
+        log.warning("copy of a table waits", relation_id=relation_id, reason=why, remedy=remedy)
+        known = tracker.progress.tables[relation_id]
+        if refusal is not None and known.state == COPYING and known.why != why:
+            copied.state = replace(copied.state, why=why)
+            tracker.remember_tables({relation_id: replace(known, why=why)})
 
     def _is_published(self, relation_id: int) -> bool:
         known = self._out.tracker.progress
@@ -153,6 +176,8 @@ class CopyAnswers:
         is_first = refusal is not None and known is not None and known.why == FIRST_COPY_WAITS
         if is_first and refusal is not None and self._policy == "stop":
             raise refusal
+        if refusal is not None:
+            self._reading.requested.give_up(relation_id)  # it is tried again all the same, as any stale table
         is_told, self._told[relation_id] = self._told.get(relation_id) == why, why
         if is_told and known is not None and known.state == STALE and known.why == why:
             return

@@ -82,6 +82,10 @@ def test_table_whose_row_filter_is_changed_is_copied_again_as_soon_as_it_can_be(
     execute("INSERT INTO t (v) VALUES (1)")
     assert "has a row filter and a replica identity that is not FULL" in str(table(following, "u").why)
     assert "ALTER TABLE public.u REPLICA IDENTITY FULL" in running.log
+    said: list[str] = []
+    assert copy(settings_of(following), ["u"], wait=True, say=said.append) == 2
+    assert said[-1].startswith("public.u: not copied: it is stale: ")
+    assert "has a row filter and a replica identity that is not FULL" in said[-1]
     execute("ALTER TABLE public.u REPLICA IDENTITY FULL")
     running.wait_for_log("table is copied")
     execute("INSERT INTO u VALUES (-1, 'out of it'), (6000, 'in it'); DELETE FROM u WHERE id = 5")

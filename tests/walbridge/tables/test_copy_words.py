@@ -116,6 +116,21 @@ def test_wait_ends_when_the_table_is_current_or_will_not_be(
     assert CopyWait(known("public.orders", progress=before), 7).result(now) == result
 
 
+@pytest.mark.parametrize("standing", [None, STALE, replace(CURRENT, state="quarantined")])
+def test_wait_for_a_table_that_is_in_no_publication_any_more_ends(standing: TableProgress | None) -> None:
+    """Whether its request is kept or not, nothing comes of it."""
+    now = progress(*[standing] if standing else [], asked=frozenset({ORDERS}))
+    wait = CopyWait(known("public.orders", progress=standing), 7)
+    assert wait.result(now, is_published=False) == "it is in no publication now, and is copied when it is back in one"
+    assert wait.result(now) is None
+
+
+def test_wait_for_a_copy_that_does_not_go_on_says_why() -> None:
+    table = known("public.orders", progress=replace(COPYING, why="the role may not read it"))
+    seen = look(table)
+    assert CopyWait(table, 7).line(seen.progress, seen).endswith("; it does not go on: the role may not read it")
+
+
 def test_nothing_is_asked_of_a_pipeline_that_would_not_read_it() -> None:
     earlier = replace(progress(CURRENT), options={})
     with pytest.raises(OperatorError, match="of an earlier version"):

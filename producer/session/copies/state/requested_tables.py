@@ -5,7 +5,6 @@ that it outlives the session. A request is taken, and what is read is said, in o
 taken twice.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import structlog
@@ -115,17 +114,20 @@ class RequestedTables:
         self._tracker.remember_tables({relation_id: with_state(known, state)})
         self._to_correct.add(relation_id)
 
-    def keep(self, published: Iterable[int]) -> None:
-        """No other table can be copied."""
-        self._set(self.to_copy & set(published))
-
     def end(self, relation_id: int) -> None:
         """The copy begins with the next records of progress, or nobody needs it any more."""
         self._set(self.to_copy - {relation_id})
 
+    def give_up(self, relation_id: int) -> None:
+        """No copy comes of a request, if there is one; its table's record says why. No cut would tell of either where
+        nobody writes."""
+        if relation_id in self.to_copy:
+            self.end(relation_id)
+            self._watch.next_xid()
+
     def refuse(self, relation_id: int, why: str) -> None:
         """The table stays as it is: its record says why it was not copied."""
-        self.end(relation_id)
+        self.give_up(relation_id)
         known = self._tracker.progress.tables[relation_id]
         self._tracker.remember_tables({relation_id: replace(known, why=f"not copied again: {why}")})
 

@@ -220,6 +220,90 @@ def test_table_that_is_not_published_is_asked_for_no_more() -> None:
         assert to_copy(there.session.tracker.progress) == frozenset()
 
 
+QUARANTINED = replace(STALE, state="quarantined", name="public.late")
+
+
+@pytest.mark.parametrize("standing", [CURRENT, QUARANTINED])
+def test_copy_of_a_table_that_is_out_of_the_publication_for_a_moment_is_still_asked_for(
+    standing: TableProgress,
+) -> None:
+    """It is taken out and put back, and the list is read in between."""
+    with copied({**COPIED.tables, LATE: standing}) as session:
+        there = Asked(session)
+        there.ask(TableRequest(COPY, LATE))
+        session.answer(TablesFound(()))
+        assert to_copy(session.tracker.progress) == {LATE}
+        assert session.pass_s(10) == TablesWanted()
+        assert session.answer(TablesFound((published(),))) == TableWanted(published())
+        session.answer(found(lsn=session.kept_stream.received))
+        assert session.table().state == "copying"
+
+
+@pytest.mark.parametrize("standing", [CURRENT, QUARANTINED])
+def test_copy_of_a_table_that_left_for_good_is_asked_for_no_more(standing: TableProgress) -> None:
+    with copied({**COPIED.tables, LATE: standing}) as session:
+        there = Asked(session)
+        there.ask(TableRequest(COPY, LATE))
+        session.answer(TablesFound(()))
+        if standing is CURRENT:
+            session.copies.let_go(LATE)  # as the cut does that says so
+        else:
+            there.ask(TableRequest(FORGET, LATE))
+            session.pass_s(10)
+            session.answer(TablesFound(()))
+        assert to_copy(session.tracker.progress) == frozenset()
+        assert session.copies.is_at_rest
+
+
+def test_copy_goes_on_where_its_table_was_out_of_the_publication_when_that_was_listed() -> None:
+    with copied(copying("7")) as session:
+        session.step()
+        session.answer(TablesFound(()))
+        assert session.pass_s(1) == TablesWanted()
+        describe(session)
+        assert session.chunk_wanted().after == Bound(("7",))
+
+
+def test_table_that_is_stale_and_refused_is_asked_for_no_more_and_tried_again_by_itself() -> None:
+    """Who waits for the copy is told why, instead of waiting until somebody mends that."""
+    with copied({**COPIED.tables, LATE: STALE}) as session:
+        there = Asked(session)
+        there.ask_for_copy()
+        session.answer(Failed(OperatorError("the role may not read it", remedy="GRANT SELECT")))
+        progress = session.tracker.progress
+        assert (progress.tables[LATE].state, progress.tables[LATE].why) == ("stale", "the role may not read it")
+        assert to_copy(progress) == frozenset()
+        assert session.pass_s(10) == TablesWanted()
+        session.answer(TablesFound((published(),)))
+        session.answer(Failed(OperatorError("the role may not read it", remedy="GRANT SELECT")))
+        session.clock.now_s += 1
+        there.ask_for_copy()
+        session.answer(Failed(OperatorError("the role may not read it", remedy="GRANT SELECT")))
+        assert to_copy(session.tracker.progress) == frozenset()
+
+
+def test_what_became_of_a_request_is_told_also_where_nobody_writes() -> None:
+    """A cut comes only with WAL."""
+    with asked() as there:
+        session = there.session
+        there.ask_for_copy()
+        before = session.kept_watch.xid
+        session.answer(Failed(OperatorError("the role may not read it", remedy="GRANT SELECT")))
+        assert session.kept_watch.xid > before
+
+
+def test_copy_that_has_begun_and_is_refused_says_why_until_it_goes_on() -> None:
+    with copied() as session:
+        session.begin()
+        session.answer(Failed(OperatorError("the role may not read it", remedy="GRANT SELECT")))
+        known = session.tracker.progress.tables[LATE]
+        assert (known.state, known.why) == ("copying", "the role may not read it")
+        session.pass_s(10)
+        session.answer(TablesFound((published(),)))
+        session.chunk((1, "one"))
+        assert (session.table().state, session.table().why) == ("copying", None)
+
+
 def test_table_that_left_is_forgotten_and_one_that_is_followed_is_not() -> None:
     dropped = replace(CURRENT, relation_id=LATER, state="dropped")
     with copied({**COPIED.tables, LATE: CURRENT, LATER: dropped}) as session:
