@@ -22,12 +22,14 @@ from walbridge.producer.guards.start import (
     refuse_start,
     refuse_unfit_start,
 )
+from walbridge.producer.guards.unfit.named_objects import warn_of_named_objects
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress, refuse_overtaken
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.table_requests import copy_of_all_asked
 from walbridge.producer.kafka.topic_specs import control_topics
 from walbridge.producer.kafka.topics import TopicAdmin
 from walbridge.producer.metrics import ProducerMetrics
+from walbridge.producer.postgres.catalog import published_tables_unless_locked
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import ServerIdentity
 from walbridge.producer.postgres.publications.ddl_publication import ddl_publication
@@ -107,6 +109,8 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     if parts.needs_copy:
         ensure_publication(connection, settings)
         tables.registry.reach()
+    published = published_tables_unless_locked(connection, settings.postgres.publication_names)
+    warn_of_named_objects(connection, published or ())
     return parts
 
 

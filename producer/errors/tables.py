@@ -1,7 +1,9 @@
 """What happened to a table that its stream does not say, with the remedy of each."""
 
+from collections.abc import Mapping
+
 from walbridge.producer.errors.remedies import copied_again
-from walbridge.schemas.errors import OperatorError
+from walbridge.schemas.errors import OperatorError, copy_command
 
 
 class TableRewritten(OperatorError):
@@ -121,4 +123,15 @@ def column_uncertain(table: str, column: str) -> UncertainColumn:
         f"column {column} of table {table} was told when the catalogue had it no more, had another one, which may "
         "have its name, or another type of it",
         remedy=copied_again(table),
+    )
+
+
+def names_not_followed(table: str, types: Mapping[str, str]) -> OperatorError:
+    """``types``: by column, the type that prints names."""
+    columns = ", ".join(f"{column} ({type_name})" for column, type_name in types.items())
+    return OperatorError(
+        f"table {table} has values that Postgres prints as names of other objects: {columns}. When such an object is "
+        "renamed, moved or dropped, rows in the lake keep the name of when they were written or copied, and nothing "
+        "tells so but walbridge verify",
+        remedy=f"{copy_command(table)} after that; or have the column store an oid or a text of its own",
     )

@@ -1,0 +1,62 @@
+"""Columns whose text names another object of the server: ``reg…`` types and aclitem, also within other types.
+
+In: published tables and the catalogue. Out: what to say of each such table. A row stores the object's oid, and Postgres
+prints the name that it has now: where the object is renamed, moved to another schema or dropped, the text of rows
+changes that nobody writes, and nothing tells so. Copy and stream have the text as it was when they read the row.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import structlog
+
+from walbridge.producer.errors.tables import names_not_followed
+from walbridge.producer.postgres.catalog import rows_of
+from walbridge.producer.postgres.connection import SqlConnection
+from walbridge.producer.postgres.facts import PublishedTable
+from walbridge.producer.postgres.used_types import ranges_of
+from walbridge.schemas.errors import OperatorError
+
+log = structlog.get_logger()
+
+# Fixed-length types have an element, too, that no value shows: point has float8. None of these names anything.
+_COLUMNS = """
+    WITH RECURSIVE used AS (
+      SELECT a.attrelid AS relid, a.attnum, a.attname, a.atttypid AS oid FROM pg_attribute a
+      WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped
+      UNION SELECT u.relid, u.attnum, u.attname, x.oid
+      FROM used u JOIN pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
+        SELECT t.typelem UNION ALL SELECT t.typbasetype
+        UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE t.oid IN ({ranges})
+        UNION ALL SELECT a.atttypid FROM pg_attribute a
+                  WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+        ) x (oid) WHERE x.oid <> 0)
+    SELECT u.relid, u.attname::text, min(t.typname::text)
+    FROM used u JOIN pg_type t ON t.oid = u.oid
+    WHERE t.typnamespace = 'pg_catalog'::regnamespace AND (t.typname ~ '^reg' OR t.typname = 'aclitem')
+    GROUP BY u.relid, u.attnum, u.attname ORDER BY u.relid, u.attnum"""
+
+
+def named_object_faults(connection: SqlConnection, tables: Sequence[PublishedTable]) -> Iterator[OperatorError]:
+    """One for each table that publishes such columns. It is followed all the same.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    query = _COLUMNS.format(ranges=ranges_of(connection))
+    found: dict[int, dict[str, str]] = {}
+    for relation_id, column, type_name in rows_of(connection, query, ([table.relation_id for table in tables],)):
+        found.setdefault(relation_id, {})[column] = type_name
+    for table in tables:
+        columns = found.get(table.relation_id, {})
+        if published := {each: columns[each] for each in table.column_names if each in columns}:
+            yield names_not_followed(table.qualified_name, published)
+
+
+def warn_of_named_objects(connection: SqlConnection, tables: Iterable[PublishedTable]) -> None:
+    """Say it in the log, a line for each table.
+
+    Raises:
+        RetryableError, OperatorError: the server is away or refuses.
+    """
+    for fault in named_object_faults(connection, [*tables]):
+        log.warning("names of objects are not followed", reason=fault.what, remedy=fault.remedy)
