@@ -22,7 +22,8 @@ from walbridge.producer.guards.start import (
     refuse_start,
     refuse_unfit_start,
 )
-from walbridge.producer.guards.unfit.named_objects import warn_of_named_objects
+from walbridge.producer.guards.unfit.named_objects import named_object_faults
+from walbridge.producer.guards.unfit.publication_faults import brittle_lists
 from walbridge.producer.kafka.control_topics import MetadataWriter, read_metadata, read_progress, refuse_overtaken
 from walbridge.producer.kafka.publisher import Publisher
 from walbridge.producer.kafka.table_requests import copy_of_all_asked
@@ -109,9 +110,15 @@ def start(settings: Settings, source: Source, spool: Spool, waits: Waits, metric
     if parts.needs_copy:
         ensure_publication(connection, settings)
         tables.registry.reach()
-    published = published_tables_unless_locked(connection, settings.postgres.publication_names)
-    warn_of_named_objects(connection, published or ())
+    _warn(connection, settings)
     return parts
+
+
+def _warn(connection: SqlConnection, settings: Settings) -> None:
+    """Say what is followed now, and may not be told, or end the stream, once other things are altered."""
+    published = published_tables_unless_locked(connection, settings.postgres.publication_names) or []
+    for fault in (*named_object_faults(connection, published), *brittle_lists(published)):
+        log.warning(fault.what, remedy=fault.remedy)
 
 
 def _refuse_beside_another(

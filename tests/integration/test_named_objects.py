@@ -40,8 +40,7 @@ def test_columns_that_print_names_are_told_and_copied_again_after_a_rename(produ
     assert "objects: of (regclass), k (regtype), p (regclass). When" in found.text
     assert found.remedy is not None
     assert found.remedy.startswith("walbridge copy public.t after that")
-    told = [line for line in running.log.splitlines() if "names of objects are not followed" in line]
-    assert [found.text in line for line in told] == [True]
+    assert running.log.count(found.text) == 1
 
     assert copy(settings_of(producer), ["public.t"], wait=True, say=print) == 0
     producer.check_equal()

@@ -5,9 +5,7 @@ prints the name that it has now: where the object is renamed, moved to another s
 changes that nobody writes, and nothing tells so. Copy and stream have the text as it was when they read the row.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-
-import structlog
+from collections.abc import Iterator, Sequence
 
 from walbridge.producer.errors.tables import names_not_followed
 from walbridge.producer.postgres.catalog import rows_of
@@ -15,8 +13,6 @@ from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
 from walbridge.producer.postgres.used_types import ranges_of
 from walbridge.schemas.errors import OperatorError
-
-log = structlog.get_logger()
 
 # Fixed-length types have an element, too, that no value shows: point has float8. None of these names anything.
 _COLUMNS = """
@@ -50,13 +46,3 @@ def named_object_faults(connection: SqlConnection, tables: Sequence[PublishedTab
         columns = found.get(table.relation_id, {})
         if published := {each: columns[each] for each in table.column_names if each in columns}:
             yield names_not_followed(table.qualified_name, published)
-
-
-def warn_of_named_objects(connection: SqlConnection, tables: Iterable[PublishedTable]) -> None:
-    """Say it in the log, a line for each table.
-
-    Raises:
-        RetryableError, OperatorError: the server is away or refuses.
-    """
-    for fault in named_object_faults(connection, [*tables]):
-        log.warning("names of objects are not followed", reason=fault.what, remedy=fault.remedy)

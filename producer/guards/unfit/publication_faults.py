@@ -52,6 +52,24 @@ def refuse_other_columns(tables: Iterable[PublishedTable], followed: Collection[
             )
 
 
+def brittle_lists(tables: Iterable[PublishedTable]) -> Iterator[OperatorError]:
+    """One for each table of which one publication lists all columns, and another none: they are as one only until the
+    table gets another column."""
+    for table in tables:
+        members = table.memberships
+        listing = [each for each in members if each.has_list]
+        if have_one_list(members) and 0 < len(listing) < len(members):
+            others = [each.publication for each in members if not each.has_list]
+            verb = "lists" if len(listing) == 1 else "list"
+            yield OperatorError(
+                f"{the_publications([each.publication for each in listing])} {verb} all columns of table "
+                f"{table.qualified_name}, and {the_publications(others)} none: ADD COLUMN makes them differ, and "
+                "Postgres then ends the stream at the table's next change",
+                remedy=" ".join(_with_columns(table, each, replace(each, has_list=False)) for each in listing)
+                + " The table is copied again then, if it is followed",
+            )
+
+
 def _different_columns(table: PublishedTable) -> str:
     names = the_publications([member.publication for member in table.memberships])
     return f"{names} publish different columns of table {table.qualified_name}: Postgres refuses that"

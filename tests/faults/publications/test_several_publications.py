@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.faults.followed import settings_of
 from tests.fix_producer import ProducerUnderTest
+from walbridge.check.finding import Finding, Severity
+from walbridge.check.verb import all_findings
 from walbridge.schemas.errors import COPY_ALL
 
 pytestmark = pytest.mark.fault
@@ -70,6 +75,34 @@ def test_table_in_two_publications_has_the_rows_of_both_filters_and_a_partition_
     ]
     assert rows("p") == [each for (each,) in producer.database.rows("SELECT id FROM p ORDER BY 1")]
     assert rows("u") == [1]
+
+
+def test_list_of_all_columns_beside_no_list_is_told_before_a_column_is_added_and_its_remedy_helps(
+    producer: ProducerUnderTest,
+) -> None:
+    """The server takes both for the same until then, and ends the stream at the next change."""
+    execute = producer.database.execute
+    execute(f"{TABLES}; ALTER TABLE t REPLICA IDENTITY FULL; INSERT INTO t VALUES (1, 'a')")
+    producer.publish("t (id, v) WHERE (id > 0)", "u (id, v)", name="a")
+    producer.publish("t", "u (v, id)", name="b")
+    _follow(producer, "a", "b")
+    running = producer.start_streaming()
+    listed = "publication a lists all columns of table public.t, and publication b none"
+
+    def said() -> list[Finding]:
+        return [each for each in all_findings(settings_of(producer)) if "all columns of table" in each.text]
+
+    (found,) = said()
+    assert (found.severity, found.text.partition(":")[0]) == (Severity.WARNING, listed)
+    assert running.log.count(found.text) == 1
+    (sql,) = re.findall(r"ALTER .*;", str(found.remedy))
+    assert sql.endswith('ADD TABLE "public"."t" WHERE ((id > 0));')
+
+    execute(sql)
+    running.wait_for_log('event="table is copied"')
+    execute("ALTER TABLE t ADD w int; INSERT INTO t VALUES (2, 'b', 3)")
+    producer.check_equal()
+    assert said() == []
 
 
 REFUSED = {

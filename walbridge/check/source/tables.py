@@ -11,6 +11,7 @@ from walbridge.check.finding import Finding, advice, ok, refused, warning
 from walbridge.check.source.publication import PublicationFacts, count_of_tables
 from walbridge.producer.guards.unfit.foreign_rows import foreign_row_faults
 from walbridge.producer.guards.unfit.named_objects import named_object_faults
+from walbridge.producer.guards.unfit.publication_faults import brittle_lists
 from walbridge.producer.guards.unfit.replica_identity import filter_faults, partition_faults, publication_faults
 from walbridge.producer.kafka.topic_specs import event_topics_of_no_table
 from walbridge.producer.postgres import catalog
@@ -81,7 +82,7 @@ def table_findings(
     for finding in chain(*(judged(case, facts) for case in cases), unfit, compaction):
         found += 1
         yield finding
-    for fault in named_object_faults(connection, tables):
+    for fault in chain(named_object_faults(connection, tables), brittle_lists(tables)):
         found += 1
         yield warning(AREA, fault.what, fault.remedy)
     for name in sorted(settings.topics.compacted - {table.qualified_name for table in tables}):
