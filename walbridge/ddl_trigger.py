@@ -30,9 +30,26 @@ _FUNCTION = f"{DDL_SCHEMA}.tell_ddl"
 _TYPES = """(
                SELECT coalesce(jsonb_agg(jsonb_build_array(a.attnum, a.atttypid::bigint, a.atttypmod)), '[]')
                FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)"""
-# A command is plain where its own text is all that there is: one ALTER TABLE, which no function runs, and no USING.
-_IS_PLAIN = r"""context !~ '\n' AND current_query() ~* '^\s*alter\s+table\s[^;]*;?\s*$'
-             AND current_query() !~* 'using'"""
+
+
+def _word(text: str) -> str:
+    """A pattern for a keyword in letters of any case, where names beside it are not."""
+    return "".join(f"[{letter.upper()}{letter}]" for letter in text)
+
+
+# As many tools write it: TYPE bigint USING "c"::bigint, which is what Postgres does by itself. Column and type have to
+# be spelled alike in both places: "user" is a column, and user is none.
+_CAST = rf"(?:\1\s*::\s*\2|{_word('cast')}\s*\(\s*\1\s+{_word('as')}\s+\2\s*\))"
+_CAST_TO_ITSELF = (
+    rf"\m{_word('alter')}\s+(?:{_word('column')}\s+)?([A-Za-z_][\w$]*|\"(?:[^\"]|\"\")+\")\s+"
+    rf"(?:{_word('set')}\s+{_word('data')}\s+)?{_word('type')}\s+(\w+(?:\s+{_word('precision')})?)\s+{_word('using')}\s+"
+    rf"(?:{_CAST}|\(\s*{_CAST}\s*\))(?=\s*(?:,|;|$))"
+)
+# A command is plain where its own text is all that there is: one ALTER TABLE, which no function runs, and no USING but
+# such casts. What stands in a comment could look like one of them.
+_IS_PLAIN = rf"""context !~ '\n' AND current_query() ~* '^\s*alter\s+table\s[^;]*;?\s*$'
+             AND (current_query() !~* 'using' OR (current_query() !~ '--|/[*]'
+               AND regexp_replace(current_query(), '{_CAST_TO_ITSELF}', '', 'g') !~* 'using'))"""
 # What a transaction wrote to the catalogue has its xid, or that of a savepoint: no lower than the transaction's own, no
 # higher than that of the row that was just added, and in progress though it is visible.
 _BODY = f"""

@@ -86,6 +86,20 @@ def test_rewrite_is_told_with_the_file_that_it_replaces_and_its_end_with_the_new
         ("ALTER TABLE t ALTER v TYPE bigint", True),
         (" alter\ttable t\nalter v type bigint ; ", True),
         ("ALTER TABLE t ALTER v TYPE bigint uSiNg v + 1", False),
+        ('ALTER TABLE "t" ALTER COLUMN "v" TYPE bigint USING "v"::bigint', True),
+        ('ALTER TABLE "t" ALTER COLUMN "v" SET DATA TYPE int8 USING CAST("v" AS int8);', True),
+        ('alter table t alter v type bigint using ( v :: bigint ), alter "V" type bigint using "V"::bigint', True),
+        ('ALTER TABLE t ALTER "w.x y" TYPE bigint USING "w.x y"::bigint, ALTER v TYPE bigint', True),
+        ("ALTER TABLE t ALTER v TYPE bigint USING v::bigint + 1", False),
+        ("ALTER TABLE t ALTER v TYPE bigint USING (v::bigint) + 1", False),
+        ("ALTER TABLE t ALTER v TYPE bigint USING v::bigint, ALTER id TYPE int USING v", False),
+        ("ALTER TABLE t ALTER v TYPE bigint USING id::bigint", False),
+        ('ALTER TABLE t ALTER v TYPE bigint USING "V"::bigint', False),
+        ('ALTER TABLE t ALTER "V" TYPE bigint USING v::bigint, ALTER v TYPE bigint', False),
+        ("ALTER TABLE t ALTER v TYPE bigint USING v::real", False),
+        ('ALTER TABLE t ALTER "v" TYPE bigint USING v::bigint', False),
+        ("ALTER TABLE t ALTER v TYPE bigint USING -v::bigint", False),
+        ("ALTER TABLE t ALTER v TYPE bigint -- ALTER id TYPE bigint\nUSING id::bigint", False),
         ("ALTER TABLE t ALTER v TYPE bigint; SELECT 1", False),
         ("/* of a tool */ ALTER TABLE t ALTER v TYPE bigint", False),
         ("DO $$BEGIN ALTER TABLE t ALTER v TYPE bigint; END$$", False),
@@ -95,14 +109,18 @@ def test_rewrite_is_told_with_the_file_that_it_replaces_and_its_end_with_the_new
 )
 def test_command_is_plain_where_its_text_is_all_that_is_done(told_in: Database, command: str, is_plain: bool) -> None:
     """I8: what a function does stands nowhere."""
-    told_in.execute("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE u (v int); INSERT INTO u VALUES (1)")
+    told_in.execute(
+        'CREATE TABLE t (id int PRIMARY KEY, v int, "V" int, "w.x y" int);'
+        "CREATE TABLE u (v int); INSERT INTO u VALUES (1)"
+    )
     told_in.execute(
         "CREATE FUNCTION f(a int) RETURNS boolean LANGUAGE plpgsql AS "
         "$$BEGIN EXECUTE 'ALTER TABLE t ALTER v TYPE bigint'; RETURN true; END$$"
     )
     told_in.execute(command)
     (told,) = rows(told_in)
-    assert (told.is_plain, told.types) == (is_plain, frozenset({(1, INT4, -1), (2, INT8, -1)}))
+    assert told.is_plain == is_plain
+    assert {(1, INT4, -1), (2, INT8, -1)} <= told.types
 
 
 def test_partitions_that_come_and_go_are_told_with_whether_they_have_rows(told_in: Database) -> None:

@@ -284,10 +284,12 @@ WIDENED = {
     "int to bigint": WIDER,
     "several": "ALTER TABLE {0} ALTER v TYPE int8, ALTER f TYPE float8, ALTER s TYPE int",
     "one by one": "ALTER TABLE {0} ALTER s TYPE int; ALTER TABLE {0} ALTER s TYPE bigint; INSERT INTO {0} VALUES (11)",
+    "with a USING that is that cast": 'ALTER TABLE "{0}" ALTER COLUMN "v" TYPE bigint USING "v"::bigint',
     "rolled back before": "BEGIN; SAVEPOINT a; ALTER TABLE {0} ALTER v TYPE bigint USING v * 2; ROLLBACK TO a;"
     f"{WIDER}; COMMIT",
 }
 NOT_WIDENED = {
+    "with a USING of another column": "ALTER TABLE {0} ALTER v TYPE bigint USING s::bigint",
     "with a USING": "ALTER TABLE {0} ALTER v TYPE bigint USING v * 2",
     "by a function": "DO $$BEGIN EXECUTE 'ALTER TABLE {0} ALTER v TYPE bigint U' || 'SING v * 2'@ END$$",
     "within another": "CREATE FUNCTION f_{0}(a int) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN EXECUTE "
