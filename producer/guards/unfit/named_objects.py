@@ -11,7 +11,7 @@ from walbridge.producer.errors.tables import names_not_followed
 from walbridge.producer.postgres.catalog import rows_of
 from walbridge.producer.postgres.connection import SqlConnection
 from walbridge.producer.postgres.facts import PublishedTable
-from walbridge.producer.postgres.used_types import ranges_of
+from walbridge.producer.postgres.storage.used_types import ranges_of
 from walbridge.schemas.errors import OperatorError
 
 # Fixed-length types have an element, too, that no value shows: point has float8. None of these names anything.
